@@ -1,13 +1,14 @@
-"""How long to wait after failures: doubling, up to a ceiling, however many failures there were.
+"""
+Waits after failures: exponential back-off with a ceiling, and cooldowns.
 
-Everything in the shell that tries again takes its waits from here: writes, watches, the solver's process, pods.
-
-How long a pod rests after an attempt that did not place it: without jitter, for pods that failed together.
+Everything in the shell that tries again takes its waits from here: writes, watches, the solver's process, pods. Pods
+wait without jitter, so that pods that failed together are tried together.
 """
 
 import math
 import random
-from typing import Final
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -45,3 +46,47 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     def end(self, now: float, attempts: int) -> float:
         """Give the moment, on the grid, at which the rest ends that begins now."""
         return math.ceil(round((now + self.seconds(attempts)) / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Cooldown(Generic[K]):
+    """Keys that were started less than `seconds` ago, the oldest first. `clock` gives seconds."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds: Final = seconds
+        self._clock: Final = clock
+        self._started: Final[dict[K, float]] = {}
+
+    def __iter__(self) -> Iterator[K]:
+        """Give the keys that cool down now."""
+        self._expire()
+        return iter(self._started)
+
+    def __contains__(self, key: K) -> bool:
+        """Whether a key cools down now."""
+        return self._clock() - self._started.get(key, -math.inf) < self._seconds
+
+    def __len__(self) -> int:
+        """Count the keys that cool down now."""
+        self._expire()
+        return len(self._started)
+
+    def start(self, key: K) -> None:
+        """Start the cooldown of a key, anew if it has one."""
+        self._expire()
+        self._started.pop(key, None)
+        self._started[key] = self._clock()
+
+    def try_start(self, key: K) -> bool:
+        """Start the cooldown of a key that has none; give whether it had none."""
+        if key in self:
+            return False
+        self.start(key)
+        return True
+
+    def _expire(self) -> None:
+        now = self._clock()
+        while self._started and now - self._started[first := next(iter(self._started))] >= self._seconds:
+            del self._started[first]

@@ -72,7 +72,7 @@ class Settlement:
     async def _written(self, unit: Unit) -> Outcome:
         try:
             await self._parts.reports.suppress(placement.pod_uid for placement in unit.placements)
-            async with self._parts.repairs.hands_off(unit.claims):
+            async with self._parts.repairs.excluding(unit.claims):
                 return await self._parts.commit.commit(unit)
         finally:
             self._parts.commit.end(unit)

@@ -62,7 +62,7 @@ class Parts:
 def assemble(
     settings: Settings,
     client: Client,
-    gate: WriteFence,
+    fence: WriteFence,
     elector: LeaderElector | None,
     *,
     metrics: Metrics,
@@ -72,32 +72,22 @@ def assemble(
     cluster = Cluster(time.monotonic)
     completing = Completing(cluster.claim)
     pending = _queue(settings, cluster, completing)
-    pace = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
-    metrics.write_concurrency.set_function(lambda: pace.limit)
-    writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-    narrator = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    reports = StatusWriter(client, writer, metrics, narrator, StatusTokenBucket(settings.commit.status_share))
+    slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
+    metrics.write_concurrency.set_function(lambda: slots.limit)
+    writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
+    events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
+    reports = StatusWriter(client, writer, metrics, events, StatusTokenBucket(settings.commit.status_share))
     writer.connect(partial(_count_write, metrics, reports))
-    waits = PreBind(
-        cluster,
-        reports,
-        FailedDevices(settings.commit.avoid_failed_device_seconds, metrics),
-        timeout_seconds=settings.commit.binding_timeout_seconds,
-    )
+    failed_devices = FailedDevices(settings.commit.avoid_failed_device_seconds, metrics)
+    waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
     sight = Sight(metrics, health.ready("solver"), folder)
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
-    asides = Asides(
-        cluster,
-        pending,
-        decider,
-        partial(reports.report_unschedulable, node_count=0),
-        metrics,
-        share=settings.queue.costly_share,
-    )
+    report = partial(reports.report_unschedulable, node_count=0)
+    asides = Asides(cluster, pending, decider, report, metrics, share=settings.queue.costly_share)
     return Parts(
         cluster=cluster,
         pending=pending,
@@ -109,7 +99,7 @@ def assemble(
         commit=commit,
         waits=waits,
         groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
-        repairs=StaleAllocations(cluster, pending, commit.withdrawal, reports, metrics),
+        repairs=StaleAllocations(cluster, pending, commit.rollback, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
@@ -119,8 +109,8 @@ def assemble(
 
 
 def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
-    """Count a write that is sent; those that place pods earn what may be told."""
-    metrics.writes.labels("telling" if is_status else "placing").inc()
+    """Count a write that is sent; those that place pods earn tokens for status writes."""
+    metrics.writes.labels("status" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
 

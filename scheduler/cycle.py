@@ -221,7 +221,7 @@ class Cycle:
         """Say of a batch of one profile what its pods' history is, and by which rules it is decided."""
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         profile = batch.pods[0].scheduler_name
-        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, now))
+        batch = self._parts.waits.preemption_backoff.apply(self._parts.passed_over.marked(batch, now))
         return batch, self._parts.evictions.allowed(profile, self._policies[profile])
 
     def _carry_out(self, decision: Decision, started: float) -> None:
@@ -245,7 +245,7 @@ class Cycle:
         for unplaced in plan.unplaced:
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
-                self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
+                self._parts.repairs.note_unplaced(pods[unplaced.pod], unplaced.reasons)
         with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
             self._parts.groups.decided(batch, plan)
         if is_released:
@@ -273,7 +273,7 @@ class Cycle:
 
     def _is_apart(self, pod: Pod) -> bool:
         """Whether a pod has a history that its equals do not have: it may not evict for a while, or holds nodes."""
-        return self._parts.waits.restraint.holds(pod.uid) or self._parts.passed_over.holds_for(pod.uid)
+        return pod.uid in self._parts.waits.preemption_backoff or self._parts.passed_over.holds_for(pod.uid)
 
     def _is_overdue(self, pod: Pod) -> bool:
         return self._parts.passed_over.is_overdue(pod, self._clock())
@@ -300,7 +300,7 @@ class Cycle:
             before = transitions[0].before
             pending.offer(after, now, before if isinstance(before, Pod) else None)
             if pending.state(after.id) is not None:
-                self._parts.tally.seen(after)
+                self._parts.tally.add(after)
                 if not is_known:
                     self._parts.tally.queued(pending.state(after.id), "PodAdd")
         for transition in transitions:
@@ -317,7 +317,7 @@ class Cycle:
                 self._parts.groups.left(before.gang)
 
     def _forget(self, pod_uid: str) -> None:
-        self._parts.tally.gone(pod_uid)
+        self._parts.tally.forget(pod_uid)
         self._parts.reports.forget(pod_uid)
         self._parts.asides.forget(pod_uid)
         if self._parts.passed_over.gone(pod_uid):

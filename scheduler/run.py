@@ -250,14 +250,14 @@ class Process:
 
     async def _lead(self, stop: asyncio.Event, served: discovery.DiscoveredKinds, elector: LeaderElector | None) -> int:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
-        gate: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
-        parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)
+        fence: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
+        parts = assemble(self._settings, self._client, fence, elector, metrics=self.metrics, health=self._health)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
         shedding = self._shedding(parts.cluster)
-        suspicion = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
-        suspicion.connect(cycle.see)
+        suspects = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
+        suspects.connect(cycle.see)
         strays = ManuallyBoundPods(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
@@ -268,7 +268,7 @@ class Process:
             for change in left:
                 parts.quarantine.isolate(change, strays.see)
             for change in changes:
-                parts.quarantine.isolate(change, suspicion.see)
+                parts.quarantine.isolate(change, suspects.see)
 
         watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
@@ -276,7 +276,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
                     shedding,

@@ -1,14 +1,22 @@
 """
-Make it so: units become writes, in an order that can be taken back until the first binding.
+Writes what a plan decides to the API server, and puts right what crashes and lost answers leave behind.
 
-- the story of one unit (`commit`) with what it can come to (`outcome`), its `steps` and their order;
-- `companions`: who waits for the binding of a pod that it has to be with; `leaning` is the order in which they begin;
-- `waiting` for what has to be got ready;
-- preemptions, carried out: `evictions`, within `eviction_bound`;
-- whether a write may start (`gates`), how fast all of it goes (`pace`), and `writer`, through which every request goes;
-- `repair`: what is put right behind it; `shunned`: devices that are given last, or not, for a while;
-- `telling`: what users and operators are told.
+The path of a unit (a pod, or the pods of gangs that are placed together):
 
-Nothing is decided here: a unit that no longer fits goes back with its reason. Called by `scheduler.cycle`; talks to
-the cluster through the writes of `scheduler.kube` alone.
+    commit                   the protocol: order of writes, what is revocable, what decides after a lost answer
+    affinity_order           a pod is bound only after the pods that its required affinity needs
+    claims                   claim writes: finalizer, then allocation and reservation in one
+    extended_resource_claims claims that the scheduler creates for extended resources (KEP-5004)
+    volumes                  volume binding (WaitForFirstConsumer)
+    binding_conditions,
+    prebind                  waits for devices (KEP-5007) and volumes before the binding
+    bindings                 the binding; node-allocatable resources of claims (KEP-5517)
+    rollback                 removes reservations and allocations of pods that are not bound
+    evictions                preemptions: nominate, try, evict, within a rate limit
+
+In the background: `stale_allocations` frees devices that no running pod uses, `manually_bound` reports pods that got
+their node by hand, `local_taints` keeps failed devices out of new allocations, `readmission` reads objects again that
+were shed for want of memory, `restore` recovers waiting times after a restart.
+
+Nothing is decided here: a unit that no longer fits goes back to the queue with its reason. Called by `scheduler.cycle`.
 """

@@ -1,13 +1,15 @@
-"""Pods that others lean on by their required affinity: who leans on a pod that is not bound yet waits for its binding.
+"""
+Pods are bound only after the pods that their required affinity needs.
 
-Else the one would be bound, and the other, whose writes fail, would not be there. The units of a plan begin together,
-in an order in which each leans on units before it: on those of earlier plans, and in a chain on the end of it first.
-Where pods have to be with each other, the first of them waits for nobody. So none wait for each other, and each pod of
-a unit waits for one other at most.
+Otherwise a pod could be bound while the commit of the pod it has to be with fails. So every unit of a plan gets
+dependencies: for each of its pods, one pod under way that satisfies the pod's affinity, unless a running pod or one of
+the unit's own does. The unit binds when these are bound, and is refused where one of them is not.
 
-In which order units that lean on each other's pods begin: each on what has begun before it, wherever that can be.
-
-Pods with the same labels on the same node do the same for others, and are one `Kind`.
+The dependencies have no cycle, because a unit depends only on units that began before it. `AffinityOrder.begin` looks
+for an order in which every unit finds its dependencies begun: a topological sort in which any one of several pods
+satisfies an edge. Where the rest of the units forms cycles (a with b, b with a) there is no such order. Then one unit
+begins without a dependency, as the first pod of a group does by the API's rule for required self-affinity. It is taken
+from a component that depends on no other one, so that as few units as possible begin this way.
 """
 
 import asyncio
@@ -19,189 +21,188 @@ from typing import Final, NamedTuple
 from scheduler.cluster import Cluster, Unit
 from solver.domain import Pod, PodId, PodTerm, Reason, ReasonCode, wording
 
+Dependencies = tuple[tuple[PodId, asyncio.Event], ...]
+"""Pods that a unit depends on, each with the end of its commit."""
+
 
 @dataclass(slots=True, eq=False)
-class InterchangeablePods:
-    """Pods that are as good as each other for whoever leans on one of them; `begun` are those that have begun."""
+class _PodClass:
+    """Pods under way with the same namespace, labels and node: they satisfy the same terms. `begun` have begun."""
 
     members: list[PodId] = field(default_factory=list)
     begun: list[PodId] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
-class Leaning:
+class _Candidate:
     """
-    A unit, its own pods with their kinds, and for each that has to be with another the kinds that do for it.
+    A unit that has not begun, the keys and classes of its own pods, and its terms.
 
-    A pod for which only its own unit does, or nobody that is being committed, waits for nobody, and is left out.
+    A term stands for a pod with required affinity: the classes of pods under way of which one pod satisfies it. A pod
+    that a running pod satisfies, or only a pod of its own unit, has no term.
     """
 
     unit: Unit
     own: frozenset[PodId]
-    kinds: frozenset[InterchangeablePods]
-    wanted: tuple[tuple[InterchangeablePods, ...], ...]
+    classes: frozenset[_PodClass]
+    terms: tuple[tuple[_PodClass, ...], ...]
 
     @property
-    def seeds_itself(self) -> bool:
-        """Whether its own pods would do for each of them."""
-        return all(not self.kinds.isdisjoint(each) for each in self.wanted)
+    def is_self_sufficient(self) -> bool:
+        """Whether its own pods satisfy each of its terms."""
+        return all(not self.classes.isdisjoint(each) for each in self.terms)
 
-    def found(self) -> Iterator[PodId | None]:
-        """Give for each of its pods that has to be with another one that has begun; None where none has."""
-        for kinds in self.wanted:
-            yield next((key for kind in kinds for key in kind.begun if key not in self.own), None)
-
-
-def _first(left: Sequence[Leaning]) -> Leaning:
-    """
-    Give the unit that begins of some that all lean on each other: one that nobody outside of its own circle holds up.
-
-    In a circle one comes first whose own pods do for it, and then the first in their order.
-    """
-    holders: defaultdict[InterchangeablePods, set[int]] = defaultdict(set)
-    shapes: dict[tuple[frozenset[InterchangeablePods], tuple[tuple[InterchangeablePods, ...], ...]], int] = {}
-    shape_of = [shapes.setdefault((each.kinds, each.wanted), len(shapes)) for each in left]
-    for (kinds, _), shape in shapes.items():
-        for kind in kinds:
-            holders[kind].add(shape)
-    after = [set[int]().union(*(holders[kind] for each in wanted for kind in each)) for _, wanted in shapes]
-    reach = [len(_reached(shape, after)) for shape in range(len(after))]
-    order = range(len(left))
-    return left[min(order, key=lambda number: (reach[shape_of[number]], not left[number].seeds_itself, number))]
+    def partners(self) -> list[PodId | None]:
+        """Give for each term a pod of another unit that has begun; None where there is none."""
+        return [
+            next((key for each in classes for key in each.begun if key not in self.own), None) for classes in self.terms
+        ]
 
 
-def _reached(start: int, after: Sequence[Iterable[int]]) -> set[int]:
-    reached, left = {start}, [start]
-    while left:
-        news = set(after[left.pop()]) - reached
-        reached |= news
-        left += news
-    return reached
-
-
-Dependencies = tuple[tuple[PodId, asyncio.Event], ...]
-"""Pods that a unit has to be with, each with the end of its commit."""
-
-
-class _Begun(NamedTuple):
-    """A unit, the end of its commit, and what it leans on."""
+class _Run(NamedTuple):
+    """A unit that has begun, the end of its commit, and what it depends on."""
 
     unit: Unit
-    settled: asyncio.Event
-    leaned_on: Dependencies
+    done: asyncio.Event
+    dependencies: Dependencies
 
 
 class AffinityOrder:
-    """Knows which pods are being committed, in an order in which nobody leans on who comes later."""
+    """Knows the pods that are being committed, and which of them each unit depends on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
         self._under_way: Final[dict[PodId, asyncio.Event]] = {}
-        self._begun: Final[dict[int, _Begun]] = {}
+        self._runs: Final[dict[int, _Run]] = {}
 
     def begin(self, units: Sequence[Unit]) -> None:
-        """Note that the units of a plan, which are assumed, are committed from now on until they `end`."""
+        """Give the units of a plan, which are assumed, their dependencies; each is under way until it `end`s."""
         pods = [each.pod for unit in units for each in unit.placements]
-        has_leaning = any((pod := self._cluster.seen_pod(key)) is not None and pod.affinity for key in pods)
-        picture = _Picture(self._cluster, (*self._under_way, *pods) if has_leaning else ())
-        picture.begin(self._under_way)
-        rest = [picture.leaning(unit) for unit in units]
-        while rest:
-            left = [each for each in rest if not self._begin_after(each, picture)]
-            if left and len(left) == len(rest):
-                seed = _first(left)
-                self._begin(seed, picture)
-                left = [each for each in left if each is not seed]
-            rest = left
+        has_affinity = any((pod := self._cluster.seen_pod(key)) is not None and pod.affinity for key in pods)
+        index = _PodClassIndex(self._cluster, (*self._under_way, *pods) if has_affinity else ())
+        index.begin(self._under_way)
+        waiting = [index.candidate(unit) for unit in units]
+        while waiting:
+            later = [each for each in waiting if not self._begin_if_ready(each, index)]
+            if later and len(later) == len(waiting):
+                first = _least_dependent(later)
+                self._begin(first, index, first.partners())
+                later.remove(first)
+            waiting = later
 
-    def _begin_after(self, each: Leaning, picture: "_Picture") -> bool:
-        """Begin a unit if somebody has begun for each of its pods."""
-        is_next = None not in each.found()
-        if is_next:
-            self._begin(each, picture)
-        return is_next
+    def _begin_if_ready(self, each: _Candidate, index: "_PodClassIndex") -> bool:
+        partners = each.partners()
+        is_ready = None not in partners
+        if is_ready:
+            self._begin(each, index, partners)
+        return is_ready
 
-    def _begin(self, each: Leaning, picture: "_Picture") -> None:
-        self._note(each.unit, [key for key in dict.fromkeys(each.found()) if key is not None])
-        picture.begin(each.own)
+    def _begin(self, each: _Candidate, index: "_PodClassIndex", partners: Iterable[PodId | None]) -> None:
+        done, keys = asyncio.Event(), [key for key in dict.fromkeys(partners) if key is not None]
+        self._runs[id(each.unit)] = _Run(each.unit, done, tuple((key, self._under_way[key]) for key in keys))
+        for placement in each.unit.placements:
+            self._under_way.setdefault(placement.pod, done)
+        index.begin(each.own)
 
-    def _note(self, unit: Unit, leaned_on: Sequence[PodId]) -> None:
-        settled = asyncio.Event()
-        self._begun[id(unit)] = _Begun(unit, settled, tuple((key, self._under_way[key]) for key in leaned_on))
-        for placement in unit.placements:
-            self._under_way.setdefault(placement.pod, settled)
-
-    def leaned_on(self, unit: Unit) -> Dependencies:
-        """Give the pods that a unit leans on, which has begun, with their ends."""
-        return self._begun[id(unit)].leaned_on
+    def dependencies(self, unit: Unit) -> Dependencies:
+        """Give the pods that a unit depends on, which has begun."""
+        return self._runs[id(unit)].dependencies
 
     def end(self, unit: Unit) -> None:
-        """Let those go on who lean on a unit, and forget it; nothing happens where it has ended already."""
-        begun = self._begun.pop(id(unit), None)
-        if begun is None:
+        """Wake the units that depend on a unit, and forget it; a unit that has ended already is ignored."""
+        run = self._runs.pop(id(unit), None)
+        if run is None:
             return
-        begun.settled.set()
+        run.done.set()
         for placement in unit.placements:
-            if self._under_way.get(placement.pod) is begun.settled:
+            if self._under_way.get(placement.pod) is run.done:
                 del self._under_way[placement.pod]
 
-    async def wait(self, leaned_on: Dependencies, reader: str) -> tuple[Reason, ...]:
-        """Wait for the pods that a unit leans on; say to a namespace which of them did not get to their nodes."""
-        for _, settled in leaned_on:
-            await settled.wait()
-        if leaned_on:
-            await asyncio.sleep(0)  # whoever commits them forgets first what came to nothing
+    async def wait(self, dependencies: Dependencies, namespace: str) -> tuple[Reason, ...]:
+        """Wait for the ends of commits; give, for a reader of this namespace, which pods were not bound."""
+        for _, done in dependencies:
+            await done.wait()
+        if dependencies:
+            await asyncio.sleep(0)  # the task that committed a unit in vain forgets its assumptions first
         return tuple(
             Reason(
                 code=ReasonCode.CONFLICT,
-                message=f"{wording.seen(key, reader)}, which it has to be with, was not bound after all",
+                message=f"{wording.seen(key, namespace)}, which it has to be with, was not bound after all",
             )
-            for key, _ in leaned_on
+            for key, _ in dependencies
             if (pod := self._cluster.pod(key)) is None or not pod.node_name
         )
 
 
-class _Picture:
-    """The pods that are being committed, or begin to be, by what they do for others."""
+class _PodClassIndex:
+    """The pods that are under way, or are about to be, by class."""
 
     def __init__(self, cluster: Cluster, keys: Iterable[PodId]) -> None:
         self._cluster: Final = cluster
-        self._kind_of: Final[dict[PodId, InterchangeablePods]] = {}
-        self._known: Final[dict[tuple[tuple[PodTerm, ...], str], tuple[InterchangeablePods, ...]]] = {}
-        kinds: dict[object, InterchangeablePods] = {}
+        self._class_of: Final[dict[PodId, _PodClass]] = {}
+        self._satisfying: Final[dict[tuple[tuple[PodTerm, ...], str], tuple[_PodClass, ...]]] = {}
+        classes: defaultdict[object, _PodClass] = defaultdict(_PodClass)
         for key in dict.fromkeys(keys):
             pod = cluster.pod(key)
             if pod is not None:
-                kind = kinds.setdefault((key.namespace, pod.labels, pod.node_name), InterchangeablePods())
-                kind.members.append(key)
-                self._kind_of[key] = kind
-        self._kinds: Final = tuple(kinds.values())
+                self._class_of[key] = found = classes[key.namespace, pod.labels, pod.node_name]
+                found.members.append(key)
+        self._classes: Final = tuple(classes.values())
 
     def begin(self, keys: Iterable[PodId]) -> None:
         """Note that pods have begun."""
         for key in keys:
-            if key in self._kind_of:
-                self._kind_of[key].begun.append(key)
+            if key in self._class_of:
+                self._class_of[key].begun.append(key)
 
-    def leaning(self, unit: Unit) -> Leaning:
-        """Say on whom a unit leans."""
+    def candidate(self, unit: Unit) -> _Candidate:
+        """Find the terms of a unit."""
         own = frozenset(each.pod for each in unit.placements)
-        kinds = frozenset(self._kind_of[key] for key in own if key in self._kind_of)
-        return Leaning(unit, own, kinds, tuple(self._wanted(unit, own)))
+        classes = frozenset(self._class_of[key] for key in own if key in self._class_of)
+        return _Candidate(unit, own, classes, tuple(self._terms(unit, own)))
 
-    def _wanted(self, unit: Unit, own: frozenset[PodId]) -> Iterator[tuple[InterchangeablePods, ...]]:
+    def _terms(self, unit: Unit, own: frozenset[PodId]) -> Iterator[tuple[_PodClass, ...]]:
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
             if pod is None or not pod.affinity or self._cluster.is_accompanied(pod, placement.node, own):
                 continue
-            kinds = self._companions(pod, placement.node)
-            if any(key not in own for kind in kinds for key in kind.members):
-                yield kinds
+            classes = self._classes_satisfying(pod, placement.node)
+            if any(key not in own for each in classes for key in each.members):
+                yield classes
 
-    def _companions(self, pod: Pod, node: str) -> tuple[InterchangeablePods, ...]:
-        """Give the kinds of pods of which one is enough for a pod on a node."""
-        asked = (pod.affinity, node)
-        if asked not in self._known:
-            does = (kind for kind in self._kinds if self._cluster.accompanies(kind.members[0], pod, node))
-            self._known[asked] = tuple(does)
-        return self._known[asked]
+    def _classes_satisfying(self, pod: Pod, node: str) -> tuple[_PodClass, ...]:
+        """Give the classes of which one pod satisfies a pod's required affinity on a node."""
+        key = (pod.affinity, node)
+        if key not in self._satisfying:
+            found = (each for each in self._classes if self._cluster.accompanies(each.members[0], pod, node))
+            self._satisfying[key] = tuple(found)
+        return self._satisfying[key]
+
+
+def _least_dependent(candidates: Sequence[_Candidate]) -> _Candidate:
+    """
+    Give a unit of a strongly connected component that depends on no other component.
+
+    Such a unit is one from which the fewest others are reached: from any other component at least one more is. Of equal
+    ones a self-sufficient unit comes first, then the first in order. Units with equal classes and terms are one vertex,
+    for a plan may have thousands of equal pods.
+    """
+    vertices: dict[tuple[frozenset[_PodClass], tuple[tuple[_PodClass, ...], ...]], int] = {}
+    vertex_of = [vertices.setdefault((each.classes, each.terms), len(vertices)) for each in candidates]
+    providers: defaultdict[_PodClass, set[int]] = defaultdict(set)
+    for (classes, _), vertex in vertices.items():
+        for pod_class in classes:
+            providers[pod_class].add(vertex)
+    edges = [set[int]().union(*(providers[each] for term in terms for each in term)) for _, terms in vertices]
+    reach = [len(_reachable(vertex, edges)) for vertex in range(len(edges))]
+    order = range(len(candidates))
+    return candidates[min(order, key=lambda at: (reach[vertex_of[at]], not candidates[at].is_self_sufficient, at))]
+
+
+def _reachable(start: int, edges: Sequence[Iterable[int]]) -> set[int]:
+    found, stack = {start}, [start]
+    while stack:
+        new = set(edges[stack.pop()]) - found
+        found |= new
+        stack += new
+    return found

@@ -1,8 +1,8 @@
 """
-What the drivers say about devices that have to be got ready before a pod is bound to them (KEP-5007). Pure.
+Binding conditions of devices (KEP-5007): what a driver reports before a pod may be bound. Pure.
 
 An allocation result names `bindingConditions`, all of which must become True in its entry of `status.devices`, and
-`bindingFailureConditions`, of which none may. Entries belong together by driver, pool, device and share id.
+`bindingFailureConditions`, none of which may. Result and entry are matched by driver, pool, device and share id.
 """
 
 import datetime as dt
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from solver.domain import Claim, ClaimId, DeviceId, DeviceResult
 
 _SHOWN: Final = 8
-"""Conditions named in a message; an allocation can hold 32 devices with 4 conditions each."""
+"""Conditions named in a message; an allocation has up to 32 devices with 4 conditions each."""
 
 
 class DeviceCondition(NamedTuple):
@@ -27,19 +27,19 @@ class DeviceCondition(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """What is not True yet, and what says that the device will not get ready."""
+    """Binding conditions that are not True yet, and failure conditions that are True."""
 
     awaited: tuple[DeviceCondition, ...]
     failed: tuple[DeviceCondition, ...]
 
 
 def has_conditions(claim: Claim) -> bool:
-    """Whether a device of the claim's allocation has to be got ready."""
+    """Whether a device of the claim's allocation has binding conditions."""
     return claim.allocation is not None and any(each.binding_conditions for each in claim.allocation.results)
 
 
 def conditioned(claim: Claim) -> Iterator[DeviceId]:
-    """Give the devices of the claim's allocation that have to be got ready."""
+    """Give the devices of the claim's allocation that have binding conditions."""
     for each in claim.allocation.results if claim.allocation is not None else ():
         if each.binding_conditions:
             yield each.device
@@ -62,7 +62,7 @@ def readiness(claim: Claim) -> Readiness:
 
 
 def allocated_at(claim: Claim) -> dt.datetime | None:
-    """When the claim was allocated, None where that is not said or cannot be read."""
+    """Give the allocationTimestamp, None where it is missing or cannot be read."""
     text = claim.allocation.allocation_timestamp if claim.allocation is not None else ""
     try:
         moment = dt.datetime.fromisoformat(text)
@@ -72,7 +72,7 @@ def allocated_at(claim: Claim) -> dt.datetime | None:
 
 
 def listed(conditions: Iterable[object]) -> str:
-    """Name some conditions, or whatever else is awaited, the rest as a number."""
+    """Name the first conditions or volumes, and count the rest."""
     names = [str(each) for each in conditions]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest

@@ -1,9 +1,11 @@
-"""One pod's binding: irrevocable, so it is retried until it is known, and never undone.
+"""
+The last writes of a pod: node-allocatable resources of its claims (KEP-5517), then the binding.
 
-Says in pods' statuses what their claims take of their nodes, before they are bound, and takes it back.
+A binding is irrevocable. Where its answer is lost it counts as made until a live read of the pod says otherwise,
+however long that takes. It is retried while the pod is unbound, and given up where the pod is bound to another node or
+deleted, or the API server refuses it.
 """
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +17,11 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import NodeAllocatableClaimStatus, Placement, Pod, PodId, Reason, ReasonCode
 
 _TRIES: Final = 5
-"""Refusals (409) of a binding that a live read does not explain, until it is given up."""
+"""Conflicts (409) of a binding that a live read does not explain, before it is given up."""
 
 _ENDED: Final = Reason(
     code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod; they are tried again"
@@ -29,7 +32,7 @@ _log: Final = logs.logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotBound:
-    """A live read, or the server's own word, says that the pod is not bound to the node that was planned."""
+    """A live read or the API server's refusal says that the pod is not bound to the planned node."""
 
     placement: Placement
     reason: Reason
@@ -44,15 +47,15 @@ class PodBinder:
 
     async def bind(self, placement: Placement) -> Placement | NotBound:
         """
-        Bind a pod; give the placement once it is known to be bound.
+        Bind a pod, and return when it is known to be bound or not.
 
-        A binding whose answer was lost counts as bound until a live read says otherwise: this waits for one as long
-        as it takes. Raise `FencedError` when writing is not allowed any more.
+        Raise `FencedError` where no write may start any more.
         """
+        send = partial(writes.bind, self._client, placement.pod, placement.pod_uid, placement.node)
         refusals = attempt = 0
         while True:
             try:
-                await self._writer.write(partial(self._send, placement))
+                await self._writer.write(send)
             except KubeError as error:
                 if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
                     return NotBound(placement=placement, reason=api_reason(error))
@@ -71,19 +74,16 @@ class PodBinder:
             attempt += 1
 
     async def find(self, placement: Placement) -> Placement | NotBound:
-        """Say by a live read whether a pod is bound as planned, after a defect ended its commit."""
+        """Find out by a live read whether a pod is bound as planned, after an exception ended its commit."""
         verdict = judge_pod(placement, await self._certainly_read(placement.pod))
         return verdict if verdict is not None else NotBound(placement=placement, reason=_ENDED)
 
     async def read(self, pod: PodId) -> Pod | None:
         """Read a pod live."""
-        return await self._writer.read(lambda seconds: writes.read_pod(self._client, pod, timeout_seconds=seconds))
-
-    async def _send(self, placement: Placement, seconds: float) -> None:
-        await writes.bind(self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds)
+        return await self._writer.read(partial(writes.read_pod, self._client, pod))
 
     async def _certainly_read(self, pod: PodId) -> Pod | None:
-        """Read a pod live, however long the API server does not answer; `FencedError` ends the wait."""
+        """Read a pod live, and retry until the API server answers or the fence closes (`FencedError`)."""
         attempt = 0
         while True:
             try:
@@ -96,16 +96,16 @@ class PodBinder:
 
 
 def judge_pod(placement: Placement, live: Pod | None) -> Placement | NotBound | None:
-    """Say what a live read means for a binding: bound as planned, not to be bound any more, or None: try again."""
+    """Decide by a live read about a binding: bound as planned, not to be bound any more, or None: try again."""
     key = placement.pod
     if live is None:
         message = f"pod {key} was deleted meanwhile"
     elif live.uid != placement.pod_uid:
-        message = f"pod {key} was deleted and made anew meanwhile"
+        message = f"pod {key} was deleted and created again meanwhile"
     elif live.node_name == placement.node:
         return placement
     elif live.node_name:
-        message = f"pod {key} was bound to node {live.node_name} by somebody else meanwhile"
+        message = f"pod {key} was bound to node {live.node_name} by another client meanwhile"
     elif live.is_deleting:
         message = f"pod {key} is being deleted"
     else:
@@ -114,39 +114,29 @@ def judge_pod(placement: Placement, live: Pod | None) -> Placement | NotBound | 
 
 
 class NodeAllocatableWriter:
-    """Writes the field, which costs nothing for pods whose claims take nothing."""
+    """Writes status.nodeAllocatableResourceClaimStatuses, before the binding; no request where claims take nothing."""
 
     def __init__(self, client: Client, writer: Writer) -> None:
         self._client: Final = client
         self._writer: Final = writer
 
-    async def announce(self, placements: Iterable[Placement]) -> Reason | None:
-        """Write it for some placements; give the reason where one cannot be written."""
-        wanted = [each for each in placements if each.node_allocatable]
-        results = await asyncio.gather(
-            *(self._write(each, each.node_allocatable) for each in wanted), return_exceptions=True
+    async def write(self, placements: Iterable[Placement]) -> Reason | None:
+        """Write it for some placements; give the reason of the first that cannot be written."""
+        results = await together(
+            self._write(each, each.node_allocatable) for each in placements if each.node_allocatable
         )
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return next((each for each in results if isinstance(each, Reason)), None)
+        return next((each for each in results if each is not None), None)
 
-    async def withdraw(self, placements: Iterable[Placement]) -> None:
-        """Take it away from pods that are not bound; where that fails the next attempt writes over it."""
+    async def remove(self, placements: Iterable[Placement]) -> None:
+        """Remove it from pods that are not bound; where that fails the next attempt overwrites it."""
         for each in placements:
             if each.node_allocatable and (reason := await self._write(each, ())) is not None:
                 _log.warning(logs.UNIT_FAILED, pod=str(each.pod), error=reason.message)
 
     async def _write(self, placement: Placement, burdens: tuple[NodeAllocatableClaimStatus, ...]) -> Reason | None:
+        pod, uid = placement.pod, placement.pod_uid
         try:
-            await self._writer.insist(partial(self._send, placement, burdens))
+            await self._writer.insist(partial(pod_writes.write_node_allocatable, self._client, pod, uid, burdens))
         except KubeError as error:
             return api_reason(error)
         return None
-
-    async def _send(
-        self, placement: Placement, burdens: tuple[NodeAllocatableClaimStatus, ...], seconds: float
-    ) -> None:
-        await pod_writes.write_node_allocatable(
-            self._client, placement.pod, placement.pod_uid, burdens, timeout_seconds=seconds
-        )

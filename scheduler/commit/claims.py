@@ -1,32 +1,168 @@
-"""One claim's writes: finalizer, then allocation and reservation in one, retried as long as they make sense.
+"""
+Claim writes of a unit: which there are, how one is sent, and what a live read says about one that failed.
 
-Claims whose newest version this process has written: no release is under way that could still undo them.
+A claim that the plan allocates gets its finalizer, then allocation and reservedFor in one status write. A claim that
+was allocated before gets the unit's consumers added. The claims of a unit are written in any order. After a conflict or
+a lost answer a live read decides (`judge`) whether the write has acted, is to be retried, or is refused.
+
+A release (the rollback of an earlier attempt, also of a former leader) may act long after its answer was lost. It is
+guarded by the resourceVersion that it has read, so any later write of the claim makes it fail. `OwnWrites` knows the
+claims that this process has written since; any other claim is written once more (`writes.adopt`) before a pod is bound
+to it, even where it has the right allocation and reservation already.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
-from scheduler.commit.operations import Allocate, ClaimWrite, Done, Reserve, Retry, judge
+from scheduler.cluster import Unit
+from scheduler.cluster.ledger import is_same
+from scheduler.cluster.mirror import missing_consumers
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from scheduler.kube.writer import Writer
-from solver.domain import Claim, ClaimId, Reason, ReasonCode
+from solver.domain import (
+    MOST_CONSUMERS,
+    Allocation,
+    Claim,
+    ClaimId,
+    ConsumerReference,
+    Placement,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+)
 
-_MOST: Final = 20_000
-"""Of more, those that were written longest ago are forgotten: it costs a request each to write them again."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocate:
+    """Allocate and reserve a claim in one status write, after its finalizer."""
+
+    claim: Claim
+    allocation: Allocation
+    consumers: tuple[ConsumerReference, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """Add consumers to a claim that is allocated already."""
+
+    claim: Claim
+    consumers: tuple[ConsumerReference, ...]
+
+
+ClaimWrite = Allocate | Reserve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """The writes of a unit: all claims before any binding."""
+
+    claims: tuple[ClaimWrite, ...]
+    bindings: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The claim is as the write wants it: the write whose answer was lost has acted."""
+
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The write has not acted and is still valid on this newer version of the claim."""
+
+    claim: Claim
+
+
+Judgement = Done | Retry | Reason
+
+
+def operations(
+    unit: Unit, find_claim: Callable[[ClaimId], Claim | None], find_pod: Callable[[PodId], Pod | None]
+) -> Operations | Reason:
+    """
+    Give a unit's writes, or the reason where one of its claims no longer exists.
+
+    Claims and pods are looked up as the watch last showed them, without assumptions.
+    """
+    allocations = {each.claim: each for each in unit.allocations}
+    writes: list[ClaimWrite] = []
+    for key in unit.claims:
+        claim, new = find_claim(key), allocations.get(key)
+        if claim is None:
+            return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
+        if new is not None:
+            writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=unit.consumers(key)))
+        else:
+            writes.append(Reserve(claim=claim, consumers=missing_consumers(claim, unit.consumers(key), find_pod)))
+    return Operations(claims=tuple(writes), bindings=unit.placements)
+
+
+def judge(write: ClaimWrite, live: Claim | None) -> Judgement:
+    """
+    Decide by a live read about a write that met a conflict or lost its answer.
+
+    The claim must be the same object (uid), not being deleted, and not allocated otherwise. The API server checks the
+    resourceVersion only: a retry on a newer version needs this check.
+    """
+    key = write.claim.id
+    if live is None:
+        return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
+    if live.uid != write.claim.uid:
+        return _conflict(f"claim {key} was deleted and created again meanwhile")
+    if live.is_deleting:
+        return Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {key} is being deleted")
+    return _judge_allocate(write, live) if isinstance(write, Allocate) else _judge_reserve(write, live)
+
+
+def _judge_allocate(write: Allocate, live: Claim) -> Judgement:
+    if live.allocation is None:
+        return Retry(claim=live)
+    if is_same(write.allocation, live.allocation) and _uids(write) <= _reserved(live):
+        return Done(claim=live)
+    return _conflict(f"claim {live.id} was allocated by another client meanwhile")
+
+
+def _judge_reserve(write: Reserve, live: Claim) -> Judgement:
+    if live.allocation is None:
+        return _conflict(f"claim {live.id} was deallocated meanwhile")
+    if write.claim.allocation is not None and not is_same(write.claim.allocation, live.allocation):
+        return _conflict(f"claim {live.id} was allocated again meanwhile")
+    reserved, wanted = _reserved(live), _uids(write)
+    if wanted <= reserved:
+        return Done(claim=live)
+    if len(reserved | wanted) > MOST_CONSUMERS:
+        message = f"claim {live.id} has {len(reserved)} consumers, and the API allows {MOST_CONSUMERS}"
+        return Reason(code=ReasonCode.CLAIM_FULL, message=message)
+    return Retry(claim=live)
+
+
+def _reserved(claim: Claim) -> set[str]:
+    return {each.uid for each in claim.reserved_for}
+
+
+def _uids(write: ClaimWrite) -> set[str]:
+    return {each.uid for each in write.consumers}
+
+
+def _conflict(message: str) -> Reason:
+    return Reason(code=ReasonCode.CONFLICT, message=message)
+
+
+_MOST_REMEMBERED: Final = 20_000
+"""Of more claims, those written longest ago are forgotten, at the cost of one more write each."""
+_TRIES: Final = 5
 
 
 class OwnWrites:
-    """
-    Claims, by uid, that were written here after any release of them that was sent before.
-
-    A release rests on the version that it has read. One that no answer came to may act long afterwards, of this process
-    or of a former leader, unless somebody has written the claim since.
-    """
+    """Uids of claims that this process has written after any release of them that was sent before; see the module."""
 
     def __init__(self) -> None:
         self._uids: Final[dict[str, None]] = {}
@@ -35,7 +171,7 @@ class OwnWrites:
         """Note that a write of the claim was answered."""
         self._uids.pop(claim.uid, None)
         self._uids[claim.uid] = None
-        if len(self._uids) > _MOST:
+        if len(self._uids) > _MOST_REMEMBERED:
             del self._uids[next(iter(self._uids))]
 
     def discard(self, claim: Claim) -> None:
@@ -46,12 +182,9 @@ class OwnWrites:
         return claim.uid in self._uids
 
 
-_TRIES: Final = 5
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The claim is as the unit wants it; `claim` is the server's answer, `write` what it answers."""
+    """The claim is as the unit wants it; `claim` is the server's answer to `write`."""
 
     write: ClaimWrite
     claim: Claim
@@ -59,7 +192,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotWritten:
-    """The claim was not written as the unit wants it; with `may_have_acted` a write may still have got through."""
+    """The claim is not as the unit wants it; with `may_have_acted` a write without an answer may still act."""
 
     write: ClaimWrite
     reason: Reason
@@ -67,8 +200,8 @@ class NotWritten:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """Whose turn it is at one claim, and what the last one left."""
+class _SharedClaim:
+    """A claim that units write one after the other, and the answer to the last write."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
@@ -77,13 +210,10 @@ class _Turn:
 
 class ClaimWriter:
     """
-    Writes claims. `on_answer` is given every claim as the server answered it.
+    Writes claims; `on_answer` gets every claim as the server answered it.
 
-    Units that share a claim take turns at it, each starting from the answer to the one before: otherwise all but
+    Units that share a claim write it one after the other, each from the answer to the one before: otherwise all but
     one of them would meet a conflict.
-
-    What is as it should be already is written nevertheless, where it was not this process that made it so (`own`):
-    the release that a former leader has under way, however late it comes, must be for a version of the past.
     """
 
     def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], None]) -> None:
@@ -91,36 +221,35 @@ class ClaimWriter:
         self._writer: Final = writer
         self._own: Final = own
         self._on_answer: Final = on_answer
-        self._turns: Final[dict[ClaimId, _Turn]] = {}
+        self._shared: Final[dict[ClaimId, _SharedClaim]] = {}
 
     async def write(self, write: ClaimWrite) -> Written | NotWritten:
         """
-        Make a claim as the unit wants it.
+        Write a claim as the unit wants it, in up to five tries.
 
-        After a conflict, and where the answer was lost, a live read decides (`operations.judge`); up to five tries.
-        Raise `FencedError` when writing is not allowed any more.
+        Raise `FencedError` where no write may start any more.
         """
-        turn = self._turns.setdefault(write.claim.id, _Turn())
-        turn.users += 1
+        shared = self._shared.setdefault(write.claim.id, _SharedClaim())
+        shared.users += 1
         try:
-            async with turn.lock:
-                start = await self._start(write, turn)
-                answer = start if isinstance(start, Written | NotWritten) else await self._insist(start)
-                turn.latest = answer.claim if isinstance(answer, Written) else None
+            async with shared.lock:
+                start = await self._start(write, shared.latest)
+                answer = start if isinstance(start, Written | NotWritten) else await self._send_until_known(start)
+                shared.latest = answer.claim if isinstance(answer, Written) else None
                 return answer
         finally:
-            turn.users -= 1
-            if not turn.users:
-                self._turns.pop(write.claim.id, None)
+            shared.users -= 1
+            if not shared.users:
+                self._shared.pop(write.claim.id, None)
 
-    async def _start(self, write: ClaimWrite, turn: _Turn) -> Written | NotWritten | ClaimWrite:
+    async def _start(self, write: ClaimWrite, latest: Claim | None) -> Written | NotWritten | ClaimWrite:
         """
-        Start from the newest state that is known.
+        Start from the newest version that is known.
 
-        It is read where the watch has not even shown the allocation yet, or where nothing seems left to write.
+        A live read is needed where the watch has not shown the allocation yet, or where nothing seems left to write.
         """
-        if turn.latest is not None:
-            return self._after(write, turn.latest)
+        if latest is not None:
+            return self._after(write, latest)
         is_open = write.claim.allocation is not None and not _is_reserved(write.claim, write)
         if isinstance(write, Allocate) or is_open:
             return write
@@ -129,7 +258,7 @@ class ClaimWriter:
         except KubeError as error:
             return NotWritten(write=write, reason=api_reason(error))
 
-    async def _insist(self, write: ClaimWrite) -> Written | NotWritten:
+    async def _send_until_known(self, write: ClaimWrite) -> Written | NotWritten:
         was_lost, last = False, api_reason(KubeError("the claim was not written"))
         for attempt in range(_TRIES):
             try:
@@ -151,7 +280,7 @@ class ClaimWriter:
 
     @staticmethod
     def _failure(write: ClaimWrite, error: KubeError) -> Reason:
-        """Say what the last of several attempts failed at: the claim changes all the time, or no answer comes."""
+        """Give the reason for giving up after the last attempt: repeated conflicts, or no answer."""
         if isinstance(error, Conflict | NotFound):
             message = f"claim {write.claim.id} changed under each of {_TRIES} attempts to write it"
             return Reason(code=ReasonCode.CONFLICT, message=message)
@@ -159,7 +288,7 @@ class ClaimWriter:
         return Reason(code=ReasonCode.API_ERROR, message=message)
 
     def _after(self, write: ClaimWrite, live: Claim | None) -> Written | NotWritten | ClaimWrite:
-        """Say what a newer state of the claim makes of the write: done, not to be done, or to be done on it."""
+        """Apply the judgement of a newer version; a claim that is done but not our own write is written once more."""
         match judge(write, live):
             case Done(claim=claim) if claim in self._own:
                 return self._written(write, claim)
@@ -171,7 +300,7 @@ class ClaimWriter:
                 return NotWritten(write=write, reason=reason)
 
     async def _read(self, claim: ClaimId) -> Claim | None:
-        return await self._writer.read(lambda seconds: writes.read_claim(self._client, claim, timeout_seconds=seconds))
+        return await self._writer.read(partial(writes.read_claim, self._client, claim))
 
     def _written(self, write: ClaimWrite, claim: Claim) -> Written:
         self._own.add(claim)
@@ -181,31 +310,22 @@ class ClaimWriter:
     async def _send(self, write: ClaimWrite) -> Claim:
         client, claim = self._client, write.claim
         if FINALIZER not in claim.finalizers:
-            bare = claim
-            claim = await self._writer.write(
-                lambda seconds: writes.add_finalizer(client, bare, timeout_seconds=seconds)
-            )
+            claim = await self._writer.write(partial(writes.add_finalizer, client, claim))
         if isinstance(write, Allocate):
-            return await self._writer.write(
-                lambda seconds: writes.allocate(
-                    client, claim, write.allocation, write.consumers, timeout_seconds=seconds
-                )
-            )
+            return await self._writer.write(partial(writes.allocate, client, claim, write.allocation, write.consumers))
         if _is_reserved(claim, write):
-            return await self._writer.write(lambda seconds: writes.adopt(client, claim, timeout_seconds=seconds))
-        return await self._writer.write(
-            lambda seconds: writes.reserve(client, claim, write.consumers, timeout_seconds=seconds)
-        )
+            return await self._writer.write(partial(writes.adopt, client, claim))
+        return await self._writer.write(partial(writes.reserve, client, claim, write.consumers))
 
 
 def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:
-    """Whether a claim has all consumers that are wanted."""
+    """Whether reservedFor has all consumers of a write."""
     reserved = {each.uid for each in claim.reserved_for}
     return all(each.uid in reserved for each in write.consumers)
 
 
 def api_reason(error: Exception) -> Reason:
-    """Give the reason that a pod goes back with when the API server refuses, or cannot be asked."""
+    """Give the reason of a pod whose write the API server refused, or that could not be sent."""
     is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
     hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
     return Reason(code=ReasonCode.API_ERROR, message=f"what was decided could not be written: {error}{hint}")

@@ -1,10 +1,13 @@
-"""Preemptions, carried out: nominate who waits, try whether all victims may go, evict them, tell everybody.
+"""
+Carries preemptions out: nominate the preemptors, dry-run all evictions, evict, report.
 
-The nomination is written first: it is what a scheduler that starts anew knows of a preemption, and what holds the room.
-Whatever goes wrong later leaves a pod that waits with a node nominated, and is decided anew. Nobody is evicted by
-force: what a PodDisruptionBudget refuses stays, and no victim goes unless the server would let all of them go.
+The nomination is written first. It reserves the room, and it is what the next leader knows of a preemption. A failure
+after it leaves a waiting pod with a nominated node, about which the next decision decides. The evictions are tried with
+dryRun before: no victim is evicted unless the API server allows all of them, and what a PodDisruptionBudget blocks
+stays.
 
-The bound on evictions per minute, which also holds where one leader follows another.
+`EvictionRate` limits evictions per minute. It is kept in the leader's Lease before they are made, so that the limit
+holds across a change of leaders.
 """
 
 import math
@@ -37,56 +40,56 @@ _decoder: Final = msgspec.json.Decoder(dict[str, list[tuple[_Whole, _Whole]]])
 
 
 class LeaseRecord(Protocol):
-    """Where a leader leaves a text for the next one: the Lease."""
+    """A text in the Lease that one leader leaves for the next."""
 
     @property
     def inherited(self) -> str:
-        """What leaders before this one left; empty: nothing."""
+        """The text of earlier leaders, "" where there is none."""
         ...
 
     async def hand_down(self, record: str) -> None:
-        """Leave a text. Raises KubeError where it may not be there."""
+        """Write the text. Raises KubeError where it may not have been written."""
         ...
 
 
-class _Spent(NamedTuple):
-    """So many evictions: when by the monotonic clock, and in whole seconds since the epoch, rounded up."""
+class _Evicted(NamedTuple):
+    """The number of evictions at a time: by the monotonic clock, and in seconds since the epoch, rounded up."""
 
     at: float
-    when: int
+    epoch_seconds: int
     pods: int
 
 
 class EvictionRate:
     """
-    What was evicted within the last minute, by profile, in this process and by leaders before it.
+    The evictions of the last minute by profile, those of earlier leaders included.
 
-    Times that another leader has written are compared with `wall` (seconds since the epoch): what is off between the
-    clocks of two machines is off here. Without a record nothing is known of earlier processes.
+    Times that another leader has written are compared with `wall` (seconds since the epoch), so that a clock skew
+    between two machines counts. Without a record, evictions of earlier processes are not known.
     """
 
     def __init__(self, record: LeaseRecord | None, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._record: Final = record
         self._clock: Final = clock
         self._wall: Final = wall
-        self._recent: Final[defaultdict[str, deque[_Spent]]] = defaultdict(deque)
+        self._recent: Final[defaultdict[str, deque[_Evicted]]] = defaultdict(deque)
         self._kept = record.inherited if record is not None else ""
-        for profile, spent in self._read():
-            self._recent[profile].append(spent)
+        for profile, evicted in self._read():
+            self._recent[profile].append(evicted)
 
     def left(self, profile: str, ceiling: int) -> int:
-        """How many more may be evicted now."""
+        """Give the number of pods that may be evicted now."""
         recent, now = self._recent[profile], self._clock()
         while recent and recent[0].at <= now - _WINDOW_SECONDS:
             recent.popleft()
         return max(0, ceiling - sum(each.pods for each in recent))
 
     def spend(self, profile: str, count: int) -> None:
-        """Count evictions that are about to be made."""
-        self._recent[profile].append(_Spent(self._clock(), math.ceil(self._wall()), count))
+        """Count evictions before they are made."""
+        self._recent[profile].append(_Evicted(self._clock(), math.ceil(self._wall()), count))
 
     async def keep(self) -> None:
-        """Have all that was spent recorded before it is made use of. Raises KubeError where it may not be."""
+        """Write the record, before an eviction is made. Raises KubeError where it may not have been written."""
         if self._record is None:
             return
         text = self._text()
@@ -97,32 +100,33 @@ class EvictionRate:
     def _text(self) -> str:
         oldest = self._clock() - _WINDOW_SECONDS
         rows = {
-            profile: [(each.when, each.pods) for each in spent if each.at > oldest]
-            for profile, spent in sorted(self._recent.items())
+            profile: [(each.epoch_seconds, each.pods) for each in evicted if each.at > oldest]
+            for profile, evicted in sorted(self._recent.items())
         }
         return msgspec.json.encode({profile: each for profile, each in rows.items() if each}).decode()
 
-    def _read(self) -> Iterator[tuple[str, _Spent]]:
-        """Read what was left for us; what nobody of ours has written is not read."""
+    def _read(self) -> Iterator[tuple[str, _Evicted]]:
+        """Read the record of earlier leaders; a text that is no such record is ignored."""
         try:
             rows = _decoder.decode(self._kept or "{}")
         except msgspec.MsgspecError:
             return
         now, wall = self._clock(), self._wall()
-        for profile, spent in rows.items():
-            for when, count in spent:
-                yield profile, _Spent(now - max(0.0, wall - when), when, count)
+        for profile, evicted in rows.items():
+            for epoch_seconds, count in evicted:
+                yield profile, _Evicted(now - max(0.0, wall - epoch_seconds), epoch_seconds, count)
 
 
 _log: Final = logs.logger()
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Run:
+    """A preemption, the pods of its batch, and the number that its log lines share: no line names both sides."""
+
     preemption: Preemption
     pods: Mapping[PodId, Pod]
     number: int
-    """What the log lines about its pods have in common: no line names the pods of the other side."""
 
     @property
     def first(self) -> Placement:
@@ -131,10 +135,10 @@ class _Case:
 
 class Evictions:
     """
-    Carries preemptions out, each in a task of its own, and keeps the bound on evictions per minute.
+    Carries each preemption out in its own task, within the rate limit.
 
-    `clock` is monotonic, for the bound; `wall` gives seconds since the epoch, as pods have their start times. `record`
-    is where evictions are noted before they are made, so that the bound outlives this process.
+    `clock` is monotonic, `wall` gives seconds since the epoch, as pods have their start times. `record` is where the
+    rate limit is kept for the next leader.
     """
 
     def __init__(
@@ -157,109 +161,105 @@ class Evictions:
         self._wall: Final = wall
         self._count = 0
         self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
-        self._bound: Final = EvictionRate(record, clock, wall)
+        self._rate: Final = EvictionRate(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
-        """Give a profile's policy with the time of day, and with what the bound leaves of evictions now."""
+        """Give a profile's policy with the current time and the number of evictions that the rate limit leaves."""
         rules = policy.preemption
         if not rules.is_enabled:
             return policy
-        left = self._bound.left(profile, rules.ceiling)
+        left = self._rate.left(profile, rules.ceiling)
         return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
 
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
-        """Believe in a preemption and start to carry it out; give what looks different now."""
+        """Assume a preemption and start to carry it out; give the transitions of the mirror."""
         self._metrics.preemption_attempts.inc()
         self._count += 1
-        case = _Case(preemption, pods, self._count)
+        run = _Run(preemption, pods, self._count)
         if not preemption.victims and all(
             pods[each.pod].nominated_node_name == each.node for each in preemption.placements
         ):
-            return ()  # it is known, and under way
+            return ()  # nothing is left to evict, and the nominations are written
         if preemption.victims:
             self._metrics.preemption_victims.observe(len(preemption.victims))
-            self._bound.spend(profile, len(preemption.victims))
+            self._rate.spend(profile, len(preemption.victims))
         transitions = self._cluster.preempt(preemption)
-        self._tasks.begin(self._carry_out(case))
+        self._tasks.begin(self._carry_out(run))
         return transitions
 
     async def finish(self) -> None:
-        """End what is under way; the next leader decides anew about pods that wait."""
+        """End what is under way; the next leader decides about the pods that wait."""
         await self._tasks.finish()
 
-    async def _carry_out(self, case: _Case) -> None:
-        """Carry a preemption out; one that a defect ends is believed no more, and its pods are decided anew."""
+    async def _carry_out(self, run: _Run) -> None:
+        """Carry a preemption out; where an exception ends it, drop the assumption, so that it is decided again."""
         is_over = False
-        with Confined(self._metrics, Subsystem.EVICTION, pod=str(case.first.pod)):
-            await self._carry_on(case)
+        with Confined(self._metrics, Subsystem.EVICTION, pod=str(run.first.pod)):
+            await self._nominate_and_evict(run)
             is_over = True
         if not is_over:
-            self._cluster.withdraw(case.preemption)
+            self._cluster.withdraw(run.preemption)
 
-    async def _carry_on(self, case: _Case) -> None:
-        preemption, evicted = case.preemption, set[PodId]()
+    async def _nominate_and_evict(self, run: _Run) -> None:
+        preemption, evicted = run.preemption, set[PodId]()
         try:
             for placement in preemption.placements:
-                await self._writer.write(partial(self._nominate, placement))
+                pod, uid, node = placement.pod, placement.pod_uid, placement.node
+                await self._writer.write(partial(pod_writes.nominate, self._client, pod, uid, node))
         except (KubeError, FencedError) as error:
             self._cluster.withdraw(preemption)
-            _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
+            _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
             return
         try:
-            if self._still_stands(case) and await self._all_may_go(case):
-                self._log_begin(case)
-                await self._bound.keep()
-                await together(self._evict(case, victim, evicted) for victim in preemption.victims)
+            if self._still_stands(run) and await self._all_are_allowed(run):
+                self._log_begin(run)
+                await self._rate.keep()
+                await together(self._evict(run, victim, evicted) for victim in preemption.victims)
         except (KubeError, FencedError) as error:
-            _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
+            _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
         finally:
             for victim in preemption.victims:
-                if victim.pod not in evicted:  # of the others the watch tells that they leave
+                if victim.pod not in evicted:  # the watch shows the others as deleting
                     self._cluster.stays(victim.pod, victim.pod_uid)
 
-    def _log_begin(self, case: _Case) -> None:
-        """Log a preemption about the pod that waits; those that go have lines of their own, with the same number."""
-        pod, count = str(case.first.pod), len(case.preemption.victims)
+    def _log_begin(self, run: _Run) -> None:
+        """Log the preemptor; each victim has a line with the same number."""
+        pod, count = str(run.first.pod), len(run.preemption.victims)
         if count:
-            _log.info(logs.PREEMPTING, pod=pod, node=case.first.node, victims=count, preemption=case.number)
+            _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
-    async def _nominate(self, placement: Placement, seconds: float) -> None:
-        await pod_writes.nominate(
-            self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds
-        )
-
-    def _still_stands(self, case: _Case) -> bool:
-        """Whether everybody waits who is helped, and everybody runs who goes: otherwise somebody goes in vain."""
-        for placement in case.preemption.placements:
+    def _still_stands(self, run: _Run) -> bool:
+        """Whether all preemptors wait and all victims run, so that no eviction is in vain."""
+        for placement in run.preemption.placements:
             pod = self._cluster.pod(placement.pod)
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:
                 return False
-        for victim in case.preemption.victims:
+        for victim in run.preemption.victims:
             pod = self._cluster.seen_pod(victim.pod)
             if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
                 return False
         return True
 
-    async def _all_may_go(self, case: _Case) -> bool:
-        """Ask the server about each victim without evicting it; nobody goes where one may not."""
-        for victim in case.preemption.victims:
+    async def _all_are_allowed(self, run: _Run) -> bool:
+        """Try each eviction with dryRun; one that is refused refuses all."""
+        for victim in run.preemption.victims:
             try:
-                await self._writer.write(partial(self._try, victim))
+                await self._writer.write(partial(pod_writes.evict, self._client, victim, is_trial=True))
             except pod_writes.EvictionBlocked as error:
-                self._metrics.evictions.labels("shielded").inc()
-                _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
+                self._metrics.evictions.labels("blocked").inc()
+                _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=run.number)
                 return False
             except KubeError as error:  # about this victim: the preemptor's own line does not name it
-                _log.warning(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
+                _log.warning(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=run.number)
                 return False
         return True
 
-    async def _evict(self, case: _Case, victim: Victim, evicted: set[PodId]) -> None:
+    async def _evict(self, run: _Run, victim: Victim, evicted: set[PodId]) -> None:
         pod = self._cluster.seen_pod(victim.pod)
         try:
-            await self._writer.write(partial(self._send, victim))
+            await self._writer.write(partial(pod_writes.evict, self._client, victim))
         except pod_writes.EvictionBlocked as error:
-            self._metrics.evictions.labels("shielded").inc()
+            self._metrics.evictions.labels("blocked").inc()
             _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
             return
         except KubeError as error:
@@ -268,21 +268,13 @@ class Evictions:
             return
         evicted.add(victim.pod)
         self._metrics.evictions.labels("evicted").inc()
-        _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=case.number)
-        preemptor = case.pods[case.first.pod]
+        _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=run.number)
+        preemptor = run.pods[run.first.pod]
         if pod is not None:
             self._reports.record_preemption(pod, preemptor, victim)
         try:
-            await self._writer.write(partial(self._mark, victim, preemptor.scheduler_name), is_status=True)
+            message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
+            send = partial(pod_writes.mark_preempted, self._client, victim, message)
+            await self._writer.write(send, is_status=True)
         except KubeError as error:
             _log.debug(logs.EVENT_DROPPED, error=str(error))
-
-    async def _try(self, victim: Victim, seconds: float) -> None:
-        await pod_writes.evict(self._client, victim, is_trial=True, timeout_seconds=seconds)
-
-    async def _send(self, victim: Victim, seconds: float) -> None:
-        await pod_writes.evict(self._client, victim, timeout_seconds=seconds)
-
-    async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
-        message = truncated(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
-        await pod_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

@@ -1,12 +1,11 @@
-"""Claims behind extended resources (KEP-5004): made for one placement, announced to the kubelet, removed again.
+"""
+Claims that the scheduler creates for extended resources (KEP-5004).
 
-In order: POST the claim, then its finalizer and allocation as of any other claim (`claims`), PATCH the pod's status,
-bind. Until the binding everything can be taken back, and then the claim is deleted: it was made for this attempt alone.
+In order: POST the claim, write finalizer and allocation as of any claim (`claims`), PATCH the pod's status
+(extendedResourceClaimStatus), bind. A claim belongs to one attempt: the rollback deletes it.
 
-Claims for extended resources that a former attempt left behind: a crash, or an answer that was lost.
-
-Their pods wait in our queue and nothing is under way for them; while such a claim stands it may hold the very devices
-that its pod waits for. It is deallocated and deleted after a live read.
+`OrphanedClaims` removes claims that an earlier attempt left behind, by a crash or a lost answer. Their pods wait in our
+queue, and such a claim may hold the devices that its pod waits for. It is deallocated after live reads, then deleted.
 """
 
 import asyncio
@@ -18,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.backoff import Cooldown
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.claims import api_reason
 from scheduler.commit.rollback import Rollback
@@ -28,49 +28,49 @@ from scheduler.kube.extended_resource_writes import NotServedError
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
-from scheduler.observe.unexpected_errors import Confined
+from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.queue import Pending
 from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
 _UNSERVED_SECONDS: Final = 20.0
-"""For so long none is made, for any pod, after the server kept nothing of one: its feature gate may be on by then."""
+"""Time without another attempt after the API server dropped the status field: its feature gate may be on by then."""
 
 _log: Final = logs.logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimNotCreated:
-    """A claim could not be made, or its making was not confirmed; those that were made are deleted again."""
+    """A claim was not created, or the answer was lost; the other claims of the unit are deleted again."""
 
     reason: Reason
 
 
 class ExtendedResourceClaims:
-    """Makes and removes such claims. What is under way is known by the ids that stand for the claims in the plan."""
+    """Creates and deletes such claims; a plan names them by placeholder ids."""
 
     def __init__(
         self,
         client: Client,
         cluster: Cluster,
         writer: Writer,
-        withdrawal: Rollback,
+        rollback: Rollback,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client: Final = client
         self._cluster: Final = cluster
         self._writer: Final = writer
-        self._withdrawal: Final = withdrawal
+        self._rollback: Final = rollback
         self._clock: Final = clock
-        self._made: Final[dict[ClaimId, Claim]] = {}
+        self._created: Final[dict[ClaimId, Claim]] = {}
         self._unserved: tuple[Reason, float] | None = None
 
     async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
         """
-        Make the claims of a unit and give the unit with their names; a unit without any is given as it is.
+        Create the claims of a unit and give the unit with their names; a unit without any is given as it is.
 
-        What an earlier attempt left behind for one of its pods goes first. Raise `FencedError` when writing is
-        not allowed any more.
+        Claims that an earlier attempt left behind for its pods are removed first. Raise `FencedError` where no write
+        may start any more.
         """
         wanted = [each for each in unit.placements if each.extended_resource_claim is not None]
         if not wanted:
@@ -80,36 +80,32 @@ class ExtendedResourceClaims:
                 await self.remove(old)
         if self._unserved is not None and self._clock() < self._unserved[1]:
             return ClaimNotCreated(reason=self._unserved[0])
-        results = await asyncio.gather(*(self._make(placement) for placement in wanted), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                await self.drop(unit.placements, ())
-                if isinstance(result, KubeError):
-                    return ClaimNotCreated(reason=api_reason(result))
-                raise result
-        return _renamed(unit, self._made)
+        try:
+            await together(self._make(placement) for placement in wanted)
+        except Exception as error:
+            await self.drop(unit.placements, ())
+            if isinstance(error, KubeError):
+                return ClaimNotCreated(reason=api_reason(error))
+            raise
+        return _renamed(unit, self._created)
 
     def find(self, key: ClaimId) -> Claim | None:
-        """Give a claim as it was made, or as the watch last gave it."""
-        made = next((claim for claim in self._made.values() if claim.id == key), None)
+        """Give a claim as it was created, or as the watch last showed it."""
+        made = next((claim for claim in self._created.values() if claim.id == key), None)
         return made or self._cluster.seen_claim(key)
 
     async def announce(self, unit: Unit) -> tuple[Reason, ...]:
-        """Write the claims into the status of their pods; give the reasons why the pods cannot be bound, if any."""
-        announced = await asyncio.gather(
-            *(self._announce(each) for each in unit.placements if each.extended_resource_claim is not None),
-            return_exceptions=True,
+        """Write the claims into the statuses of their pods; give the reasons why the pods cannot be bound, if any."""
+        announced = await together(
+            self._announce(each) for each in unit.placements if each.extended_resource_claim is not None
         )
-        for result in announced:
-            if isinstance(result, BaseException):
-                raise result
-        return tuple(each for each in announced if isinstance(each, Reason))
+        return tuple(each for each in announced if each is not None)
 
     async def drop(self, placements: Iterable[Placement], kept: Collection[ClaimId]) -> None:
-        """Delete the claims that were made for some placements, but for those that are kept; failures are for later."""
+        """Delete the claims of some placements, except those that are kept; `OrphanedClaims` retries what fails."""
         for placement in placements:
             claim = (
-                self._made.get(placement.extended_resource_claim.id)
+                self._created.get(placement.extended_resource_claim.id)
                 if placement.extended_resource_claim is not None
                 else None
             )
@@ -119,11 +115,11 @@ class ExtendedResourceClaims:
     def forget(self, unit: Unit) -> None:
         """Drop what is known of a unit: its commit has ended."""
         for key in unit.stand_ins:
-            self._made.pop(key, None)
+            self._created.pop(key, None)
 
     async def remove(self, claim: Claim) -> None:
-        """Delete a claim that an earlier attempt left behind, unless its pod turns out to be bound after all."""
-        if claim.allocation is not None and not await self._withdrawal.reclaim(claim.id, _is(claim)):
+        """Delete a claim that an earlier attempt left behind, unless a live read shows its pod as bound."""
+        if claim.allocation is not None and not await self._rollback.deallocate(claim.id, _is(claim)):
             return
         await self._delete(claim)
 
@@ -132,16 +128,16 @@ class ExtendedResourceClaims:
         if special is None:
             return
         send = partial(extended_resource_writes.create_claim, self._client, placement.pod, placement.pod_uid, special)
-        self._made[special.id] = await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
+        self._created[special.id] = await self._writer.write(send)
 
     async def _announce(self, placement: Placement) -> Reason | None:
         special = placement.extended_resource_claim
         if special is None:
             return None
-        claim, pod = self._made[special.id], (placement.pod, placement.pod_uid)
+        claim, pod = self._created[special.id], (placement.pod, placement.pod_uid)
         send = partial(extended_resource_writes.announce_claim, self._client, pod, claim.id, special.mappings)
         try:
-            await self._writer.insist(lambda seconds: send(timeout_seconds=seconds))
+            await self._writer.insist(send)
         except NotServedError as error:
             self._unserved = (api_reason(error), self._clock() + _UNSERVED_SECONDS)
             return self._unserved[0]
@@ -152,18 +148,18 @@ class ExtendedResourceClaims:
     async def _delete(self, claim: Claim) -> None:
         send = partial(extended_resource_writes.delete_claim, self._client, claim.id, claim.uid)
         try:
-            await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
+            await self._writer.write(send)
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(claim.id), error=str(error))
 
 
 def _is(claim: Claim) -> Callable[[Claim], bool]:
-    """Whether a live claim is the one that was seen, and still of the kind that only schedulers make."""
+    """Whether a live claim is the one that was seen, and still annotated as made by a scheduler."""
     return lambda live: live.uid == claim.uid and live.is_extended_resource_claim
 
 
 def _renamed(unit: Unit, made: dict[ClaimId, Claim]) -> Unit:
-    """Put the claims that were made in the places of the ids that stand for them."""
+    """Replace placeholder ids by the claims that were created."""
     placements = [
         msgspec.structs.replace(each, claims=tuple(made[key].id if key in made else key for key in each.claims))
         for each in unit.placements
@@ -182,11 +178,11 @@ def _allocations(allocations: Sequence[ClaimAllocation], made: dict[ClaimId, Cla
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 10.0
-"""A claim that could not be removed is looked at again after this time."""
+"""A claim that could not be removed is tried again after this time."""
 
 
 class OrphanedClaims:
-    """Looks for such claims all the time, behind everything else."""
+    """Looks for such claims in the background."""
 
     def __init__(
         self,
@@ -200,12 +196,11 @@ class OrphanedClaims:
         self._cluster: Final = cluster
         self._pending: Final = pending
         self._specials: Final = specials
-        self._clock: Final = clock
-        self._confined: Final = partial(Confined, metrics, Subsystem.LEFTOVERS, passing=(FencedError,))
-        self._looked_at: Final[dict[str, float]] = {}
+        self._confined: Final = partial(Confined, metrics, Subsystem.ORPHANED_CLAIMS, passing=(FencedError,))
+        self._tried: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
 
     async def run(self) -> None:
-        """Remove for ever; end when no write may start any more."""
+        """Remove them every second; end when no write may start any more."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
@@ -215,13 +210,10 @@ class OrphanedClaims:
                 return
 
     async def remove(self) -> None:
-        """Remove what is there now."""
-        now = self._clock()
-        for uid in [uid for uid, at in self._looked_at.items() if now - at >= _AGAIN_SECONDS]:
-            del self._looked_at[uid]
+        """Remove those that exist now."""
         for claim, pod in self._cluster.left_behind():
-            if self._pending.state(pod.id) is None or self._looked_at.setdefault(claim.uid, now) != now:
+            if self._pending.state(pod.id) is None or not self._tried.try_start(claim.uid):
                 continue
-            _log.info(logs.TAKEN_BACK, claim=str(claim.id), pod=str(pod.id))
+            _log.info(logs.ROLLED_BACK, claim=str(claim.id), pod=str(pod.id))
             with self._confined(claim=str(claim.id)):
                 await self._specials.remove(claim)

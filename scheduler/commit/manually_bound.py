@@ -1,8 +1,8 @@
 """
-Pods that name us and were given their node by hand: no scheduler runs for them, so nobody allocates their claims.
+Reports pods with claims whose spec.nodeName was set by hand: no scheduler allocates their claims, so they never start.
 
-They stand there for ever, and the kubelet's message does not say why. After a while, for a pod that we have just bound
-is seen before its claims are, an event says which nodeSelector does what was meant.
+The kubelet's message does not say why. After a few seconds (a pod that we bind is seen before its claims are) an event
+says which nodeSelector to use instead.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from scheduler.observe.unexpected_errors import Confined
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod, PodId
 
-_PATIENCE_SECONDS: Final = 5.0
+_GRACE_SECONDS: Final = 5.0
 _PERIOD_SECONDS: Final = 1.0
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class ManuallyBoundPods:
-    """Notes such pods as the watch shows them, and tells each once."""
+    """Finds such pods among the changes of the watch, and reports each once."""
 
     def __init__(
         self,
@@ -38,47 +38,47 @@ class ManuallyBoundPods:
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._metrics: Final = metrics
         self._clock: Final = clock
-        self._suspects: Final[dict[PodId, tuple[str, float]]] = {}
-        self._told: Final[dict[PodId, str]] = {}
+        self._found: Final[dict[PodId, tuple[str, float]]] = {}
+        self._reported: Final[dict[PodId, str]] = {}
 
     def see(self, changes: Sequence[Change]) -> None:
-        """Take what a watch told, after the mirror has taken it."""
+        """Take changes of the watch after the mirror has them."""
         for change in changes:
             if change.kind is not Kind.PODS:
                 continue
             pod = change.value
             if not isinstance(pod, Pod):
                 key = PodId(*change.key.split("/", 1))
-                self._told.pop(key, None)
-                self._suspects.pop(key, None)
-            elif self._told.get(pod.id) != pod.uid and self._lacking(pod):
-                self._suspects.setdefault(pod.id, (pod.uid, self._clock()))
+                self._reported.pop(key, None)
+                self._found.pop(key, None)
+            elif self._reported.get(pod.id) != pod.uid and self._lacking(pod):
+                self._found.setdefault(pod.id, (pod.uid, self._clock()))
 
     async def run(self) -> None:
-        """Look after them for ever."""
+        """Report every second."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            with Confined(self._metrics, Subsystem.STRAYS):
+            with Confined(self._metrics, Subsystem.MANUALLY_BOUND):
                 self.look()
 
     def look(self) -> None:
-        """Tell those that have stood there long enough."""
+        """Report those that were found long enough ago."""
         now = self._clock()
-        for key, (uid, since) in tuple(self._suspects.items()):
-            if now - since < _PATIENCE_SECONDS:
+        for key, (uid, since) in tuple(self._found.items()):
+            if now - since < _GRACE_SECONDS:
                 continue
-            del self._suspects[key]
-            with Confined(self._metrics, Subsystem.STRAYS, pod=str(key)):
+            del self._found[key]
+            with Confined(self._metrics, Subsystem.MANUALLY_BOUND, pod=str(key)):
                 self._look_at(key, uid)
 
     def _look_at(self, key: PodId, uid: str) -> None:
         pod = self._cluster.seen_pod(key)
         if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
-            self._told[key] = uid
+            self._reported[key] = uid
             self._reports.record_manually_bound(pod, self._message(pod, lacking))
 
     def _lacking(self, pod: Pod) -> list[str]:
-        """Name the claims that a pod with a node has and nobody has allocated."""
+        """Name the unallocated claims of a pod with a node."""
         is_running = bool(pod.node_name) and not pod.is_terminal and not pod.is_deleting
         if not is_running or pod.scheduler_name not in self._scheduler_names:
             return []
@@ -95,7 +95,7 @@ class ManuallyBoundPods:
         hostname = labels.get(_HOSTNAME, pod.node_name)
         claims = f"claim{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
         return (
-            f"spec.nodeName was set to {pod.node_name} by hand, so no scheduler runs for this pod and nobody allocates "
-            f"{claims}. Delete it, and create it without nodeName and with nodeSelector: "
+            f"spec.nodeName was set to {pod.node_name} by hand, so no scheduler allocates {claims}. "
+            "Delete the pod, and create it without nodeName and with nodeSelector: "
             f'{{"{_HOSTNAME}": "{hostname}"}}'
         )

@@ -1,13 +1,12 @@
-"""Units whose devices have to be got ready before their pods are bound (PreBind): what they wait for, and how long.
+"""
+PreBind: a unit waits until its devices (KEP-5007) and volumes are ready before its pods are bound.
 
-A waiting unit holds its place in the cluster and no place in the line of writes. Whatever the wait rests on is in the
-API: the claim is allocated and reserved for the pod, and the time runs from its allocationTimestamp. So a scheduler
-that starts anew places the pod on its claim again and goes on waiting, by the same clock.
+A waiting unit stays assumed and holds no unit slot. All that the wait depends on is in the API: the claim is allocated
+and reserved for the pod, and the timeout counts from the allocationTimestamp. So after a restart the scheduler places
+the pod on its claim again and continues the wait with the same deadline.
 
-Pods whose devices or volumes did not get ready evict nobody for a while.
-
-What fails may be the pod's own doing, and then the next devices fail as well, and others leave them in vain, one node
-after the other. It is tried on what is free; `avoidFailedDeviceSeconds` later it may evict again.
+A pod whose devices or volumes failed evicts no pod for a while (`PreemptionBackoff`). The pod itself may be the cause,
+and then it would evict pods in vain on one node after the other. It is still tried on free devices.
 """
 
 import asyncio
@@ -21,6 +20,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler.backoff import Cooldown
 from scheduler.change import Change, Kind, is_at_least
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.ledger import is_same
@@ -33,65 +33,59 @@ from scheduler.commit.binding_conditions import (
     readiness,
 )
 from scheduler.commit.local_taints import FailedDevices
-from scheduler.commit.volumes import AwaitedVolume, PreparedVolume
-from scheduler.commit.volumes import readiness as readiness_of_volumes
+from scheduler.commit.volumes import AwaitedVolume, PreparedVolume, volume_readiness
 from scheduler.observe import logs
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Batch, Claim, ClaimId, Placement, Reason, ReasonCode
 
 _FAILURES: Final = frozenset({ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
-"""What a pod comes to whose devices or volumes did not get ready."""
 _NEVER: Final = "Never"
 
 
 class PreemptionBackoff:
-    """Remembers such pods by uid for so many seconds; `clock` gives seconds."""
+    """Pods by uid that must not evict for `seconds` after their devices or volumes failed."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds: Final = seconds
-        self._clock: Final = clock
-        self._until: Final[dict[str, float]] = {}
+        self._pods: Final[Cooldown[str]] = Cooldown(seconds, clock)
 
-    def begin(self, uids: Iterable[str]) -> None:
-        """Restrain pods; for one that is restrained already the time starts again."""
-        now = self._clock()
-        for uid in [uid for uid, until in self._until.items() if until <= now]:
-            del self._until[uid]
-        self._until.update((uid, now + self._seconds) for uid in uids)
+    def start(self, uids: Iterable[str]) -> None:
+        """Start the back-off of pods, or start it again."""
+        for uid in uids:
+            self._pods.start(uid)
 
-    def holds(self, uid: str) -> bool:
-        """Whether a pod is restrained now."""
-        return self._until.get(uid, 0.0) > self._clock()
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod must not evict now."""
+        return uid in self._pods
 
-    def applied(self, batch: Batch) -> Batch:
-        """Give the batch with these pods' preemptionPolicy as `Never`; the same batch where there are none."""
-        now = self._clock()
-        mine = {pod.uid for pod in batch.pods if self._until.get(pod.uid, now) > now}
-        if not mine:
+    def apply(self, batch: Batch) -> Batch:
+        """Give the batch with preemptionPolicy `Never` for these pods; the same batch where it has none of them."""
+        if not any(pod.uid in self._pods for pod in batch.pods):
             return batch
         pods = tuple(
-            msgspec.structs.replace(pod, preemption_policy=_NEVER) if pod.uid in mine else pod for pod in batch.pods
+            msgspec.structs.replace(pod, preemption_policy=_NEVER) if pod.uid in self._pods else pod
+            for pod in batch.pods
         )
         return msgspec.structs.replace(batch, pods=pods)
 
 
 _LONGEST_SECONDS: Final = 10.0
-"""What no watch tells, a node that is gone say, is looked at that often."""
-
-_PATIENCE_SECONDS: Final = 2.0
-"""A volume that is bound sooner is not told about."""
+"""A wait is judged at least this often: some changes wake no unit, a deleted node for example."""
+_VOLUME_GRACE_SECONDS: Final = 2.0
+"""A volume that is bound sooner is not reported."""
 
 _log: Final = logs.logger()
+
+_Awaited = tuple[DeviceCondition | AwaitedVolume, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicesReady:
-    """All devices are ready."""
+    """All devices and volumes are ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFailed:
-    """The unit is not to be bound: `claims` are those that must not be bound to any more, whoever allocated them."""
+    """The unit must not be bound; `claims` have to be deallocated, even if an earlier unit allocated them."""
 
     reason: Reason
     claims: tuple[ClaimId, ...] = ()
@@ -99,34 +93,34 @@ class WaitFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitStopped:
-    """The process is about to end; the next one goes on waiting."""
+    """The process is about to end; the next leader continues the wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pending:
-    """What is awaited, and in which time (seconds since the epoch); `left` are the seconds that are left of it."""
+class _NotReady:
+    """What is awaited, since when and until when (seconds since the epoch), and the `left` seconds of that."""
 
-    awaited: tuple[DeviceCondition | AwaitedVolume, ...]
+    awaited: _Awaited
     since: float
     until: float
     left: float
 
 
-class _Work(NamedTuple):
-    """A unit, its claims with binding conditions, its volumes, and when the wait began, by both clocks."""
+class _Wait(NamedTuple):
+    """A unit, its claims with binding conditions, its volumes, and when the wait began by `wall` and by `clock`."""
 
     unit: Unit
     claims: tuple[Claim, ...]
     volumes: tuple[PreparedVolume, ...]
+    started_wall: float
     started: float
-    began: float
 
 
 class PreBind:
     """
-    Waits for units, each in its own task.
+    Waits for units, each in the task of its commit.
 
-    `wall` gives seconds since the epoch: what is left since an allocationTimestamp, whoever wrote it, is judged by it.
+    `wall` gives seconds since the epoch, to compare with an allocationTimestamp that another process may have written.
     Every other interval is measured by `clock`, which is monotonic.
     """
 
@@ -134,7 +128,7 @@ class PreBind:
         self,
         cluster: Cluster,
         reports: StatusWriter,
-        avoidance: FailedDevices,
+        failed_devices: FailedDevices,
         *,
         timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
@@ -142,8 +136,8 @@ class PreBind:
     ) -> None:
         self._cluster: Final = cluster
         self._reports: Final = reports
-        self._avoidance: Final = avoidance
-        self.restraint: Final = PreemptionBackoff(avoidance.seconds, clock)
+        self._failed_devices: Final = failed_devices
+        self.preemption_backoff: Final = PreemptionBackoff(failed_devices.seconds, clock)
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._wall: Final = wall
@@ -153,8 +147,8 @@ class PreBind:
         self._count = 0
 
     def connect(self, see: Callable[[Sequence[Change]], None], on_begin: Callable[[], None]) -> None:
-        """Say who takes changes that are made here, and who wants to know that a unit stands aside."""
-        self._avoidance.connect(see)
+        """Connect the receiver of local taints, and what is called when a unit begins to wait."""
+        self._failed_devices.connect(see)
         self._on_begin = on_begin
 
     @property
@@ -163,8 +157,8 @@ class PreBind:
         return self._count
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Count a unit as waiting for the block: it writes nothing, and holds up no decision."""
+    def counted(self) -> Iterator[None]:
+        """Count a unit as waiting for the block: it writes nothing, so that no decision waits for it."""
         self._count += 1
         self._on_begin()
         try:
@@ -173,12 +167,12 @@ class PreBind:
             self._count -= 1
 
     def see(self, change: Change) -> None:
-        """Take what a watch told."""
+        """Wake the units that wait for an object."""
         for event in self._waiters.get((change.kind, change.key), ()):
             event.set()
 
     def close(self) -> None:
-        """End every wait, and begin none."""
+        """Stop every wait, and begin no other."""
         self._is_closed = True
         for events in self._waiters.values():
             for event in events:
@@ -188,95 +182,98 @@ class PreBind:
         self, unit: Unit, claims: Sequence[Claim], volumes: Sequence[PreparedVolume] = ()
     ) -> DevicesReady | WaitFailed | WaitStopped:
         """
-        Wait until every device of these claims and every volume is ready, or until it is clear that one will not be.
+        Wait until every device of these claims and every volume is ready, or one has failed.
 
-        `claims` are as the server answered when they were allocated or reserved. No condition of the unit's pods is
-        on its way any more when this ends.
+        `claims` are as the API server answered when they were allocated or reserved. When this returns, no condition of
+        the unit's pods is being written any more.
         """
         relevant = tuple(claim for claim in claims if has_conditions(claim))
         if not relevant and not volumes:
             return DevicesReady()
-        work = _Work(unit, relevant, tuple(volumes), self._wall(), self._clock())
-        with self._registered(work) as changed:
-            end = await self._watch(work, changed)
+        wait = _Wait(unit, relevant, tuple(volumes), self._wall(), self._clock())
+        with self._registered(wait) as changed:
+            end = await self._until_ended(wait, changed)
         if isinstance(end, DevicesReady):
-            self._avoidance.worked(each for claim in relevant for each in conditioned(claim))
+            self._failed_devices.recovered(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, WaitFailed) and end.reason.code in _FAILURES:
-            self.restraint.begin(each.pod_uid for each in unit.placements)
+            self.preemption_backoff.start(each.pod_uid for each in unit.placements)
         await self._reports.suppress(each.pod_uid for each in unit.placements)
         return end
 
-    async def _watch(self, work: "_Work", changed: asyncio.Event) -> DevicesReady | WaitFailed | WaitStopped:
-        unit, told = work.unit, tuple[DeviceCondition | AwaitedVolume, ...]()
+    async def _until_ended(self, wait: _Wait, changed: asyncio.Event) -> DevicesReady | WaitFailed | WaitStopped:
+        reported: _Awaited = ()
         while not self._is_closed:
             changed.clear()
-            state = self._judge(work)
-            if not isinstance(state, _Pending):
+            state = self._judge(wait)
+            if not isinstance(state, _NotReady):
                 return state
             seconds = min(state.left, _LONGEST_SECONDS)
-            patience = work.began + _PATIENCE_SECONDS - self._clock()
-            if patience > 0 and not any(isinstance(each, DeviceCondition) for each in state.awaited):
-                seconds = min(seconds, patience)
+            grace = wait.started + _VOLUME_GRACE_SECONDS - self._clock()
+            if grace > 0 and not any(isinstance(each, DeviceCondition) for each in state.awaited):
+                seconds = min(seconds, grace)
             else:
-                self._log(unit, state, told)
-                self._tell(unit, state, is_first=not told)  # again and again: what could not be written is not told
-                told = state.awaited
+                if state.awaited != reported:
+                    self._log(wait.unit, state)
+                # Reported every time: the status writer drops what the pod shows already, and repeats a failed write.
+                self._report(wait.unit, state, is_first=not reported)
+                reported = state.awaited
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await changed.wait()
         return WaitStopped()
 
-    def _judge(self, work: "_Work") -> DevicesReady | WaitFailed | _Pending:
-        for placement in work.unit.placements:
+    def _judge(self, wait: _Wait) -> DevicesReady | WaitFailed | _NotReady:
+        for placement in wait.unit.placements:
             if problem := self._objection(placement):
                 return WaitFailed(reason=Reason(code=ReasonCode.CONFLICT, message=problem))
         claims: list[Claim] = []
-        for each in work.claims:
-            now = self._newest(each)
-            if isinstance(now, Reason):
-                return WaitFailed(reason=now)
-            claims.append(now)
+        for each in wait.claims:
+            newest = self._newest(each)
+            if isinstance(newest, Reason):
+                return WaitFailed(reason=newest)
+            claims.append(newest)
         if failed := tuple(each for claim in claims for each in readiness(claim).failed):
-            return self._fail(failed, f"{listed(failed)} says that it does not get ready")
-        volumes = readiness_of_volumes(self._cluster, work.volumes)
+            return self._fail(failed, f"{listed(failed)} reports a failure")
+        volumes = volume_readiness(self._cluster, wait.volumes)
         if volumes.problem:
             return WaitFailed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
-        pending = [self._pending(claim, work.started) for claim in claims]
+        states = [self._not_ready(claim, wait.started_wall) for claim in claims]
         late = tuple(
-            each for wait in pending for each in wait.awaited if wait.left <= 0 and isinstance(each, DeviceCondition)
+            each for state in states for each in state.awaited if state.left <= 0 and isinstance(each, DeviceCondition)
         )
         if late:
             return self._fail(late, f"{listed(late)} was not True within {self._timeout_seconds:g} s")
-        until, left = work.started + self._timeout_seconds, work.began + self._timeout_seconds - self._clock()
+        timeout = self._timeout_seconds
+        until, left = wait.started_wall + timeout, wait.started + timeout - self._clock()
         if volumes.awaited and left <= 0:
             message = f"binding volumes: {listed(volumes.awaited)} was not bound within {self._timeout_seconds:g} s"
             return WaitFailed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=message))
-        pending.append(_Pending(awaited=volumes.awaited, since=work.started, until=until, left=left))
-        waiting = [wait for wait in pending if wait.awaited]
-        if not waiting:
+        states.append(_NotReady(awaited=volumes.awaited, since=wait.started_wall, until=until, left=left))
+        open_states = [state for state in states if state.awaited]
+        if not open_states:
             return DevicesReady()
-        return _Pending(
-            awaited=tuple(each for wait in waiting for each in wait.awaited),
-            since=min(wait.since for wait in waiting),
-            until=min(wait.until for wait in waiting),
-            left=min(wait.left for wait in waiting),
+        return _NotReady(
+            awaited=tuple(each for state in open_states for each in state.awaited),
+            since=min(state.since for state in open_states),
+            until=min(state.until for state in open_states),
+            left=min(state.left for state in open_states),
         )
 
     def _objection(self, placement: Placement) -> str:
-        """Say why a pod is not to be bound any more, whatever its devices are; empty where it is."""
+        """Say why a pod must not be bound any more, whatever the state of its devices; empty where it may."""
         pod = self._cluster.seen_pod(placement.pod)
         if pod is None or pod.uid != placement.pod_uid:
             return f"pod {placement.pod} was deleted meanwhile"
         if pod.is_deleting or pod.is_terminal:
             return f"pod {placement.pod} is being deleted or has ended"
         if pod.node_name:
-            return f"pod {placement.pod} was bound to node {pod.node_name} by somebody else meanwhile"
+            return f"pod {placement.pod} was bound to node {pod.node_name} by another client meanwhile"
         if self._cluster.node(placement.node) is None:
             return f"node {placement.node} is gone"
         return ""
 
     def _newest(self, written: Claim) -> Claim | Reason:
-        """Give the claim as the watch shows it, or as it was written where the watch is behind."""
+        """Give the claim as the watch shows it, or as it was written where the watch lags behind."""
         key, seen = written.id, self._cluster.seen_claim(written.id)
         if seen is None or seen.uid != written.uid:
             return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
@@ -285,35 +282,34 @@ class PreBind:
         if seen.allocation is not None and written.allocation is not None:
             if is_same(written.allocation, seen.allocation):
                 return seen
-            return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was allocated anew meanwhile")
+            return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was allocated again meanwhile")
         if not is_at_least(seen.resource_version, written.resource_version):
             return written
         return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was deallocated meanwhile")
 
-    def _pending(self, claim: Claim, started: float) -> _Pending:
+    def _not_ready(self, claim: Claim, started_wall: float) -> _NotReady:
         at = allocated_at(claim)
-        since = at.timestamp() if at is not None else started
+        since = at.timestamp() if at is not None else started_wall
         until = since + self._timeout_seconds
-        return _Pending(awaited=readiness(claim).awaited, since=since, until=until, left=until - self._wall())
+        return _NotReady(awaited=readiness(claim).awaited, since=since, until=until, left=until - self._wall())
 
     def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> WaitFailed:
-        self._avoidance.avoid(each.device for each in conditions)
+        self._failed_devices.failed(each.device for each in conditions)
         return WaitFailed(
             reason=Reason(code=ReasonCode.BINDING_FAILED, message=f"binding condition {message}"),
             claims=tuple(dict.fromkeys(each.claim for each in conditions)),
         )
 
-    def _log(self, unit: Unit, state: _Pending, told: tuple[DeviceCondition | AwaitedVolume, ...]) -> None:
-        """Write a line when what is awaited has changed."""
-        if state.awaited != told:
-            _log.info(
-                logs.UNIT_WAITING,
-                pods=[str(each.pod) for each in unit.placements],
-                conditions=[str(each) for each in state.awaited],
-                until=_time(state.until),
-            )
+    @staticmethod
+    def _log(unit: Unit, state: _NotReady) -> None:
+        _log.info(
+            logs.UNIT_WAITING,
+            pods=[str(each.pod) for each in unit.placements],
+            conditions=[str(each) for each in state.awaited],
+            until=_time(state.until),
+        )
 
-    def _tell(self, unit: Unit, state: _Pending, *, is_first: bool) -> None:
+    def _report(self, unit: Unit, state: _NotReady, *, is_first: bool) -> None:
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
             own = [each for each in state.awaited if _is_of(each, placement)]
@@ -327,16 +323,16 @@ class PreBind:
                 self._reports.report_prebind(pod, placement.node, message, is_first=is_first)
 
     @contextlib.contextmanager
-    def _registered(self, work: "_Work") -> Iterator[asyncio.Event]:
-        """Wake the unit by its pods and claims, for devices and volumes."""
+    def _registered(self, wait: _Wait) -> Iterator[asyncio.Event]:
+        """Give the event that changes of the unit's pods, claims and volume claims set."""
         changed = asyncio.Event()
-        keys = [(Kind.PODS, str(each.pod)) for each in work.unit.placements]
-        keys += [(Kind.CLAIMS, str(claim.id)) for claim in work.claims]
-        keys += [(Kind.VOLUME_CLAIMS, str(each.binding.claim)) for each in work.volumes]
+        keys = [(Kind.PODS, str(each.pod)) for each in wait.unit.placements]
+        keys += [(Kind.CLAIMS, str(claim.id)) for claim in wait.claims]
+        keys += [(Kind.VOLUME_CLAIMS, str(each.binding.claim)) for each in wait.volumes]
         for key in keys:
             self._waiters[key].append(changed)
         try:
-            with self.aside():
+            with self.counted():
                 yield changed
         finally:
             for key in keys:

@@ -1,7 +1,7 @@
 """
-Waiting pods and claims that were left out for want of memory: says so, and takes them in when there is room.
+Waiting pods and claims that were shed for want of memory: reports them, and reads them again when there is room.
 
-`Shedding` decides; here is what that needs of the outside. Each of them is read again from the API server.
+`queue.load_shedding` decides which; here is its I/O.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from solver.domain import ClaimId, PodId
 
 _PERIOD_SECONDS: Final = 1.0
 _MOST_READS: Final = 100
-"""Objects read in one period: a second's worth of requests that delays no other."""
+"""Objects that are read in one period, so that no other request is delayed."""
 _FULL_SHARE: Final = 0.9
-"""The part of the container's memory from which on nothing new is taken; the kernel ends the process at all of it."""
+"""Share of the container's memory above which no new waiting object is taken in."""
 _MIB: Final = 1024 * 1024
 
 _log: Final = logs.logger()
 
 
 class Readmission:
-    """Looks after what `shedding` left out, behind everything else. `see` gets what is taken in again."""
+    """Reads shed objects again, in the background; `see` gets their changes."""
 
     def __init__(
         self,
@@ -54,22 +54,22 @@ class Readmission:
         check.succeed()
 
     async def run(self) -> None:
-        """Look after them for ever."""
+        """Do so every second."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             self._look_at_memory()
             await self.readmit()
-            self._tell()
+            self._report()
 
     async def readmit(self) -> None:
-        """Take in what there is room for, as it is now."""
+        """Read the objects for which there is room."""
         for key, seen in self._shedding.candidates(_MOST_READS):
             try:
                 value = decode(key.kind, await self._client.request("GET", _path(key)))
             except NotFound:
                 value = None
             except DecodeError:
-                self._shedding.readmit(key, seen)  # the watch says what becomes of it when it is readable
+                self._shedding.readmit(key, seen)  # the watch shows it when it is readable
                 continue
             except KubeError:
                 return  # the next period tries again
@@ -82,8 +82,8 @@ class Readmission:
         self._metrics.memory_resident.set(used)
         self._shedding.is_closed = self._limit_bytes is not None and used > _FULL_SHARE * self._limit_bytes
 
-    def _tell(self) -> None:
-        """Show what waits outside: series, readiness detail, and a line when it begins and ends."""
+    def _report(self) -> None:
+        """Show the shed objects: series, readiness detail, and a log line at the beginning and the end."""
         shedding, counts = self._shedding, {kind: self._shedding.left(kind) for kind in (Kind.PODS, Kind.CLAIMS)}
         self._metrics.waiting_bytes.set(shedding.bytes)
         for kind, count in counts.items():

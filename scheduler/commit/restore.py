@@ -1,9 +1,9 @@
 """
-What a scheduler that begins learns of the one before it: since when pods wait, and who got ahead of them.
+Restores waiting times after a restart: since when pods are unschedulable, and which pods started before them.
 
-Pods' conditions say since when they find no room and whether nodes were held for them, and pods that run when they
-began. Pods that got ahead and have ended since are not known any more, so that a wait counts too short rather than too
-long.
+Both are in the API: in the condition PodScheduled=False of waiting pods (also whether nodes were reserved for them),
+and in the start times of running ones. Pods that started and have ended since are not known, so that a wait is rather
+counted too short than too long.
 """
 
 import datetime as dt
@@ -25,8 +25,7 @@ from solver.domain import PASSED_OVER
 _FOR_ROOM: Final = frozenset(
     {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_RESERVED}
 )
-"""Reasons that a pod which lacks room or devices may have read."""
-
+"""Reasons of pods that lack room or devices."""
 
 _log: Final = logs.logger()
 
@@ -34,24 +33,24 @@ _log: Final = logs.logger()
 async def restore_waiting_times(
     client: Client,
     cluster: Cluster,
-    told: tuple[PassedOver, StatusWriter],
+    receivers: tuple[PassedOver, StatusWriter],
     scheduler_names: Collection[str],
     *,
     wall_clock: Callable[[], float] = time.time,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """
-    Hand on what the pods of these schedulers say; to be called once, before the first decision.
+    Restore the waiting times of these schedulers' pods, once, before the first decision.
 
-    `clock` is the queue's, `wall_clock` gives seconds since the epoch. Where the pods cannot be listed, it is logged
-    and waits are counted from now on.
+    `clock` is the queue's, `wall_clock` gives seconds since the epoch. Where the pods cannot be listed, this is logged
+    and waits count from now on.
     """
     try:
         waits = await writes.read_unschedulable_pods(client)
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
-    passed_over, reports = told
+    passed_over, reports = receivers
     behind = wall_clock() - clock()
     waiting, overdue = [], set()
     for wait in waits:

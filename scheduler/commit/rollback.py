@@ -1,13 +1,13 @@
 """
-Taking back what was written for pods that are not bound: reservations, and allocations that nobody else reserved.
+Removes reservations of pods that are not bound, and allocations that no other consumer has reserved.
 
-Each step rests on live reads: of the pods (the same uid, still unbound, or gone), then of the claim, whose
-resourceVersion guards the write. Where that cannot be had the claim stays as it is: a pod that comes again finds its
-allocation and goes on with it.
+Every release rests on live reads: first of the pods (deleted, another uid, or still unbound), then of the claim, whose
+resourceVersion guards the write. Where the API server cannot be asked the claim stays as it is: the next attempt finds
+its allocation and continues with it, and `stale_allocations` frees it where no attempt can.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import Claim, ClaimId, PodId
 
 _TRIES: Final = 5
@@ -29,15 +30,15 @@ Pods = Iterable[tuple[PodId, str]]
 NO_GROUPS: Final[Mapping[str, Pods]] = MappingProxyType({})
 
 
-class _Share(NamedTuple):
-    """What is taken back of a claim: consumers by uid, and with them the allocation."""
+class _Release(NamedTuple):
+    """What is removed from a claim: consumers by uid, and the allocation with them."""
 
     uids: tuple[str, ...]
     deallocate: bool
 
 
 class Rollback:
-    """Takes back; `on_answer` is given every claim as the server answered it."""
+    """Releases claims; `on_answer` gets every claim as the server answered it."""
 
     def __init__(
         self, client: Client, writer: Writer, binder: PodBinder, own: OwnWrites, on_answer: Callable[[Claim], None]
@@ -48,7 +49,7 @@ class Rollback:
         self._own: Final = own
         self._on_answer: Final = on_answer
 
-    async def take_back(
+    async def release(
         self,
         claims: Collection[ClaimId],
         pods: Pods,
@@ -59,42 +60,42 @@ class Rollback:
         """
         Remove the pods from the claims, and the allocation of a `deallocatable` claim that has no other consumer.
 
-        With all of the pods, the PodGroups go too whose uids are among `groups`. Give the claims that stay reserved for
-        one of the pods, because it is bound after all or because the API server could not be asked. Raise
-        `FencedError` when writing is not allowed any more.
+        If none of the pods is bound, PodGroups are removed too whose uids are among `groups`. Give the claims that stay
+        reserved for one of the pods: it is bound after all, or the API server could not be asked. Raise `FencedError`
+        where no write may start any more.
         """
         if not claims:
             return ()
         pods = tuple(pods)
         try:
-            free = await asyncio.gather(*(self._is_unbound(pod, uid) for pod, uid in pods))
+            is_unbound = await together(self._is_unbound(pod, uid) for pod, uid in pods)
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, error=str(error), kept=[str(claim) for claim in claims])
             return tuple(claims)
-        uids = {uid for (_, uid), is_free in zip(pods, free, strict=True) if is_free}
-        if all(free):
+        uids = {uid for (_, uid), is_released in zip(pods, is_unbound, strict=True) if is_released}
+        if all(is_unbound):
             uids |= groups
-        done = await asyncio.gather(
-            *(self._release(claim, uids, may_deallocate=claim in deallocatable) for claim in claims)
+        done = await together(
+            self._release_pods(claim, uids, may_deallocate=claim in deallocatable) for claim in claims
         )
-        return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(free)))
+        return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(is_unbound)))
 
-    async def reclaim(
+    async def deallocate(
         self, key: ClaimId, is_wanted: Callable[[Claim], bool], groups: Mapping[str, Pods] = NO_GROUPS
     ) -> bool:
         """
-        Take back an allocation that no pod is bound to, whoever left it behind; give whether that was done.
+        Remove an allocation and all its reservations if no consumer is bound; give whether that was done.
 
-        `is_wanted` judges the claim as a live read shows it. Consumers other than pods keep their claim, unless they
-        are PodGroups whose pods `groups` gives by their uids, and none of those is bound.
+        `is_wanted` judges the claim as a live read shows it. A consumer that is no pod keeps the claim, unless it is a
+        PodGroup whose pods `groups` gives by its uid, and none of them is bound.
         """
 
-        async def whole(claim: Claim) -> _Share | bool:
+        async def whole(claim: Claim) -> _Release | bool:
             if claim.is_deleting or not is_wanted(claim) or not await self._has_no_bound_consumer(claim, groups):
                 return False
-            return _Share(tuple(each.uid for each in claim.reserved_for), deallocate=True)
+            return _Release(tuple(each.uid for each in claim.reserved_for), deallocate=True)
 
-        return await self._settle(key, whole, otherwise=False)
+        return await self._send_until_known(key, whole, otherwise=False)
 
     async def _has_no_bound_consumer(self, claim: Claim, groups: Mapping[str, Pods]) -> bool:
         for each in claim.reserved_for:
@@ -111,33 +112,35 @@ class Rollback:
         live = await self._binder.read(pod)
         return live is None or live.uid != uid or not live.node_name
 
-    async def _release(self, key: ClaimId, uids: set[str], *, may_deallocate: bool) -> bool:
-        """Give whether the claim is known to hold nothing for these pods any more."""
+    async def _release_pods(self, key: ClaimId, uids: set[str], *, may_deallocate: bool) -> bool:
+        """Remove consumers from a claim; give whether it is known to be reserved for none of them any more."""
 
-        async def own(claim: Claim) -> _Share | bool:
+        async def of_pods(claim: Claim) -> _Release | bool:
             found = tuple(each.uid for each in claim.reserved_for if each.uid in uids)
-            return _Share(found, deallocate=may_deallocate and len(found) == len(claim.reserved_for)) if found else True
+            return (
+                _Release(found, deallocate=may_deallocate and len(found) == len(claim.reserved_for)) if found else True
+            )
 
-        return await self._settle(key, own, otherwise=True)
+        return await self._send_until_known(key, of_pods, otherwise=True)
 
-    async def _settle(
-        self, key: ClaimId, judge: Callable[[Claim], Awaitable[_Share | bool]], *, otherwise: bool
+    async def _send_until_known(
+        self, key: ClaimId, judge: Callable[[Claim], Awaitable[_Release | bool]], *, otherwise: bool
     ) -> bool:
         """
-        Take back what `judge` says of a live read, until the answer is known; give whether it is done.
+        Release what `judge` says of a live read, until an answer is known; give whether it is done.
 
-        `judge` gives what there is to take back, or that there is nothing and whether that counts as done, which
-        `otherwise` says of a claim that is gone or not allocated.
+        `judge` gives the release, or a bool where nothing is to be released: whether that counts as done. `otherwise`
+        is that bool for a claim that is deleted or not allocated.
         """
         for attempt in range(_TRIES):
             try:
                 claim = await self._read(key)
                 if claim is None or claim.allocation is None:
                     return otherwise
-                share = await judge(claim)
-                if isinstance(share, bool):
-                    return share
-                await self._send(claim, share)
+                release = await judge(claim)
+                if isinstance(release, bool):
+                    return release
+                await self._send(claim, release)
             except KubeError as error:
                 if not (isinstance(error, Conflict) or error.may_have_acted):
                     _log.warning(logs.UNIT_FAILED, claim=str(key), error=str(error))
@@ -148,13 +151,12 @@ class Rollback:
         return False
 
     async def _read(self, key: ClaimId) -> Claim | None:
-        return await self._writer.read(lambda seconds: writes.read_claim(self._client, key, timeout_seconds=seconds))
+        return await self._writer.read(partial(writes.read_claim, self._client, key))
 
-    async def _send(self, claim: Claim, share: _Share) -> None:
-        uids, deallocate = share
+    async def _send(self, claim: Claim, release: _Release) -> None:
+        uids, deallocate = release
         self._own.discard(claim)
-        answer = await self._writer.write(
-            lambda seconds: writes.release(self._client, claim, uids, deallocate=deallocate, timeout_seconds=seconds)
-        )
+        send = partial(writes.release, self._client, claim, uids, deallocate=deallocate)
+        answer = await self._writer.write(send)
         self._on_answer(answer)
-        _log.info(logs.TAKEN_BACK, claim=str(claim.id), deallocated=deallocate, consumers=len(uids))
+        _log.info(logs.ROLLED_BACK, claim=str(claim.id), deallocated=deallocate, consumers=len(uids))

@@ -1,9 +1,9 @@
 """
-Allocations that stand in the way and belong to nobody who runs: taken back, after a live read.
+Removes allocations that no bound pod uses and that block others, after live reads (`rollback.deallocate`).
 
-Two kinds. A device that is held twice: another scheduler, or a former leader, wrote at the same time; the allocation
-that no pod is bound to goes. And an allocation that an earlier attempt left behind: its pod is still unbound and now
-fits only elsewhere, so the claim is given free and allocated anew with the next attempt.
+Two kinds. A device in two allocations: another scheduler or a former leader wrote at the same time. The allocation that
+no pod is bound to is removed. And the allocation of an earlier attempt: its pod is still unbound and now fits only on
+other nodes, so the claim is deallocated and the next attempt allocates it again.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from scheduler.backoff import Cooldown
 from scheduler.cluster import Cluster
 from scheduler.commit.rollback import NO_GROUPS, Pods, Rollback
 from scheduler.kube.writer import FencedError
@@ -26,7 +27,7 @@ from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCo
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
-"""A device or claim that could not be repaired is looked at again after this time."""
+"""A device or claim is tried again after this time."""
 _PASSING: Final = frozenset(
     {
         ReasonCode.BUDGET,
@@ -37,23 +38,23 @@ _PASSING: Final = frozenset(
         ReasonCode.API_ERROR,
     }
 )
-"""Reasons that another attempt may not meet: an allocation is not given up for them."""
+"""Reasons that the next attempt may not have: they cost a pod no allocation."""
 _ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
 
-IsKin = Callable[[str], bool]
-"""Tells by its uid whether a consumer of a claim holds nothing for others."""
+IsUnboundConsumer = Callable[[str], bool]
+"""Whether the consumer of this uid is known to be unbound: the pod, or its gang while no member runs."""
 
 _log: Final = logs.logger()
 
 
 class StaleAllocations:
-    """Finds such allocations and takes them back, one after the other, behind everything else."""
+    """Finds such allocations and removes them, one after the other, in the background."""
 
     def __init__(
         self,
         cluster: Cluster,
         pending: Pending,
-        withdrawal: Rollback,
+        rollback: Rollback,
         reports: StatusWriter,
         metrics: Metrics,
         *,
@@ -61,64 +62,64 @@ class StaleAllocations:
     ) -> None:
         self._cluster: Final = cluster
         self._pending: Final = pending
-        self._withdrawal: Final = withdrawal
+        self._rollback: Final = rollback
         self._reports: Final = reports
         self._metrics: Final = metrics
-        self._clock: Final = clock
-        self._confined: Final = partial(Confined, metrics, Subsystem.REPAIR, passing=(FencedError,))
-        self._written: Final[Counter[ClaimId]] = Counter()
-        self._repaired: ClaimId | None = None
-        self._is_repaired: Final = asyncio.Event()
-        self._loose: Final[dict[ClaimId, Pod]] = {}
-        self._looked_at: Final[dict[DeviceId | ClaimId, float]] = {}
+
+        self._confined: Final = partial(Confined, metrics, Subsystem.STALE_ALLOCATIONS, passing=(FencedError,))
+        self._committing: Final[Counter[ClaimId]] = Counter()
+        self._deallocating: ClaimId | None = None
+        self._has_deallocated: Final = asyncio.Event()
+        self._unused: Final[dict[ClaimId, Pod]] = {}
+        self._tried: Final[Cooldown[DeviceId | ClaimId]] = Cooldown(_AGAIN_SECONDS, clock)
         self._reported: set[DeviceId] = set()
 
     @asynccontextmanager
-    async def hands_off(self, claims: Iterable[ClaimId]) -> AsyncIterator[None]:
+    async def excluding(self, claims: Iterable[ClaimId]) -> AsyncIterator[None]:
         """
-        Leave these claims alone while the block runs: their own commit takes care of them.
+        Remove none of these allocations while the block runs: the commit of a unit writes the claims.
 
-        It begins when no repair of one of them is under way.
+        The block begins when no removal of one of them is under way.
         """
         claims = tuple(claims)
-        self._written.update(claims)
+        self._committing.update(claims)
         try:
-            while self._repaired in claims:
-                self._is_repaired.clear()
-                await self._is_repaired.wait()
+            while self._deallocating in claims:
+                self._has_deallocated.clear()
+                await self._has_deallocated.wait()
             yield
         finally:
-            self._written.subtract(claims)
+            self._committing.subtract(claims)
             for claim in claims:
-                if not self._written[claim]:
-                    del self._written[claim]
+                if not self._committing[claim]:
+                    del self._committing[claim]
 
-    def loosen(self, pod: Pod, reasons: Sequence[Reason]) -> None:
-        """Note the allocations that keep an unplaced pod where it does not fit, reserved for it alone."""
+    def note_unplaced(self, pod: Pod, reasons: Sequence[Reason]) -> None:
+        """Note allocations that only an unplaced pod has reserved, and that keep it on nodes where it does not fit."""
         codes = {reason.code for reason in reasons}
         if codes & _PASSING:
             return
         for key in pod.claim_ids:
             claim = self._cluster.seen_claim(key)
-            if claim is None or claim.allocation is None or key in self._written:
+            if claim is None or claim.allocation is None or key in self._committing:
                 continue
-            if _is_left_behind(claim, self._kin(pod), is_elsewhere=bool(codes & _ELSEWHERE)):
-                self._loose[key] = pod
+            if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & _ELSEWHERE)):
+                self._unused[key] = pod
 
     async def run(self) -> None:
-        """Repair for ever; end when no write may start any more."""
+        """Look for them every second; end when no write may start any more."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
                 with self._confined():
-                    await self._separate()
+                    await self._resolve_duplicates()
                 with self._confined():
-                    await self.give_free()
+                    await self.deallocate_unused()
             except FencedError:
                 return
 
-    async def _separate(self) -> None:
-        """Look for devices that are held twice."""
+    async def _resolve_duplicates(self) -> None:
+        """Resolve devices that two allocations hold."""
         contested = self._cluster.held_twice()
         self._reported &= {device for device, _ in contested}
         for device, claims in contested:
@@ -126,33 +127,30 @@ class StaleAllocations:
                 self._reported.add(device)
                 self._metrics.duplicate_devices.inc()
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
-            if any(claim in self._written for claim in claims) or not self._is_time(device):
+            if any(claim in self._committing for claim in claims) or not self._tried.try_start(device):
                 continue
             with self._confined(device=str(device)):
-                await self._separate_one(device, claims)
+                await self._resolve_duplicate(device, claims)
 
-    async def _separate_one(self, device: DeviceId, claims: Sequence[ClaimId]) -> None:
-        """Take back what holds a device needlessly; one holder stays."""
+    async def _resolve_duplicate(self, device: DeviceId, claims: Sequence[ClaimId]) -> None:
+        """Remove allocations of a device, the newest first, but for the last one."""
         left = len(claims)
         for claim in sorted(claims, key=self._age, reverse=True):
-            if left > 1 and self._is_ours(claim) and await self._reclaim(claim, _holds(device)):
+            if left > 1 and self._is_ours(claim) and await self._deallocate(claim, _holds(device)):
                 left -= 1
                 for pod in self._cluster.pods_using(claim):
                     self._reports.record_lost_race(pod, (device,))
 
-    async def give_free(self) -> None:
-        """Take back what was noted as left behind, where a live read says the same."""
-        while self._loose:
-            claim, pod = self._loose.popitem()
-            with self._confined(claim=str(claim)):
-                await self._give_free_one(claim, pod)
+    async def deallocate_unused(self) -> None:
+        """Remove the allocations that `note_unplaced` has noted."""
+        while self._unused:
+            claim, pod = self._unused.popitem()
+            if self._tried.try_start(claim):
+                is_wanted = partial(_is_reserved_at_most_for, self._unbound_consumers(pod))
+                with self._confined(claim=str(claim)):
+                    await self._deallocate(claim, is_wanted, self._group(pod))
 
-    async def _give_free_one(self, claim: ClaimId, pod: Pod) -> None:
-        if self._is_time(claim):
-            await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
-
-    def _kin(self, pod: Pod) -> IsKin:
-        """Tell the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""
+    def _unbound_consumers(self, pod: Pod) -> IsUnboundConsumer:
         roster = self._cluster.gang_roster(pod.gang) if pod.gang is not None else None
         if pod.gang is None or roster is None or roster.seated:
             return lambda uid: uid == pod.uid
@@ -161,26 +159,26 @@ class StaleAllocations:
         return lambda uid: uid == pod.uid or uid in roster.uids or (bool(of_group) and uid == of_group)
 
     def _group(self, pod: Pod) -> dict[str, tuple[tuple[PodId, str], ...]]:
-        """Give the pods of a pod's PodGroup by the group's uid; nothing where there is no such object."""
+        """Give the pods of a pod's PodGroup by the group's uid; empty where there is no such object."""
         group = self._cluster.pod_group(pod.gang) if pod.gang is not None else None
         if group is None or not group.uid:
             return {}
         return {group.uid: tuple((each.id, each.uid) for each in self._cluster.gang_members(group.id))}
 
-    async def _reclaim(
+    async def _deallocate(
         self, claim: ClaimId, is_wanted: Callable[[Claim], bool], groups: Mapping[str, Pods] = NO_GROUPS
     ) -> bool:
-        if claim in self._written:
+        if claim in self._committing:
             return False
-        self._repaired = claim
+        self._deallocating = claim
         try:
-            return await self._withdrawal.reclaim(claim, is_wanted, groups)
+            return await self._rollback.deallocate(claim, is_wanted, groups)
         finally:
-            self._repaired = None
-            self._is_repaired.set()
+            self._deallocating = None
+            self._has_deallocated.set()
 
     def _is_ours(self, key: ClaimId) -> bool:
-        """Whether every pod that uses the claim waits in our queue: none is bound, none another scheduler's."""
+        """Whether every pod that uses the claim waits in our queue: none is bound or of another scheduler."""
         pods = self._cluster.pods_using(key)
         return bool(pods) and all(self._pending.state(pod.id) is not None for pod in pods)
 
@@ -188,20 +186,14 @@ class StaleAllocations:
         claim = self._cluster.seen_claim(key)
         return (claim.allocation.allocation_timestamp if claim is not None and claim.allocation else "", key)
 
-    def _is_time(self, subject: DeviceId | ClaimId) -> bool:
-        now = self._clock()
-        while self._looked_at and now - self._looked_at[first := next(iter(self._looked_at))] >= _AGAIN_SECONDS:
-            del self._looked_at[first]  # they stand in the order in which they were looked at
-        return self._looked_at.setdefault(subject, now) == now
+
+def _is_unused(claim: Claim, is_unbound: IsUnboundConsumer, *, is_elsewhere: bool) -> bool:
+    """Whether only unbound consumers have the claim; one without any must also keep the pod from its nodes."""
+    return _is_reserved_at_most_for(is_unbound, claim) and (bool(claim.reserved_for) or is_elsewhere)
 
 
-def _is_left_behind(claim: Claim, is_kin: IsKin, *, is_elsewhere: bool) -> bool:
-    """Whether only these hold the claim; one that nobody reserved counts where it keeps the pod from its node."""
-    return _is_reserved_at_most_for(is_kin, claim) and (bool(claim.reserved_for) or is_elsewhere)
-
-
-def _is_reserved_at_most_for(is_kin: IsKin, claim: Claim) -> bool:
-    return all(is_kin(each.uid) for each in claim.reserved_for)
+def _is_reserved_at_most_for(is_unbound: IsUnboundConsumer, claim: Claim) -> bool:
+    return all(is_unbound(each.uid) for each in claim.reserved_for)
 
 
 def _holds(device: DeviceId) -> Callable[[Claim], bool]:

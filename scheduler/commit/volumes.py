@@ -1,16 +1,15 @@
-"""Volumes that wait for their first consumer: kept for their claims, or made on the node, before the pods are bound.
+"""
+Volume binding for claims that wait for their first consumer (WaitForFirstConsumer), before the pod is bound.
 
-A volume that exists is kept for its claim (spec.claimRef) and bound by the volume controller; one that does not is made
-by a provisioner once the claim names the node. The first can be taken back until it is bound. The second is for the
-provisioner to take back: it removes the node from the claim where it cannot make the volume there.
-
-Whether the volumes of a placement are bound, as the watches show it. Pure apart from the mirror that it asks.
+An existing volume gets spec.claimRef, and the volume controller binds it; this can be rolled back until it is bound. A
+volume to be provisioned needs the annotation selected-node on its claim; a provisioner that cannot create the volume
+there removes the annotation itself. `volume_readiness` says from the watches whether volumes are bound.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from scheduler.change import is_at_least
@@ -21,6 +20,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import (
     Node,
     Placement,
@@ -42,10 +42,10 @@ _log: Final = logs.logger()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedVolume:
     """
-    A claim for which all is written that its volume needs.
+    A claim for which everything is written that its volume needs.
 
-    `stored` is the volume that is kept, or the claim that names its node, as the server answered; `is_ours` says that
-    this commit has written it.
+    `stored` is the API server's answer: the volume with its claimRef, or the claim with its selected node. `is_ours`
+    says that this commit has written it.
     """
 
     placement: Placement
@@ -55,7 +55,7 @@ class PreparedVolume:
 
 
 class VolumeBinder:
-    """Writes what volumes of placements need, and takes it back."""
+    """Writes what the volumes of placements need, and rolls it back."""
 
     def __init__(self, client: Client, cluster: Cluster, writer: Writer) -> None:
         self._client: Final = client
@@ -64,10 +64,10 @@ class VolumeBinder:
 
     async def prepare(self, placements: Iterable[Placement]) -> tuple[PreparedVolume, ...] | Reason:
         """
-        Write what the volumes of some placements need; take it all back and give the reason where one cannot be.
+        Write what the volumes of some placements need, or roll it all back and give the reason.
 
-        A claim that several of them share is written once, and waited for by each.
-        Raise `FencedError` when writing is not allowed any more.
+        A claim that several placements share is written once, and each waits for it. Raise `FencedError` where no write
+        may start any more.
         """
         users: defaultdict[VolumeClaimId, list[tuple[Placement, VolumeBinding]]] = defaultdict(list)
         for placement in placements:
@@ -75,7 +75,7 @@ class VolumeBinder:
                 users[binding.claim].append((placement, binding))
         if not users:
             return ()
-        results = await asyncio.gather(*(self._prepare(*each[0]) for each in users.values()))
+        results = await together(self._prepare(*each[0]) for each in users.values())
         failed = [each for each in results if isinstance(each, Reason)]
         written = tuple(each for each in results if isinstance(each, PreparedVolume))
         shared = (
@@ -86,15 +86,15 @@ class VolumeBinder:
         prepared = (*written, *shared)
         if not failed:
             return prepared
-        await self.take_back(prepared, is_begun=False)
+        await self.roll_back(prepared, is_begun=False)
         return failed[0]
 
-    async def take_back(self, prepared: Sequence[PreparedVolume], *, is_begun: bool) -> None:
+    async def roll_back(self, prepared: Sequence[PreparedVolume], *, is_begun: bool) -> None:
         """
-        Take back what this commit has written and nobody has acted on, nor counts on for a pod that shares the claim.
+        Roll back what this commit has written, unless a controller has acted on it or another pod needs it.
 
-        With `is_begun` a node that a claim names stays: its volume may be half made there. What cannot be taken back
-        does no harm: the pod is placed where its volume is the next time.
+        With `is_begun` a selected node stays: provisioning may have begun there. What cannot be rolled back does no
+        harm: the next attempt places the pod where its volume is.
         """
         own = {each.placement.pod_uid for each in prepared}
         ours = [
@@ -104,7 +104,7 @@ class VolumeBinder:
             and not (is_begun and isinstance(each.stored, VolumeClaim))
             and not self._cluster.is_volume_assumed_by_others(each.binding, own)
         ]
-        await asyncio.gather(*(self._take_back(each) for each in ours))
+        await together(self._roll_back(each) for each in ours)
 
     async def _prepare(self, placement: Placement, binding: VolumeBinding) -> PreparedVolume | Reason:
         claim = self._cluster.seen_volume_claim(binding.claim)
@@ -136,15 +136,11 @@ class VolumeBinder:
         if claim is None:
             raise AssertionError("a claim that is not there was to be written")
         if volume is None:
-            return await self._writer.write(
-                lambda seconds: volume_writes.select_node(self._client, claim, node, timeout_seconds=seconds)
-            )
-        return await self._writer.write(
-            lambda seconds: volume_writes.claim_volume(self._client, volume, claim, timeout_seconds=seconds)
-        )
+            return await self._writer.write(partial(volume_writes.select_node, self._client, claim, node))
+        return await self._writer.write(partial(volume_writes.claim_volume, self._client, volume, claim))
 
-    async def _take_back(self, prepared: PreparedVolume) -> None:
-        """One try on a live read: whoever has changed the object meanwhile has begun to act on it."""
+    async def _roll_back(self, prepared: PreparedVolume) -> None:
+        """Try once, by a live read: an object that changes meanwhile is one that a controller acts on."""
         binding = prepared.binding
         try:
             claim = await self._read_claim(binding)
@@ -154,42 +150,36 @@ class VolumeBinder:
                 volume = await self._read_volume(binding.volume)
                 if volume is None or volume.phase == "Bound" or volume.claim_uid != binding.claim_uid:
                     return
-                await self._writer.write(
-                    lambda seconds: volume_writes.release_volume(self._client, volume, timeout_seconds=seconds)
-                )
+                await self._writer.write(partial(volume_writes.release_volume, self._client, volume))
             elif claim is not None and claim.selected_node == binding.made_on(prepared.placement.node):
-                await self._writer.write(
-                    lambda seconds: volume_writes.select_node(self._client, claim, "", timeout_seconds=seconds)
-                )
+                await self._writer.write(partial(volume_writes.select_node, self._client, claim, ""))
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(binding.claim), error=str(error))
 
     async def _read_claim(self, binding: VolumeBinding) -> VolumeClaim | None:
-        return await self._writer.read(
-            lambda seconds: volume_writes.read_volume_claim(self._client, binding.claim, timeout_seconds=seconds)
-        )
+        return await self._writer.read(partial(volume_writes.read_volume_claim, self._client, binding.claim))
 
     async def _read_volume(self, name: str) -> Volume | None:
-        return await self._writer.read(
-            lambda seconds: volume_writes.read_volume(self._client, name, timeout_seconds=seconds)
-        )
+        return await self._writer.read(partial(volume_writes.read_volume, self._client, name))
 
 
 def _judge(
     placement: Placement, binding: VolumeBinding, claim: VolumeClaim | None, volume: Volume | None
 ) -> PreparedVolume | Reason | None:
-    """Say what a state of claim and volume means for a write: done, not to be done, or None: to be done."""
+    """Decide by a state of claim and volume about a write: done, not to be done, or None: to be done."""
     if claim is None or claim.uid != binding.claim_uid:
         return _conflict(f"volume claim {binding.claim} was deleted meanwhile")
     if claim.is_deleting:
         return _conflict(f"volume claim {binding.claim} is being deleted")
-    outcome = _judge_kept(binding, claim, volume) if binding.volume else _judge_made(placement, binding, claim)
+    outcome = (
+        _judge_existing(binding, claim, volume) if binding.volume else _judge_provisioned(placement, binding, claim)
+    )
     if isinstance(outcome, Volume | VolumeClaim):
         return PreparedVolume(placement=placement, binding=binding, stored=outcome)
     return outcome
 
 
-def _judge_made(placement: Placement, binding: VolumeBinding, claim: VolumeClaim) -> VolumeClaim | Reason | None:
+def _judge_provisioned(placement: Placement, binding: VolumeBinding, claim: VolumeClaim) -> VolumeClaim | Reason | None:
     if claim.volume or claim.selected_node == binding.made_on(placement.node):
         return claim
     if claim.selected_node is None:
@@ -197,14 +187,14 @@ def _judge_made(placement: Placement, binding: VolumeBinding, claim: VolumeClaim
     return _conflict(f"the volume of claim {binding.claim} is made on node {claim.selected_node}")
 
 
-def _judge_kept(binding: VolumeBinding, claim: VolumeClaim, volume: Volume | None) -> Volume | Reason | None:
+def _judge_existing(binding: VolumeBinding, claim: VolumeClaim, volume: Volume | None) -> Volume | Reason | None:
     if volume is None or volume.uid != binding.volume_uid:
         return _conflict(f"volume {binding.volume} was deleted meanwhile")
     if claim.volume not in {"", volume.name}:
         return _conflict(f"volume claim {binding.claim} was bound to volume {claim.volume} meanwhile")
     if volume.claim is not None and not volume.is_bound_to(claim):
-        whom = wording.seen(volume.claim, binding.claim.namespace)
-        return _conflict(f"volume {binding.volume} was taken for {whom} meanwhile")
+        other = wording.seen(volume.claim, binding.claim.namespace)
+        return _conflict(f"volume {binding.volume} was taken for {other} meanwhile")
     return volume if volume.claim_uid else None
 
 
@@ -223,14 +213,14 @@ class AwaitedVolume(NamedTuple):
 
 
 class VolumeReadiness(NamedTuple):
-    """Claims that are awaited, and what says that one will not be bound for the pod; empty where nothing does."""
+    """Claims whose volumes are awaited, and why one will not be bound for the pod; empty where none is known."""
 
     awaited: tuple[AwaitedVolume, ...]
     problem: str = ""
 
 
-def readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> VolumeReadiness:
-    """Judge every claim; a state before the one that was written counts for nothing."""
+def volume_readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> VolumeReadiness:
+    """Judge every claim; a state older than the one that was written does not count."""
     awaited = []
     for each in prepared:
         outcome = _problem(cluster, each)
@@ -242,7 +232,7 @@ def readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> VolumeRea
 
 
 def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
-    """Give what is wrong, None while the claim is to be waited for, and nothing where it is bound."""
+    """Give what is wrong, None while the volume is awaited, "" where it is bound."""
     binding, node = each.binding, cluster.node(each.placement.node)
     claim = cluster.seen_volume_claim(binding.claim)
     if claim is None or claim.uid != binding.claim_uid:

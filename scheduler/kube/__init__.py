@@ -1,10 +1,16 @@
 """
-The API's wire: the only door to the cluster.
+The Kubernetes API: the only package that talks to the API server.
 
-Here live configuration and credentials (`kubeconfig`, `credentials`), requests and their errors (`client`, `paths`,
-`errors`, `backoff`), what the server has (`discovery`), JSON to frozen values and back (`decode`, `pod_requests`,
-`encode`, `protobuf`), the reflector (`watch` without I/O, `reflector` with it), every write that the scheduler makes
-(`writes`, `*_writes`, `pod_status`) and the leader's Lease (`lease`, `elector`). Here may not live: decisions, the
-mirror, logs and metrics; what happened is returned, raised or handed to a callback. Nobody else imports `kubernetes`
-or `aiohttp` (except the health server, which serves with the latter).
+    kubeconfig, credentials    configuration, tokens and certificates
+    client, paths, errors      HTTP requests and their errors
+    discovery                  which kinds and versions the API server has
+    decode, encode, protobuf   API objects to frozen values, and back
+    watch, reflector           list and watch: the protocol without I/O, and the task around it
+    writes, pod_writes, volume_writes,
+    extended_resource_writes   every write of the scheduler, each one request with its guard
+    writer, concurrency_limit  pacing, retries and fencing of these requests
+    lease, elector             leader election: the state machine without I/O, and the task around it
+
+No decisions, no mirror, no logs and no metrics here: results are returned, raised or given to a callback. No other
+package imports `kubernetes` or `aiohttp`, except the health server, which serves with the latter.
 """

@@ -1,8 +1,8 @@
 """
-Requests to the API server over one pool of connections, and the errors that they end with.
+HTTP requests to the API server over one pool of connections.
 
-A failure before anything was sent, or of a read, is `Unreachable`; a write without an answer is `AnswerLost`; any
-answer that is not a success is an `ApiError`. Nothing is retried here but a 401, once, with renewed credentials.
+A failure before the request was sent, or of a read, is `Unreachable`; a write without an answer is `AnswerLost`; an
+answer that is no success is an `ApiError`. Only a 401 is retried here, once, with renewed credentials.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _CONNECT_SHARE: Final = 0.8
 _LEAST_SECONDS: Final = 0.001
 _READS: Final = frozenset({"GET", "HEAD"})
 _WATCHES: Final = 16
-"""Connections beyond those for requests: every watch holds one."""
+"""Connections in addition to those for requests: every watch holds one."""
 _UNAUTHORIZED: Final = 401
 _REDIRECTS: Final = range(300, 400)
 _FIRST_ERROR: Final = 300
@@ -53,7 +53,7 @@ _KEEPALIVE_PROBES: Final = 3
 
 
 class Version(msgspec.Struct, frozen=True):
-    """What `/version` says: `git` as in v1.36.3."""
+    """The answer of `/version`; `git` is gitVersion, as v1.36.3."""
 
     major: str = ""
     minor: str = ""
@@ -96,9 +96,9 @@ class Client:
         max_connections: int = 64,
     ) -> AsyncIterator[Self]:
         """
-        Open a client by a kubeconfig file and its context (empty: the current one), else as the pod that we are.
+        Open a client by a kubeconfig file and context (empty: the current one), without a file by the service account.
 
-        Raises ConfigurationError. Nothing is sent yet.
+        Raises ConfigurationError. Sends nothing yet.
         """
         if kubeconfig is None:
             load = credentials.load_in_cluster
@@ -132,7 +132,7 @@ class Client:
         """
         Send one request and return the body of the answer.
 
-        Writes carry `timeout_seconds` to the server too, so that it gives up when we do. Raises the errors above.
+        A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
         query = dict(query or ())
         if method not in _READS:
@@ -145,7 +145,7 @@ class Client:
         self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
         """
-        GET something that does not end (a watch): all whole lines that one read gave, at least one.
+        GET a stream (a watch): each item is the whole lines that one read gave, at least one.
 
         Ends when the server ends it; raises Unreachable when nothing came for `read_timeout_seconds`.
         """
@@ -160,7 +160,7 @@ class Client:
             yield [rest]
 
     async def server_version(self) -> Version:
-        """Ask what the server is."""
+        """Read the version of the API server."""
         return await self._get("/version", Version)
 
     async def discover(self, group: str) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -176,7 +176,7 @@ class Client:
         return tuple(found)
 
     async def _get(self, path: str, kind: type[_Answer]) -> _Answer:
-        """Read something small."""
+        """Read and decode a small object."""
         body = await self.request("GET", path)
         try:
             return msgspec.json.decode(body, type=kind)
@@ -185,7 +185,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def _exchange(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
-        """Give the answer of a success; every failure, also while it is read, becomes one of our errors."""
+        """Give a successful answer; every failure, also while it is read, is raised as a KubeError."""
         try:
             async with await self._answer(call) as response:
                 if response.status >= _FIRST_ERROR:
@@ -198,7 +198,7 @@ class Client:
             raise lost(f"{call}: no answer: {_because(error)}") from error
 
     async def _answer(self, call: "_Call") -> aiohttp.ClientResponse:
-        """Send; after a 401 (which did nothing) once more in the time that is left, if there are other credentials."""
+        """Send; after a 401 once more within the remaining time, if the credentials have changed."""
         clock = asyncio.get_running_loop().time
         started = clock()
         access = await self._credentials.current()
@@ -229,7 +229,7 @@ class Client:
         )
 
     async def _refusal(self, call: "_Call", response: aiohttp.ClientResponse) -> KubeError:
-        """The error of an answer that is no success."""
+        """Make the error of an answer that is no success."""
         if response.status in _REDIRECTS:
             location = response.headers.get("Location", "elsewhere")
             return ConfigurationError(
@@ -261,19 +261,19 @@ class _Call(NamedTuple):
         return f"{self.method} {self.path}"
 
     def after(self, seconds: float) -> Self:
-        """Give the same request with what is left of its time: a leader's write has to end before its lease does."""
+        """Give the same request with the remaining time: a leader's write has to end before its lease does."""
         if self.timeout.total is None:
             return self
         return self._replace(timeout=_within(max(_LEAST_SECONDS, self.timeout.total - seconds)))
 
 
 def _within(seconds: float) -> aiohttp.ClientTimeout:
-    """Give a request so long, and most of it to connect."""
+    """Make a timeout, of which connecting may take most."""
     return aiohttp.ClientTimeout(total=seconds, connect=seconds * _CONNECT_SHARE)
 
 
 def _because(error: BaseException) -> str:
-    """Say why; a time-out has no text of its own, and aiohttp's names objects of Python's."""
+    """Give the cause as text; a timeout has none of its own, and aiohttp's texts name Python objects."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientSSLError):
@@ -284,7 +284,7 @@ def _because(error: BaseException) -> str:
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """Make a socket that notices a peer that is gone: a watch may be silent for minutes."""
+    """Make a socket with TCP keepalive: a watch may be silent for minutes."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
     made.setblocking(False)  # noqa: FBT003 - socket's own signature

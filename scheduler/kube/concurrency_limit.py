@@ -1,15 +1,15 @@
 """
-How many requests are under way at once: more while answers come as fast as ever, half as many when they do not.
+The number of requests under way at once, adapted to the API server's latency.
 
-Additive increase, multiplicative decrease. `Limit` is the arithmetic (pure, the time is handed in), `Pace` hands
-out the slots.
+Additive increase, multiplicative decrease (AIMD), as in TCP congestion control. `ConcurrencyLimit` is the arithmetic,
+without a clock; `RequestSlots` gives out the slots.
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 _FLAT: Final = 1.5
@@ -17,19 +17,19 @@ _FLAT: Final = 1.5
 _INFLATED: Final = 4.0
 """Latency above this multiple of the best seen halves the limit."""
 _DRIFT: Final = 1.02
-"""How much the best latency is forgotten with each window, so that a slower server becomes the new normal."""
+"""Growth of the best latency with each window, so that a server that stays slower becomes the new reference."""
 _SMALLEST_WINDOW: Final = 16
 _STATUS_SHARE: Final = 0.1
-"""At most this share of the slots (and always one) goes to conditions and events, which no pod waits for."""
+"""Share of the slots for conditions and events, which no pod waits for."""
 
 
 class ConcurrencyLimit:
     """
     The number of requests that may be under way.
 
-    It is fed with the latency of every answer and with every refusal for load (429). A window of as many answers as
-    the limit has slots (at least 16) moves it by one at most; only windows that used at least half of the slots
-    count, because an idle server's latency says nothing about a busy one's.
+    Its input is the latency of every answer and every 429. A window of as many answers as the limit has slots (at least
+    16) moves it by one at most. Only windows that used at least half of the slots count: an idle server's latency says
+    nothing about a busy one's.
     """
 
     def __init__(self, start: int = 16, most: int = 64, least: int = 8) -> None:
@@ -39,7 +39,7 @@ class ConcurrencyLimit:
         self._best_seconds = 0.0
         self._window: list[float] = []
         self._window_used = 0
-        self._deaf_until = 0.0
+        self._ignore_until = 0.0
         self._closed_until = 0.0
 
     @property
@@ -77,15 +77,69 @@ class ConcurrencyLimit:
 
     def _halve(self, now: float) -> None:
         """Halve once for all the answers to requests that were already under way."""
-        if now < self._deaf_until:
+        if now < self._ignore_until:
             return
         self._value = max(self._value / 2, float(self._least))
         self._window, self._window_used = [], 0
-        self._deaf_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
+        self._ignore_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
+
+
+class ResizableSemaphore:
+    """
+    A first-in-first-out semaphore whose capacity may change between two calls.
+
+    Held by the units that write, it lets those that have begun finish first: slots for single requests alone would send
+    the first write of a thousand units before the second write of any, and bind every pod at the very end.
+    """
+
+    def __init__(self, capacity: Callable[[], int]) -> None:
+        self._capacity: Final = capacity
+        self._used = 0
+        self._waiting: Final[deque[asyncio.Future[None]]] = deque()
+
+    @property
+    def used(self) -> int:
+        """The number of holders."""
+        return self._used
+
+    async def acquire(self, *, is_first: bool = False) -> None:
+        """Wait for a slot, with `is_first` before all others that wait."""
+        if self._used < self._capacity() and (is_first or not self._waiting):
+            self._used += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if is_first else self._waiting.append)(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot was given in the same step of the event loop
+            raise
+
+    def release(self) -> None:
+        """Give a slot back, and free slots to those that wait; each counts for its new holder at once."""
+        self._used -= 1
+        while self._waiting and self._used < self._capacity():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._used += 1
+                turn.set_result(None)
+
+    async def __aenter__(self) -> None:
+        """Acquire."""
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Release."""
+        self.release()
 
 
 class RequestSlots:
-    """Slots for requests, first come first served; status traffic waits apart and holds a small share of them."""
+    """
+    As many slots for requests as the limit allows. Status writes hold a tenth of them at most, and always one.
+
+    Within that share a status write goes first: otherwise none would be written while placing writes wait.
+    """
 
     def __init__(
         self,
@@ -96,10 +150,8 @@ class RequestSlots:
         self._limit: Final = limit
         self._clock: Final = clock
         self._sleep: Final = sleep
-        self._used = 0
-        self._used_by_status = 0
-        self._waiting: Final[deque[asyncio.Future[None]]] = deque()
-        self._status_waiting: Final[deque[asyncio.Future[None]]] = deque()
+        self._all: Final = ResizableSemaphore(lambda: limit.value)
+        self._status: Final = ResizableSemaphore(lambda: max(1, int(limit.value * _STATUS_SHARE)))
 
     @property
     def limit(self) -> int:
@@ -108,93 +160,20 @@ class RequestSlots:
 
     @asynccontextmanager
     async def slot(self, *, is_status: bool = False) -> AsyncIterator[None]:
-        """Hold one of the slots for the block; wait for one, and for the end of a pause that the server asked for."""
-        await self._take(is_status=is_status)
-        try:
-            while pause := self._limit.pause_seconds(self._clock()):
-                await self._sleep(pause)
-            yield
-        finally:
-            self._used -= 1
-            self._used_by_status -= is_status
-            self._wake()
+        """Hold a slot for the block, after the pause that the server may have asked for (Retry-After)."""
+        async with self._status if is_status else nullcontext():
+            await self._all.acquire(is_first=is_status)
+            try:
+                while pause := self._limit.pause_seconds(self._clock()):
+                    await self._sleep(pause)
+                yield
+            finally:
+                self._all.release()
 
     def answered(self, seconds: float) -> None:
         """Learn from an answer, within its slot."""
-        self._limit.answered(seconds, self._used, self._clock())
+        self._limit.answered(seconds, self._all.used, self._clock())
 
     def refused(self, retry_after_seconds: float) -> None:
         """Learn from a 429, within its slot."""
         self._limit.refused(retry_after_seconds, self._clock())
-
-    async def _take(self, *, is_status: bool) -> None:
-        queue = self._status_waiting if is_status else self._waiting
-        if not queue and self._has_room(is_status=is_status):
-            self._count(is_status=is_status)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._used -= 1
-                self._used_by_status -= is_status
-                self._wake()
-            raise
-
-    def _has_room(self, *, is_status: bool) -> bool:
-        if is_status:
-            share = max(1, int(self._limit.value * _STATUS_SHARE))
-            return self._used_by_status < share and self._used < self._limit.value
-        return self._used < self._limit.value
-
-    def _count(self, *, is_status: bool) -> None:
-        self._used += 1
-        self._used_by_status += is_status
-
-    def _wake(self) -> None:
-        """Give free slots away, counting each for its new holder at once."""
-        for queue, is_status in ((self._status_waiting, True), (self._waiting, False)):
-            while queue and self._has_room(is_status=is_status):
-                turn = queue.popleft()
-                if not turn.done():
-                    self._count(is_status=is_status)
-                    turn.set_result(None)
-
-
-class UnitSlots:
-    """
-    Who may begin: as many at a time as a capacity that changes says, first come first served.
-
-    Slots alone would send the first writes of a thousand units before the second write of any: every pod would be
-    bound at the very end. With turns the units that have begun are finished first.
-    """
-
-    def __init__(self, capacity: Callable[[], int]) -> None:
-        self._capacity: Final = capacity
-        self._used = 0
-        self._waiting: Final[deque[asyncio.Future[None]]] = deque()
-
-    async def __aenter__(self) -> None:
-        """Wait for a turn."""
-        if not self._waiting and self._used < self._capacity():
-            self._used += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                await self.__aexit__()
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        """End a turn, and let others begin."""
-        self._used -= 1
-        while self._waiting and self._used < self._capacity():
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._used += 1
-                turn.set_result(None)

@@ -1,8 +1,8 @@
 """
-Who we are and where the API server is: loaded from a kubeconfig file or from the pod's service account, and renewed.
+Address of the API server and credentials, from a kubeconfig file or the pod's service account.
 
-`load_kubeconfig` and `load_in_cluster` read everything anew each time that they are called (files are rotated, exec
-plugins give tokens that expire); `Credentials` calls them when it is time.
+`load_kubeconfig` and `load_in_cluster` read everything again at each call, because files are rotated and tokens of exec
+plugins expire. `Credentials` calls them when a renewal is due.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from scheduler.kube import kubeconfig
 from scheduler.kube.errors import ConfigurationError
 
 TOKEN_FILE_SECONDS: Final = 60.0
-"""How often a token file is read again: the kubelet renews a service account's token well before it ends."""
+"""Period in which a token file is read again; the kubelet renews tokens long before they expire."""
 RETRY_SECONDS: Final = 10.0
-"""How long to wait after a renewal that failed; the old credentials serve meanwhile."""
+"""Wait after a failed renewal; the old credentials are used meanwhile."""
 _EARLY_SECONDS: Final = 60.0
 
 
 class Tls(NamedTuple):
-    """The bytes that a TLS connection depends on: equal bytes, same context, same connections."""
+    """The bytes that a TLS context is made of: with equal bytes connections are kept."""
 
     certificate_authority: bytes
     certificate: bytes
@@ -47,9 +47,9 @@ class Tls(NamedTuple):
 
 class ClientConfig(NamedTuple):
     """
-    A way in: server URL without a slash at the end, headers' Authorization (empty: none), TLS and proxy.
+    Server URL without a trailing slash, Authorization header ("": none), TLS and proxy.
 
-    `refresh_seconds` is how long it stays good (None: until the server says 401).
+    `refresh_seconds` is how long the credentials are valid (None: until a 401).
     """
 
     server: str
@@ -106,7 +106,7 @@ def load_in_cluster(
 
 
 def _access(configuration: Configuration, refresh_seconds: float | None, said_by: str) -> ClientConfig:
-    """Take what matters out of the kubernetes package's configuration."""
+    """Convert the kubernetes package's configuration."""
     authorization = (configuration.api_key.get("BearerToken") or "").strip()
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() == "bearer":
@@ -154,10 +154,10 @@ def tls_context(access: ClientConfig) -> ssl.SSLContext | None:
 
 class Credentials:
     """
-    The current access, renewed in a thread when it is due or when the server says 401.
+    The current credentials, renewed in a thread when they are due or after a 401.
 
-    One renewal runs at a time; others go on with what there is, which is good for a while still. A renewal that fails
-    leaves everything as it was, is told in `problem`, and is tried again after a while.
+    One renewal runs at a time; other requests use the old credentials meanwhile, which are still valid. A renewal that
+    fails changes nothing, sets `problem`, and is retried later.
     """
 
     def __init__(self, load: Callable[[], ClientConfig], clock: Callable[[], float] = time.monotonic) -> None:
@@ -173,16 +173,16 @@ class Credentials:
         return float("inf") if access.refresh_seconds is None else self._clock() + access.refresh_seconds
 
     async def current(self) -> ClientConfig:
-        """The access to use now."""
+        """Give the credentials to use now, renewed if they are due."""
         if self._clock() >= self._due and not self._lock.locked():
             await self.renew()
         return self.access
 
     async def renew(self, refused: str = "") -> bool:
         """
-        Load again and say whether the Authorization is another one than `refused` now.
+        Load again, and say whether the Authorization differs from `refused` now.
 
-        Where someone else has renewed it meanwhile, that counts.
+        A renewal by another request counts.
         """
         async with self._lock:
             if refused and self.access.authorization != refused:

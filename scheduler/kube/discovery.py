@@ -1,4 +1,4 @@
-"""What the API server has of what we read: which kinds, under which paths, and what is missing."""
+"""Discovery: which kinds the API server has, under which paths, and which required ones are missing."""
 
 from typing import Final
 
@@ -15,25 +15,25 @@ _OTHER_SHAPE: Final = frozenset({"v1alpha1"})
 """Versions of scheduling.k8s.io before PodGroups were objects of their own (Kubernetes 1.35)."""
 _COSCHEDULING_VERSIONS: Final = frozenset({"v1alpha1"})
 _TAINT_RULES: Final = ("v1", "v1beta2", "v1alpha3")
-"""Versions of DeviceTaintRule that say the same, the newest first."""
+"""Versions of DeviceTaintRule with the same fields, the newest first."""
 
 
 Versions = tuple[tuple[str, frozenset[str]], ...]
-"""What a server has of a group: (version, resources) pairs, its preferred version first."""
+"""(version, resources) pairs of an API group, the server's preferred version first."""
 
 
 class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     """
     The kinds to watch with their paths.
 
-    `problem` is a sentence where the server cannot be scheduled on at all, else empty.
+    `problem` is a sentence where required kinds are missing, else empty.
     """
 
     paths: tuple[tuple[Kind, str], ...] = ()
     problem: str = ""
 
     def path(self, kind: Kind) -> str:
-        """Give the path of all objects of a kind; empty where the server does not have it."""
+        """Give the path of all objects of a kind, "" where the server does not have it."""
         return dict(self.paths).get(kind, "")
 
     def has(self, kind: Kind) -> bool:
@@ -42,7 +42,7 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def discover(client: Client) -> DiscoveredKinds:
-    """Ask the server. Raises KubeError where it does not answer."""
+    """Ask the server. Raises KubeError."""
     versions = await client.discover(paths.RESOURCE_GROUP)
     served = served_kinds(versions)
     if not served.problem:
@@ -53,7 +53,7 @@ async def discover(client: Client) -> DiscoveredKinds:
 
 
 def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> DiscoveredKinds:
-    """Choose by what discovery gave for resource.k8s.io: (version, resources) pairs."""
+    """Choose the kinds to watch by the versions of resource.k8s.io."""
     by_version = dict(versions)
     resources = by_version.get(_NEEDED, frozenset())
     missing = [kind for kind in (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS) if kind.value not in resources]
@@ -71,7 +71,7 @@ def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> Discovered
 
 
 def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kind, str], ...]:
-    """Choose the PodGroups to watch by what discovery gave for both groups; the server's preferred version wins."""
+    """Choose the PodGroups to watch by the versions of both groups; the server's preferred version wins."""
     found: list[tuple[Kind, str]] = []
     own = [version for version, resources in scheduling if _POD_GROUPS in resources and version not in _OTHER_SHAPE]
     if own:

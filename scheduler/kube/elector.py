@@ -1,4 +1,4 @@
-"""Take a Lease, keep it, give it up: the I/O around `lease.Election`."""
+"""Acquires, renews and releases the Lease: the I/O around `lease.Election`."""
 
 import asyncio
 import datetime as dt
@@ -23,13 +23,13 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 def boot_time() -> float:
-    """Seconds that go on while the process is stopped and, where the system has such a clock, while it sleeps."""
+    """Seconds of a clock that counts while the process is stopped and, if possible, while the machine sleeps."""
     clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def new_identity() -> str:
-    """Name this process, unlike any other, also unlike an earlier one in the same pod."""
+    """Make an identity that no other process has, nor an earlier one in the same pod."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -37,9 +37,9 @@ class LeaderElector:
     """
     Leader election for one process.
 
-    `client` should be one of its own, so that renewals wait behind nothing. `acquire` returns when the lease is ours;
-    then `hold` has to run as long as we lead, and every write asks `may_write` first. `on_error` gets what went wrong
-    and is tried again.
+    `client` should have its own connections, so that renewals wait for no other request. `acquire` returns when the
+    lease is ours; then `hold` has to run while we lead, and every write asks `may_write` first. `on_error` gets errors
+    that are retried.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class LeaderElector:
 
     @property
     def inherited(self) -> str:
-        """What leaders before us left in the lease, or we ourselves."""
+        """The record in the lease, by earlier leaders or ourselves."""
         return self.election.record
 
     async def hand_down(self, record: str) -> None:
-        """Leave something in the lease for the next leader. Raises KubeError where it may not be there."""
+        """Write the record for the next leader. Raises KubeError where it may not have been written."""
         self.election.record = record
         for _ in range(_TRIES - 1):
             try:
@@ -81,11 +81,11 @@ class LeaderElector:
         return await self._renew()
 
     def may_write(self) -> bool:
-        """Whether a write may start now; false at once when the process wakes up after its lease has run out."""
+        """Whether a write may start now; false at once when the process resumes after its lease has expired."""
         return self.election.may_write(self._clock())
 
     async def settled(self) -> None:
-        """Wait until the late writes of a leader before us are out of the way (`hold` has to run meanwhile)."""
+        """Wait until late writes of the leader before us have ended (`hold` has to run meanwhile)."""
         await asyncio.sleep(max(0.0, self.election.not_before - self._clock()))
 
     async def acquire(self) -> None:
@@ -99,7 +99,7 @@ class LeaderElector:
             await asyncio.sleep(self._timing.retry_period * _jitter())
 
     async def hold(self) -> None:
-        """Renew for ever. Raises LeadershipLost; nothing may be written after it."""
+        """Renew periodically. Raises LeadershipLost, after which nothing may be written."""
         while True:
             await asyncio.sleep(self._timing.retry_period * _jitter())
             try:
@@ -111,7 +111,7 @@ class LeaderElector:
                 self._on_error(error)
 
     async def release(self) -> None:
-        """Give the lease up at a clean stop, after the last write has ended. Does nothing where we do not lead."""
+        """Release the lease at a clean stop, after the last write. Does nothing where we do not lead."""
         if not self.election.is_leader:
             return
         self.election.resign()
@@ -121,7 +121,7 @@ class LeaderElector:
             self._on_error(error)
 
     async def _try_to_take(self) -> bool:
-        """Look, and take the lease if it is free."""
+        """Read the lease, and take it if it is free."""
         self.election.seen(await self._read(), self._clock())
         if not self.election.can_take(self._clock()):
             return False
@@ -129,7 +129,7 @@ class LeaderElector:
         try:
             self.election.took(await self._write_ours(), started)
         except Conflict:
-            return False  # somebody was faster
+            return False  # another candidate was faster
         return True
 
     async def _write_ours(self) -> Lease:
@@ -142,7 +142,7 @@ class LeaderElector:
         return decode_lease(answer)
 
     async def _renew(self) -> None:
-        """Renew once, one at a time; after a conflict, or an answer that was lost, first look who holds it."""
+        """Renew once, one renewal at a time; after a conflict read who holds the lease."""
         async with self._turn:
             await self._renew_now()
 

@@ -1,11 +1,10 @@
 """
-Frozen values to JSON, exactly as the API spells them: the bodies of every write.
+Frozen values to JSON: the bodies of all writes.
 
-Claims are changed by JSON patches (RFC 6902). They set the resourceVersion that they rely on, so that a stale one, or
-one for a namesake, is refused with 409, and touch nothing but what changes: fields that this version does not know
-stay as they are, and so does the text of opaque parameters. That matters: a strategic merge patch makes the server
-write them anew (sorted, `1.0` as `1`), and then refuse its own work, because spec and allocation are immutable byte by
-byte (`protobuf` has what remains).
+Claims are changed by JSON patches (RFC 6902). A patch sets the resourceVersion that it relies on, so that the API
+server refuses a stale one with 409. It changes nothing else: fields that this version does not know stay, and so do the
+bytes of opaque parameters. With a strategic merge patch the server would encode those again (sorted, `1.0` as `1`) and
+then refuse the write, because spec and allocation are immutable byte by byte (`protobuf` handles the remaining cases).
 """
 
 import datetime as dt
@@ -28,11 +27,11 @@ from solver.domain import (
 )
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""What makes the claim controller deallocate a claim before it is deleted."""
+"""The finalizer by which the claim controller deallocates a claim before its deletion."""
 ADOPTED: Final = "dovetail.dev/adopted"
-"""Annotation of a claim: when a scheduler last took over an allocation that it had not written itself."""
+"""Annotation of a claim: when a scheduler last took over an allocation of an earlier attempt."""
 NOTE_BYTES: Final = 1024
-"""The longest note that an Event may have."""
+"""The longest note of an Event."""
 _WORD_CHARACTERS: Final = 128
 
 Json = dict[str, Any]
@@ -53,8 +52,8 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
     An Event of events.k8s.io/v1.
 
-    `name` is the caller's, unique in the namespace. `count` over one makes it a series whose first event is already
-    there under that name. `first_seen` and `last_seen` are aware times.
+    The caller chooses `name`, unique in the namespace. With a `count` over one it is a series that was created under
+    that name. `first_seen` and `last_seen` are aware times.
     """
 
     name: str
@@ -72,12 +71,12 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """Where the Event is kept: with its object, or in `default` for those without a namespace."""
+        """The namespace of the Event: its object's, `default` for objects without one."""
         return self.regarding.namespace or "default"
 
 
 class GroupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """What PodGroupScheduled is to say, since an aware time."""
+    """The condition PodGroupScheduled; `since` is an aware time."""
 
     is_true: bool
     reason: str
@@ -96,13 +95,13 @@ def micro_timestamp(moment: dt.datetime) -> str:
 
 
 def finalizer_patch(claim: Claim) -> bytes:
-    """Add our finalizer to those that are there."""
+    """Append the finalizer."""
     path, value = ("/metadata/finalizers/-", FINALIZER) if claim.finalizers else ("/metadata/finalizers", [FINALIZER])
     return msgspec.json.encode([*_guard(claim), {"op": "add", "path": path, "value": value}])
 
 
 def adoption_patch(claim: Claim, moment: str) -> bytes:
-    """Note when an allocation was taken over: a merge patch, since the annotations may not be there yet."""
+    """Set the annotation `ADOPTED`, by a merge patch: the claim may have no annotations yet."""
     _guard(claim)
     metadata = {"resourceVersion": claim.resource_version, "annotations": {ADOPTED: moment}}
     return msgspec.json.encode({"metadata": metadata})
@@ -115,12 +114,12 @@ def allocation_patch(claim: Claim, allocation: Allocation, consumers: Sequence[C
 
 
 def reservation_patch(claim: Claim, consumers: Sequence[ConsumerReference]) -> bytes:
-    """Add consumers to those that are there."""
+    """Append consumers to reservedFor."""
     return msgspec.json.encode([*_guard(claim), *_reservations(claim, consumers)])
 
 
 def release_patch(claim: Claim, consumer_uids: Collection[str], *, deallocate: bool) -> bytes:
-    """Remove consumers by uid, and the allocation if that is wanted; the server then drops its status.devices."""
+    """Remove consumers by uid, and optionally the allocation, with which the server drops status.devices."""
     operations = [
         {"op": "remove", "path": f"/status/reservedFor/{index}"}
         for index, each in reversed(list(enumerate(claim.reserved_for)))
@@ -132,7 +131,7 @@ def release_patch(claim: Claim, consumer_uids: Collection[str], *, deallocate: b
 
 
 def _reservations(claim: Claim, consumers: Sequence[ConsumerReference]) -> list[Json]:
-    """Operations that append to reservedFor, which the API leaves out while it is empty."""
+    """Give the operations that append to reservedFor, which does not exist while it is empty."""
     entries = [consumer(each) for each in consumers]
     if claim.reserved_for:
         return [{"op": "add", "path": "/status/reservedFor/-", "value": entry} for entry in entries]
@@ -140,7 +139,7 @@ def _reservations(claim: Claim, consumers: Sequence[ConsumerReference]) -> list[
 
 
 def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
-    """core/v1 Binding: the server refuses it if the pod has another uid."""
+    """core/v1 Binding; the server refuses it where the pod has another uid."""
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
@@ -152,7 +151,7 @@ def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
 
 
 def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None) -> Json:
-    """The status of a pod with PodScheduled=False; a nominated node of None is left as it is, "" takes it away."""
+    """Give the status with PodScheduled=False; a nominated node of None is not changed, "" removes it."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -168,7 +167,7 @@ def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node
 
 
 def group_condition_patch(group: PodGroup, condition: GroupCondition) -> bytes:
-    """PodGroupScheduled of a PodGroup; its uid guards against a namesake."""
+    """Set PodGroupScheduled of a PodGroup, guarded by its uid."""
     entry = {
         "type": "PodGroupScheduled",
         "status": "True" if condition.is_true else "False",
@@ -181,7 +180,7 @@ def group_condition_patch(group: PodGroup, condition: GroupCondition) -> bytes:
 
 
 def event(record: EventRecord) -> bytes:
-    """Encode a new Event; texts are cut to what the API allows."""
+    """Encode a new Event; texts are cut to the API's limits."""
     body: Json = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -203,7 +202,7 @@ def event(record: EventRecord) -> bytes:
 
 
 def series_patch(record: EventRecord) -> bytes:
-    """Count one more of an Event that is there."""
+    """Update the count of an Event series."""
     return msgspec.json.encode({"series": _series(record)})
 
 
@@ -213,12 +212,12 @@ def consumer(reference: ConsumerReference) -> Json:
 
 
 def _present(**fields: object) -> Json:
-    """Leave out what is empty: false, an empty text or list is not sent, as the API's `omitempty` has it."""
+    """Leave out empty values (false, "", empty lists), as the API's `omitempty` does."""
     return {name: value for name, value in fields.items() if value}
 
 
 def _guard(claim: Claim) -> list[Json]:
-    """Make the server compare: an object of another version is not patched, it answers 409."""
+    """Give the operation that makes the server compare the resourceVersion: another version is refused with 409."""
     if not claim.resource_version:
         raise ValueError(f"claim {claim.id} has no resourceVersion: a write of it would not be guarded")
     if claim.invalid:
@@ -247,7 +246,7 @@ def _reference(reference: ObjectReference) -> Json:
 
 
 def allocation_result(allocation: Allocation) -> Json:
-    """AllocationResult, as it is written and as simulations show it."""
+    """AllocationResult, as it is written and as `simulate` shows it."""
     return _present(
         devices=_present(
             results=[_result(each) for each in allocation.results],
@@ -275,7 +274,7 @@ def _result(result: DeviceResult) -> Json:
 
 
 def _toleration(toleration: Toleration) -> Json:
-    """DeviceToleration; zero seconds are not the same as none."""
+    """DeviceToleration; tolerationSeconds 0 is not the same as none."""
     fields = _present(
         key=toleration.key, operator=toleration.operator, value=toleration.value, effect=toleration.effect
     )
@@ -285,7 +284,7 @@ def _toleration(toleration: Toleration) -> Json:
 
 
 def _config(config: OpaqueConfig) -> Json:
-    """DeviceAllocationConfiguration; the parameters go out as the text they came as."""
+    """DeviceAllocationConfiguration; the parameters keep their bytes."""
     return _present(
         source=config.source,
         requests=config.requests,

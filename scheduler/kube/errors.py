@@ -1,18 +1,18 @@
 """
-What can go wrong on the way to the API server and back.
+The errors of requests to the API server.
 
     KubeError
-    ├── ConfigurationError      kubeconfig or service account cannot be used as they are; says which field to change
-    ├── Unreachable             nothing was sent, or it was a read: nothing has happened
-    ├── AnswerLost              a write was sent and its answer never came: it may have acted
-    ├── LeadershipLost          the lease is not ours any more
-    ├── DecodeError             an object that cannot be read; names the object and the field
+    ├── ConfigurationError      kubeconfig or service account cannot be used; names the field
+    ├── Unreachable             not sent, or a read: nothing has happened
+    ├── AnswerLost              a write was sent and got no answer: it may have acted
+    ├── LeadershipLost          the lease is lost
+    ├── DecodeError             an object cannot be decoded; names the object and the field
     └── ApiError                the server's answer: status, reason, message
         ├── BadRequest          400
         ├── Unauthorized        401
         ├── Forbidden           403
         ├── NotFound            404
-        ├── Conflict            409: the resourceVersion, uid or state that the write relied on has changed
+        ├── Conflict            409: the resourceVersion, uid or state is not the expected one
         ├── Gone                410: the resourceVersion is too old, list again
         ├── Invalid             422
         ├── TooManyRequests     429
@@ -25,13 +25,13 @@ import msgspec
 
 
 class KubeError(Exception):
-    """Anything that this package raises; `may_have_acted` says whether a write must be looked up before a retry."""
+    """Base of all errors here; `may_have_acted` says whether a live read must decide before a write is retried."""
 
     may_have_acted = False
 
 
 class ConfigurationError(KubeError):
-    """The way into the cluster is configured wrongly; the message names the file, the field and what to write."""
+    """The configuration of the connection is wrong; the message names the file, the field and what to write."""
 
 
 class Unreachable(KubeError):
@@ -39,20 +39,20 @@ class Unreachable(KubeError):
 
 
 class AnswerLost(KubeError):
-    """A write was sent and no whole answer came: only a live read can tell whether it acted."""
+    """A write was sent and no complete answer came: only a live read can tell whether it acted."""
 
     may_have_acted = True
 
 
 class LeadershipLost(KubeError):
-    """The lease is held by somebody else, or could not be renewed in time: no further write."""
+    """Another process holds the lease, or it could not be renewed in time: no further write."""
 
 
 class DecodeError(KubeError):
     """
-    An object of the API cannot be read: `kind` and `key` name it, `field` is the path in it.
+    An API object cannot be decoded: `kind` and `key` name it, `field` is the path in it.
 
-    `uid` is the object's, empty where that is not known.
+    `uid` is the object's, "" where it is not known.
     """
 
     def __init__(self, kind: str, key: str, field: str, message: str, uid: str = "") -> None:
@@ -66,10 +66,10 @@ class DecodeError(KubeError):
 
 class ApiError(KubeError):
     """
-    The API server's answer where it is not a success.
+    An answer of the API server that is no success.
 
-    `status` is the HTTP status, `reason` the machine's word of the Status body (`Conflict`, `Expired`), `message` its
-    sentence, `retry_after_seconds` what the server asks to wait (0: it does not say).
+    `status` is the HTTP status; `reason` (`Conflict`, `Expired`) and `message` are those of the Status body;
+    `retry_after_seconds` is the Retry-After (0: none).
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: the credentials are not accepted, even after a refresh."""
+    """401: the credentials are not accepted, even after a renewal."""
 
 
 class Forbidden(ApiError):
-    """403: a verb is missing in RBAC, admission refuses, or quota is exceeded."""
+    """403: a right is missing in RBAC, admission refuses, or a quota is exceeded."""
 
 
 class NotFound(ApiError):
@@ -116,7 +116,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx: the server or something between gave up; a write may have acted."""
+    """5xx: the server or a proxy gave up; a write may have acted."""
 
     may_have_acted = True
 
@@ -152,9 +152,9 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 def from_answer(status: int, body: bytes, *, request: str = "", retry_after: str = "") -> ApiError:
     """
-    Make the error for an HTTP answer: its `metav1.Status` body where it is one, else the text itself.
+    Make the error of an HTTP answer from its `metav1.Status` body, or from the text where it is none.
 
-    `retry_after` is the header of that name in seconds; the body's `details.retryAfterSeconds` stands in for it.
+    `retry_after` is the header in seconds; without it the body's `details.retryAfterSeconds` counts.
     """
     try:
         said = _status_decoder.decode(body)
@@ -168,7 +168,7 @@ def from_answer(status: int, body: bytes, *, request: str = "", retry_after: str
 
 
 def from_status(body: msgspec.Raw | bytes) -> ApiError:
-    """Make the error for a Status object inside a watch (an event of type ERROR)."""
+    """Make the error of a Status object in a watch (an event of type ERROR)."""
     try:
         code = _status_decoder.decode(body).code
     except msgspec.MsgspecError:

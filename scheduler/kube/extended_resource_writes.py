@@ -1,7 +1,7 @@
 """
-Writes for the claims that stand behind extended resources (KEP-5004): make, announce in the pod's status, delete.
+Writes for claims of extended resources (KEP-5004): create, announce in the pod's status, delete.
 
-Errors are those of `errors`; as everywhere, `AnswerLost` and `ServerError` leave open whether the write has acted.
+Raises the errors of `errors`; after `AnswerLost` and `ServerError` the write may have acted.
 """
 
 from typing import Any, Final, cast
@@ -42,13 +42,13 @@ _pod = msgspec.json.Decoder(_Pod)
 
 
 class NotServedError(Exception):
-    """The server does not know claims for extended resources; the message says what to do about it."""
+    """The API server does not support claims for extended resources; the message says how to enable them."""
 
 
 async def create_claim(
     client: Client, pod: PodId, pod_uid: str, special: ExtendedResourceClaim, *, timeout_seconds: float = WRITE_SECONDS
 ) -> Claim:
-    """Make the claim, owned by its pod; the server names it."""
+    """Create the claim with its pod as owner; the server generates its name."""
     body = msgspec.json.encode(claim_body(pod, pod_uid, special))
     path = paths.claims(pod.namespace)
     answer = await client.request("POST", path, body=body, timeout_seconds=timeout_seconds)
@@ -59,7 +59,7 @@ async def create_claim(
 
 
 async def delete_claim(client: Client, claim: ClaimId, uid: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
-    """Delete a claim, unless another one has its name by now; one that is gone is no error."""
+    """Delete a claim by name and uid; a claim that is deleted or replaced already is no error."""
     body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
     try:
         await client.request("DELETE", paths.claim(claim), body=body, timeout_seconds=timeout_seconds)
@@ -76,9 +76,9 @@ async def announce_claim(
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
     """
-    Tell the kubelet in the status of a pod (key, uid) which claim serves which of its containers.
+    Write extendedResourceClaimStatus of a pod (key, uid): which claim serves which containers, for the kubelet.
 
-    Raises `NotServedError` where the server dropped it, and `Conflict` where the pod is another one by now.
+    Raises `NotServedError` where the API server dropped the field, `Conflict` where the pod has another uid.
     """
     answer = await writes.patch_pod_status(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
     try:
@@ -90,7 +90,7 @@ async def announce_claim(
 
 
 def claim_body(pod: PodId, pod_uid: str, special: ExtendedResourceClaim) -> Json:
-    """Give the claim as it is created."""
+    """Give the body of the claim."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod_uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -116,7 +116,7 @@ def _request(request: Request) -> Json:
 
 
 def announcement(claim: ClaimId, mappings: tuple[RequestMapping, ...]) -> Json:
-    """Give what the pod's status says of its claim."""
+    """Give the pod's status."""
     rows = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
         for each in mappings

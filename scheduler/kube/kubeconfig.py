@@ -1,7 +1,7 @@
 """
-Read a kubeconfig file and say precisely what is wrong with it.
+Reads a kubeconfig file, with errors that name file and field.
 
-The `kubernetes` package does the rest (file or data, exec plugins, auth providers); it is handed the one context that
+The `kubernetes` package does the rest (file or data, exec plugins, auth providers); it gets only the context that
 was chosen, because its own messages name neither file nor field and it goes on without credentials where a plugin
 failed.
 """

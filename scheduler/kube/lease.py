@@ -1,8 +1,8 @@
 """
-Leader election on a Lease (coordination.k8s.io/v1) as a state machine without I/O and without a clock.
+Leader election on a Lease (coordination.k8s.io/v1), as a state machine without I/O and clock.
 
-Times are seconds of one monotonic clock, told by the caller. Another holder's own clock is never trusted: its lease
-counts as expired when it has not changed for its whole duration *while we were looking*.
+Times are seconds of one monotonic clock, given by the caller. The clock of another holder is never used: its lease
+counts as expired when we have observed it unchanged for its whole duration, as in client-go.
 """
 
 import datetime as dt
@@ -15,15 +15,14 @@ from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
 
 RECORD: Final = "dovetail.dev/record"
-"""The annotation in which a leader leaves what the next one has to know."""
+"""Annotation with the record that a leader leaves for the next."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Seconds: how long a lease lasts, how long after a renewal the leader may still write, and how often it renews.
+    Seconds: duration of a lease, time after a renewal in which the leader may start writes, and renewal period.
 
-    What lies between duration and deadline is the time that the leader's last write has to end. Raises ValueError
-    where the order does not leave room.
+    The leader's last write has to end between deadline and duration. Raises ValueError where the order is wrong.
     """
 
     lease_duration: float = 15.0
@@ -40,7 +39,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def write_seconds(self) -> float:
-        """How long a write may take so that it ends before the lease does."""
+        """The time that a write may take to end before the lease does."""
         return self.lease_duration - self.renew_deadline
 
 
@@ -66,12 +65,12 @@ class Lease(Wire, frozen=True):
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty: it was released, or nobody has ever held it."""
+        """The holder's identity, "" where the lease is released or was never held."""
         return self.spec.holder_identity or ""
 
     @property
     def record(self) -> str:
-        """What its last leader left; empty: nothing."""
+        """The record of its last leader, "" where there is none."""
         return (self.metadata.annotations or {}).get(RECORD, "")
 
 
@@ -88,11 +87,11 @@ def decode_lease(raw: bytes) -> Lease:
 
 class Election:
     """
-    One candidate's view.
+    The state of one candidate.
 
-    `not_before` is when a leader may start to write: a lease that was taken from someone who did not release it is
-    held for one whole duration first, so that no late write of theirs meets ours. `record` is what leaders hand down in
-    the lease: it is taken with it, and every renewal writes it.
+    `not_before` is when a leader may start to write: a lease that its last holder has not released is held for one
+    whole duration first, so that late writes of that holder have ended. `record` is the text that leaders hand down: it
+    is read when the lease is taken, and written with every renewal.
     """
 
     def __init__(self, identity: str, timing: Timing) -> None:
@@ -105,38 +104,38 @@ class Election:
         self._lease: Lease | None = None
         self._seen_at = float("-inf")
 
-    # what is so
+    # state
 
     def may_write(self, now: float) -> bool:
         """Whether a write may start now."""
         return self.is_leader and self.not_before <= now <= self._renewed_at + self.timing.renew_deadline
 
     def has_lost(self, now: float) -> bool:
-        """Whether the last renewal is too long ago to go on, however the lease stands."""
+        """Whether the last renewal is too long ago to continue, whatever the Lease says."""
         return not self.is_leader or now > self._renewed_at + self.timing.renew_deadline
 
     @property
     def exists(self) -> bool:
-        """Whether there is a Lease to take."""
+        """Whether the Lease exists."""
         return self._lease is not None
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was seen last, for messages."""
-        return "nobody" if self._lease is None or not self._lease.holder else self._lease.holder
+        """The holder when the lease was read last, for messages."""
+        return "no process" if self._lease is None or not self._lease.holder else self._lease.holder
 
     def can_take(self, now: float) -> bool:
-        """Whether the lease that was seen last is free: none, released, or expired before our eyes."""
+        """Whether the lease is free: missing, released, or observed unchanged for its duration."""
         lease = self._lease
         if lease is None or not lease.holder:
             return True
         duration = float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
         return now >= self._seen_at + duration
 
-    # what happened
+    # transitions
 
     def seen(self, lease: Lease | None, now: float) -> None:
-        """Note what a read gave (None: there is no Lease) at the time that the answer came."""
+        """Note the answer of a read (None: no Lease) and its time."""
         if lease is None or self._lease is None or lease.spec != self._lease.spec:
             self._seen_at = now
         self._lease = lease
@@ -144,7 +143,7 @@ class Election:
             self.is_leader = False
 
     def took(self, lease: Lease, started: float) -> None:
-        """Note that our taking of the lease, begun at `started`, was accepted."""
+        """Note that our acquisition, begun at `started`, was accepted."""
         before = self._lease.holder if self._lease is not None else ""
         self.not_before = started + (self.timing.lease_duration if before else 0.0)
         self.is_leader = True
@@ -158,13 +157,13 @@ class Election:
         self._renewed_at = started
 
     def resign(self) -> None:
-        """Write nothing from now on."""
+        """Stop being leader; no write may start from now on."""
         self.is_leader = False
 
-    # what to write
+    # writes
 
     def creation(self, namespace: str, name: str, wall: dt.datetime) -> Json:
-        """Body of the Lease to create where there is none."""
+        """Give the body of a new Lease."""
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -173,7 +172,7 @@ class Election:
         }
 
     def taking(self, wall: dt.datetime) -> Json:
-        """Merge patch that makes the free lease ours; refused with 409 if someone else was faster."""
+        """Give the merge patch that takes a free lease; refused with 409 where another candidate was faster."""
         lease = self._lease or Lease()
         return {
             "metadata": _guard(lease),
@@ -181,14 +180,14 @@ class Election:
         }
 
     def renewal(self, wall: dt.datetime) -> Json:
-        """Merge patch that keeps the lease, and our record in it."""
+        """Give the merge patch that renews the lease and writes the record."""
         metadata = _guard(self._lease or Lease())
         if self.record:
             metadata["annotations"] = {RECORD: self.record}
         return {"metadata": metadata, "spec": {"renewTime": micro_timestamp(wall)}}
 
     def release(self, wall: dt.datetime) -> Json:
-        """Merge patch that gives it up, so that the next one need not wait."""
+        """Give the merge patch that releases the lease, so that the next leader need not wait."""
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp(wall)}
         return {"metadata": _guard(self._lease or Lease()), "spec": spec}
 

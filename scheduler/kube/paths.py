@@ -1,4 +1,4 @@
-"""Where the API keeps what this scheduler reads and writes (paths below the server's address)."""
+"""API paths of the objects that the scheduler reads and writes."""
 
 from typing import Final
 
@@ -29,12 +29,12 @@ COLLECTIONS: Final[dict[Kind, str]] = {
     Kind.ATTACHMENTS: f"{STORAGE}/volumeattachments",
     Kind.BUDGETS: f"{POLICY}/poddisruptionbudgets",
 }
-"""The kinds that every server we support has; DeviceTaintRule's version is found by `discovery`."""
+"""The kinds that every supported API server has; `discovery` finds the others."""
 
 FIELD_SELECTORS: Final[dict[Kind, str]] = {Kind.PODS: "status.phase!=Succeeded"}
 """
-What is left out at the server: a pod that ends well then arrives as deleted. One that fails has to arrive as it is,
-because a deletion would carry its last state before that.
+Selectors of watches. A pod that succeeds then arrives as deleted. A failed pod has to arrive with its status: a
+deletion would carry the state before it.
 """
 
 

@@ -1,9 +1,9 @@
-"""The writes of a preemption: who waits is nominated, who goes is evicted (policy/v1), and it is said on both.
+"""
+Writes to pods beside conditions and bindings: nomination, eviction (policy/v1), node reservation.
 
-What a pod's claims take of its node's own resources, written into the pod's status (KEP-5517).
-
-Schedulers and the kubelet count `nodeAllocatableResourceClaimStatuses`. It is there before the pod is bound, and taken
-away when it is not bound after all.
+`write_node_allocatable` writes what a pod's claims take of its node's own resources (KEP-5517): the field
+`nodeAllocatableResourceClaimStatuses`, which schedulers and the kubelet count. It is written before the binding, and
+removed where the pod is not bound.
 """
 
 import datetime as dt
@@ -25,8 +25,8 @@ _BUDGET: Final = "disruption budget"
 _SEVERAL: Final = "more than one PodDisruptionBudget"
 
 
-class EvictionBlocked(KubeError):  # noqa: N818 - a word of the contract, as those of `errors`
-    """A PodDisruptionBudget does not allow the eviction, or several select the pod; it may be allowed later."""
+class EvictionBlocked(KubeError):  # noqa: N818 - named as the errors of `errors`
+    """A PodDisruptionBudget does not allow the eviction now, or several select the pod."""
 
 
 async def nominate(
@@ -40,9 +40,9 @@ async def reserve_node(
     client: Client, pod: tuple[PodId, str], node: str | None, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
-    Hold room on a node for a waiting pod (key, uid) by a condition of its status; None takes the condition away.
+    Reserve room on a node for a waiting pod (key, uid) by a condition of its status; None removes the condition.
 
-    Raises `Conflict` where the pod of this name is another one by now.
+    Raises `Conflict` where the pod of this name has another uid.
     """
     condition: dict[str, Any] = {"type": RESERVED}
     if node is None:
@@ -57,43 +57,35 @@ async def evict(
     client: Client, victim: Victim, *, is_trial: bool = False, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
-    Evict a pod with the grace that it asks for, or try whether that would be allowed.
+    Evict a pod with its own grace period, or with `is_trial` ask (dryRun) whether that is allowed.
 
-    Raises `Shielded` where a PodDisruptionBudget forbids it, unless the victim may break that: then it is deleted, as
-    kube-scheduler does. A pod that is gone, or whose name another one has, is evicted already.
+    Raises `EvictionBlocked` where a PodDisruptionBudget forbids it, unless the victim may violate budgets: then it is
+    deleted, as kube-scheduler does. A pod that is deleted, or replaced by one of its name, counts as evicted.
     """
     options: dict[str, Any] = {"preconditions": {"uid": victim.pod_uid}}
     if is_trial:
         options["dryRun"] = ["All"]
-    body = {
+    eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": victim.pod.name, "namespace": victim.pod.namespace},
         "deleteOptions": options,
     }
     try:
-        await client.request(
-            "POST", paths.pod(victim.pod, "eviction"), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
-        )
-    except NotFound:
-        return
-    except Conflict as error:
-        if "UID" not in error.message:
-            raise
+        await _end_pod(client, "POST", paths.pod(victim.pod, "eviction"), eviction, timeout_seconds)
     except (TooManyRequests, ServerError) as error:
-        if not _is_shielded(error):
+        if not _is_blocked(error):
             raise
         if not victim.breaks_budgets:
             raise EvictionBlocked(error.message) from error
-        await _delete(client, victim, options, timeout_seconds)
+        deletion = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        await _end_pod(client, "DELETE", paths.pod(victim.pod), deletion, timeout_seconds)
 
 
-async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeout_seconds: float) -> None:
-    body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+async def _end_pod(client: Client, method: str, path: str, body: dict[str, Any], timeout_seconds: float) -> None:
+    """Send the request; a pod that is deleted already, or has another uid, is no error."""
     try:
-        await client.request(
-            "DELETE", paths.pod(victim.pod), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
-        )
+        await client.request(method, path, body=msgspec.json.encode(body), timeout_seconds=timeout_seconds)
     except NotFound:
         return
     except Conflict as error:
@@ -101,7 +93,7 @@ async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeo
             raise
 
 
-def _is_shielded(error: ApiError) -> bool:
+def _is_blocked(error: ApiError) -> bool:
     return _BUDGET in error.message or _SEVERAL in error.message
 
 
@@ -109,9 +101,9 @@ async def mark_preempted(
     client: Client, victim: Victim, message: str, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
-    Say on a victim that is not gone yet why it goes: DisruptionTarget by preemption, as kube-scheduler does.
+    Set DisruptionTarget of a terminating victim with the reason PreemptionByScheduler, as kube-scheduler does.
 
-    The eviction itself has written that it was evicted through the API, which is true and says too little.
+    The eviction itself sets it with the reason EvictionByEvictionAPI, which does not name the preemption.
     """
     condition = {
         "type": DISRUPTION_TARGET,
@@ -138,7 +130,7 @@ async def write_node_allocatable(
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
-    """Write them all, or with none take the field away; `Conflict` where the pod is another one by now."""
+    """Write the field, or with none remove it; `Conflict` where the pod of this name has another uid."""
     status = {_FIELD: _statuses(burdens)}
     await writes.patch_pod_status(
         client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds
@@ -157,5 +149,5 @@ def _statuses(burdens: tuple[NodeAllocatableClaimStatus, ...]) -> list[dict[str,
 
 
 def _written(resource: str, nano: int) -> str:
-    """Write an amount; all but cpu are bytes, which are easier read as 2Gi than as digits."""
+    """Format an amount; all but cpu are bytes, written as 2Gi."""
     return format_nano(nano, like="" if resource == "cpu" else "Gi")

@@ -1,10 +1,9 @@
 """
-Change a ResourceClaim in the form that the API server stores it in, byte by byte what it was where we change nothing.
+Changes a ResourceClaim in protobuf, and keeps every byte that is not changed.
 
-Needed for claims whose opaque parameters were written with blanks or characters such as `<` (Python clients write so):
-JSON cannot carry them unchanged, and the server, which compares bytes, takes any JSON write for an attempt to change
-the immutable. Field numbers are those of the API's `generated.proto` files, which never change.
-All of it raises DecodeError for bytes that are something else.
+Needed for claims whose opaque parameters have blanks or characters such as `<` (Python clients write so). JSON does not
+carry these bytes unchanged, and the API server compares bytes: it rejects any JSON write as a change of an immutable
+field. Field numbers are those of the API's `generated.proto`, which never change. Raises DecodeError for other bytes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -62,7 +61,7 @@ def with_annotation(stored: bytes, resource_version: str, key: str, value: str) 
 def with_consumers(
     stored: bytes, resource_version: str, *, added: Sequence[ConsumerReference] = (), removed: Collection[str] = ()
 ) -> bytes:
-    """Append consumers to reservedFor of a claim and take those with certain uids out of it."""
+    """Append consumers to reservedFor of a claim, and remove others by uid."""
 
     def change_status(status: bytes) -> bytes:
         kept = b"".join(
@@ -80,7 +79,7 @@ def _broken(why: str) -> DecodeError:
 
 
 def _object(stored: bytes, resource_version: str, change: Callable[[bytes], bytes]) -> bytes:
-    """Change the object inside the envelope, and make it the one of this resourceVersion, or the write must fail."""
+    """Change the object in its envelope, and set the resourceVersion that guards the write."""
     if not stored.startswith(_MAGIC):
         raise _broken("no Kubernetes protobuf object")
 
@@ -95,20 +94,20 @@ def _object(stored: bytes, resource_version: str, change: Callable[[bytes], byte
 
 
 def _change(message: bytes, wanted: int, change: Callable[[bytes], bytes]) -> bytes:
-    """Replace the payload of one field of a message, leaving every other byte."""
+    """Replace the payload of one field of a message."""
     return b"".join(
         _field(number, change(payload)) if number == wanted else whole for number, payload, whole in _fields(message)
     )
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Number, payload (of those with a length) and all bytes of each field."""
+    """Give number, payload (of length-delimited fields) and all bytes of each field."""
     at = 0
     while at < len(message):
         start = at
         tag, at = _varint(message, at)
         payload = b""
-        match tag & 7:  # the wire types: number, eight bytes, with a length, four bytes
+        match tag & 7:  # wire types: varint, 64-bit, length-delimited, 32-bit
             case 0:
                 _, at = _varint(message, at)
             case 1:
@@ -127,7 +126,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a number and say where it ends."""
+    """Read a varint and give its end."""
     value = shift = 0
     while at < len(message):
         byte = message[at]
@@ -140,7 +139,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _encoded(value: int) -> bytes:
-    """Write a number."""
+    """Encode a varint."""
     found = bytearray()
     while value >= _MORE:
         found.append(value & (_MORE - 1) | _MORE)

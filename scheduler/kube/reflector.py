@@ -1,7 +1,4 @@
-"""Keep on listing and watching one kind: the I/O and the patience around `watch.Mirrored`.
-
-How long to wait after a failure: exponential, jittered, and at least as long as the server asks.
-"""
+"""The task that lists and watches one kind: the I/O and the back-off around `watch.ListWatch`."""
 
 import asyncio
 import contextlib
@@ -20,7 +17,7 @@ from scheduler.kube.watch import ListWatch, Received
 
 class RequestBackoff:
     """
-    Seconds before the next try: `first` doubled at each failure up to `longest`, each time between half and whole.
+    Seconds before the next request: exponential from `first` to `longest`, jittered, at least the server's Retry-After.
 
     `reset` after a success.
     """
@@ -32,11 +29,11 @@ class RequestBackoff:
         self._random = source or random.Random()  # noqa: S311 - spreads load, keeps no secret
 
     def reset(self) -> None:
-        """Start over: something worked."""
+        """Start over after a success."""
         self._failures = 0
 
     def seconds(self, error: Exception | None = None) -> float:
-        """Say how long to wait now."""
+        """Count a failure, and give the time to wait."""
         wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
         self._failures += 1
         asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0
@@ -44,24 +41,23 @@ class RequestBackoff:
 
 
 WATCH_SECONDS: Final = (240, 480)
-"""A watch is asked to end after a time between these, so that watches do not all end together."""
+"""The server ends a watch after a random time between these, so that watches do not end together."""
 _SILENCE_SECONDS: Final = 30.0
-"""How much longer than that we listen before we take the connection for dead."""
+"""Time after that until the connection counts as dead."""
 _RELIST_SECONDS: Final = 300.0
-"""Lines that cannot be read at all make us list again this often at most."""
+"""Least time between two listings that were caused by a line that cannot be read."""
 _SHORT_SECONDS: Final = 1.0
-"""A watch that brings nothing and ends sooner counts as a failure, or we would ask in a tight loop."""
+"""A watch that ends sooner without an event counts as a failure: no busy loop."""
 
 
 class Reflector:
     """
-    Lists and watches one kind for ever and hands every change over.
+    Lists and watches one kind, and gives every change to `on_changes`.
 
-    `on_changes` gets what one read gave, in order, on the event loop's thread. `on_error` gets whatever went wrong,
-    with the kind: a listing or watch that failed and is tried again, an object without a name. `on_unreadable` gets an
-    object that cannot be read, once for each of its versions (without it, `on_error` does), `on_readable` the key of
-    one that can be read again, or is gone. `synced` is set after the first whole listing has been handed over. Whatever
-    is raised on the way, the task goes on.
+    `on_changes` gets the changes of one read, in order. `on_error` gets the kind and an error that is retried, or an
+    object without a name. `on_unreadable` gets an object that cannot be decoded, once per version (default:
+    `on_error`), `on_readable` the key of one that can be decoded again or is deleted. `synced` is set after the first
+    complete listing. No exception ends the task.
     """
 
     def __init__(
@@ -75,7 +71,7 @@ class Reflector:
         on_unreadable: Callable[[Kind, DecodeError], None] | None = None,
         on_readable: Callable[[Kind, str], None] | None = None,
     ) -> None:
-        """`path` is the collection's, where `discovery` found another than `paths.COLLECTIONS` has."""
+        """`path` is the collection's, where it is not the one of `paths.COLLECTIONS`."""
         self.kind = kind
         self.synced = asyncio.Event()
         self._client = client
@@ -93,7 +89,7 @@ class Reflector:
 
     @property
     def resource_version(self) -> str:
-        """Up to where the cluster's history has been handed over."""
+        """The version up to which changes have been handed over."""
         return self._mirrored.resource_version
 
     async def run(self) -> None:
@@ -103,13 +99,13 @@ class Reflector:
                 await self._step()
             except KubeError as error:
                 await self._recover(error)
-            except Exception as error:  # noqa: BLE001 - a defect that one object meets must not end the task
+            except Exception as error:  # noqa: BLE001 - one object must not end the task
                 self._mirrored.distrust()
                 self._on_error(self.kind, error)
                 await asyncio.sleep(self._defects.seconds())
 
     async def _step(self) -> None:
-        """Send one question and take the whole of its answer."""
+        """Send one request and handle its whole answer."""
         if not self._mirrored.needs_listing:
             await self._watch(self._mirrored.watch_query(_watch_seconds()))
         elif self._can_stream:
@@ -122,7 +118,7 @@ class Reflector:
         return await self._client.request("GET", self._path, query=self._mirrored.page_query())
 
     async def _stream_listing(self) -> None:
-        """List by a watch; a server that does not know how says so, and is asked for pages from then on."""
+        """List by a watch (KEP-3157); a server that does not support it is asked for pages from then on."""
         self._mirrored.start_listing()
         try:
             await self._watch(self._mirrored.stream_query(_watch_seconds()))
@@ -151,7 +147,7 @@ class Reflector:
             await asyncio.sleep(self._backoff.seconds())
 
     def _list_again_after(self, received: Received) -> None:
-        """Raise for a line that could not be read, so that everything is listed again; not time after time."""
+        """Raise for a line that could not be read, to list again, at most every `_RELIST_SECONDS`."""
         if received.torn is None:
             return
         if time.monotonic() - self._relisted_at >= _RELIST_SECONDS:
@@ -172,7 +168,7 @@ class Reflector:
             self.synced.set()
 
     async def _recover(self, error: KubeError) -> None:
-        """Tell, wait, and try again from where we were; after 410 or nonsense from the beginning."""
+        """Report, wait, and continue from the last version; after 410 or an unreadable answer list again."""
         if isinstance(error, Gone | DecodeError):
             self._mirrored.start_listing()
         self._on_error(self.kind, error)

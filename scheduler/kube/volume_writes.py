@@ -1,8 +1,8 @@
 """
-Writes to volumes and their claims, which the volume controller (or a provisioner) acts on.
+Writes to PersistentVolumes and their claims, on which the volume controller or a provisioner acts.
 
-Each is one merge patch, guarded by the object's resourceVersion: `Conflict` (or `NotFound`) where it has changed, and
-nothing is done then.
+Each is one merge patch guarded by the object's resourceVersion: where the object has changed it raises `Conflict` (or
+`NotFound`) and has not acted.
 """
 
 from typing import Any, Final, cast
@@ -19,13 +19,13 @@ from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import Volume, VolumeClaim, VolumeClaimId
 
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""Says that no person has chosen the claim: when the claim goes, the volume may be given to another one."""
+"""Annotation: a controller has set the claimRef. When the claim is deleted, the volume may be bound to another."""
 
 
 async def claim_volume(
     client: Client, volume: Volume, claim: VolumeClaim, *, timeout_seconds: float = WRITE_SECONDS
 ) -> Volume:
-    """Keep a volume for a claim (spec.claimRef), as the volume controller does; it binds the two then."""
+    """Set spec.claimRef of a volume, as the volume controller does, which then binds it."""
     annotations: dict[str, str | None] = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
     reference = {
         "apiVersion": "v1",
@@ -41,7 +41,7 @@ async def claim_volume(
 
 
 async def release_volume(client: Client, volume: Volume, *, timeout_seconds: float = WRITE_SECONDS) -> Volume:
-    """Take back that a volume is kept for a claim."""
+    """Remove spec.claimRef of a volume."""
     body = {"metadata": _guarded(volume, {BOUND_BY_CONTROLLER: None}), "spec": {"claimRef": None}}
     answer = await _patch(client, paths.volume(volume.name), body, timeout_seconds)
     return cast("Volume", decode(Kind.VOLUMES, answer))
@@ -50,14 +50,14 @@ async def release_volume(client: Client, volume: Volume, *, timeout_seconds: flo
 async def select_node(
     client: Client, claim: VolumeClaim, node: str, *, timeout_seconds: float = WRITE_SECONDS
 ) -> VolumeClaim:
-    """Have the volume of a claim made for a node; with an empty one, no longer."""
+    """Set the annotation selected-node of a claim, so that its volume is provisioned there; "" removes it."""
     body = {"metadata": _guarded(claim, {SELECTED_NODE: node or None})}
     answer = await _patch(client, paths.volume_claim(claim.id), body, timeout_seconds)
     return cast("VolumeClaim", decode(Kind.VOLUME_CLAIMS, answer))
 
 
 async def read_volume(client: Client, name: str, *, timeout_seconds: float = WRITE_SECONDS) -> Volume | None:
-    """Give the volume as it is in the API server now, None if there is none."""
+    """Read a volume live, None where there is none."""
     try:
         body = await client.request("GET", paths.volume(name), timeout_seconds=timeout_seconds)
     except NotFound:
@@ -68,7 +68,7 @@ async def read_volume(client: Client, name: str, *, timeout_seconds: float = WRI
 async def read_volume_claim(
     client: Client, claim: VolumeClaimId, *, timeout_seconds: float = WRITE_SECONDS
 ) -> VolumeClaim | None:
-    """Give the claim as it is in the API server now, None if there is none."""
+    """Read a volume claim live, None where there is none."""
     try:
         body = await client.request("GET", paths.volume_claim(claim), timeout_seconds=timeout_seconds)
     except NotFound:

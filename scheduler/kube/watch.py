@@ -1,13 +1,13 @@
 """
-List and watch of one kind without I/O: what to ask next, and what the answers mean.
+List and watch of one kind, without I/O: the next request, and the meaning of its answer.
 
-`Mirrored` is the memory of what was handed over. It starts with a full listing, either streamed (a watch with
-sendInitialEvents, KEP-3157) or in pages, goes on from the last resourceVersion by watches, and starts over when the
-server has forgotten that version (410). After a listing, whatever was known and is not in it any more is handed over
-as gone; objects whose resourceVersion has not changed are not decoded again.
+`ListWatch` remembers what was handed over. It starts with a complete listing, streamed (a watch with sendInitialEvents,
+KEP-3157) or in pages, continues with watches from the last resourceVersion, and lists again when the server has
+compacted that version (410). After a listing, known objects that are not in it are handed over as deleted. Objects
+whose resourceVersion has not changed are not decoded again.
 
-An object that cannot be read is in quarantine: what stands for it is handed over (`decode.stand_ins`), it is told once
-for each of its versions, and it is read again when it changes. It has no influence on any other object.
+For an object that cannot be decoded its substitute is handed over (`decode.partial_objects`). It is reported once per
+version, and decoded again when it changes. No other object is affected.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.kube import errors, paths
-from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
-from scheduler.kube.decode.json_parts import SubstitutedJson
+from scheduler.kube.decode.json_parts import Event, Raw, SubstitutedJson, read_event, read_page
 from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError
@@ -27,7 +26,7 @@ from solver.domain import Pod
 
 PAGE_SIZE: Final = 500
 _ANY_VERSION: Final = "0"
-"""Where to go on after a listing without a version: anything the server has."""
+"""The version to watch from after a listing without one: any."""
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -45,11 +44,10 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 
 class Received:
     """
-    What an answer came to: the changes in order.
+    The changes of an answer, in order, and its problems.
 
-    `problems` are the objects that cannot be read, `readable` the keys of those that left quarantine: they can be read
-    again or are gone. `nameless` are objects whose name cannot be read. `torn` is a line that belongs to no object that
-    could be named: what it told is lost.
+    `problems` are objects that cannot be decoded, `readable` the keys of objects that can be decoded again or are
+    deleted. `nameless` are objects whose name cannot be decoded. `torn` is a line that is no event: its change is lost.
     """
 
     def __init__(self) -> None:
@@ -62,9 +60,9 @@ class Received:
 
 class _Known(NamedTuple):
     """
-    What is known of an object: whether it was handed over, and what counts if its next version cannot be read.
+    The last version of an object: whether it was handed over, and the value for the case that the next is unreadable.
 
-    `value` is shared with the mirror, and None for a pod that holds no room, of which nothing counts.
+    `value` is shared with the mirror. It is None for a pod without a node, of which nothing counts then.
     """
 
     uid: str
@@ -76,10 +74,10 @@ class _Known(NamedTuple):
 
 class ListWatch:
     """
-    The protocol's state for one kind.
+    The state of the protocol for one kind.
 
-    `resource_version` is where a watch goes on (empty: nothing listed yet); `is_synced` says whether there has been a
-    whole listing, which stays true while a later one is under way.
+    `resource_version` is where a watch continues ("": nothing is listed yet). `is_synced` says whether there was a
+    complete listing; it stays true during a later one.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -89,44 +87,44 @@ class ListWatch:
         self._known: dict[str, _Known] = {}
         self._seen: set[str] | None = None
         self._has_nameless = False
-        """Whether the present listing had objects that could not be named: they may be any that it did not show."""
+        """Whether the current listing had objects without a readable name: they may be any that are missing in it."""
         self._continue = ""
 
-    # what to ask
+    # requests
 
     @property
     def needs_listing(self) -> bool:
-        """Whether the next question is a listing (or the rest of one), not a watch."""
+        """Whether the next request is a listing (or the rest of one), not a watch."""
         return not self.resource_version
 
     def start_listing(self) -> None:
-        """Forget where we were, not what we know: the next listing is complete."""
+        """Drop the resourceVersion, and keep the known objects: a complete listing follows."""
         self.resource_version = ""
         self._continue = ""
         self._seen = set()
         self._has_nameless = False
 
     def distrust(self) -> None:
-        """Take nothing for handed over: the next listing gives every object again."""
+        """Start a listing that hands over every object again, also unchanged ones."""
         self._known = {key: known._replace(version="") for key, known in self._known.items()}
         self.start_listing()
 
     def page_query(self) -> dict[str, str]:
-        """Ask for the next page of a listing."""
+        """Give the query of the next page."""
         query = {"limit": str(PAGE_SIZE)} | self._selector()
         if self._continue:
             query["continue"] = self._continue
         return query
 
     def stream_query(self, timeout_seconds: int) -> dict[str, str]:
-        """Ask for a listing as a stream of events, followed by the watch."""
+        """Give the query of a streamed listing, which continues as a watch."""
         return self._watch_query(timeout_seconds) | {
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
         }
 
     def watch_query(self, timeout_seconds: int) -> dict[str, str]:
-        """Ask for what has changed since the last resourceVersion."""
+        """Give the query of a watch from the last resourceVersion."""
         return self._watch_query(timeout_seconds) | {"resourceVersion": self.resource_version}
 
     def _watch_query(self, timeout_seconds: int) -> dict[str, str]:
@@ -137,7 +135,7 @@ class ListWatch:
         selector = paths.FIELD_SELECTORS.get(self.kind)
         return {"fieldSelector": selector} if selector else {}
 
-    # what the answers mean
+    # answers
 
     def receive_page(self, body: bytes) -> Received:
         """Take one page. Raises DecodeError if it is no list."""
@@ -147,7 +145,7 @@ class ListWatch:
             raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
         received = Received()
         for item in page.items:
-            self._put(item, page.soft, received)
+            self._put(item, page.substituted, received)
         self._continue = page.continue_token
         if not self._continue:
             self._end_listing(page.resource_version, received)
@@ -173,7 +171,7 @@ class ListWatch:
     def _take(self, event: Event, received: Received) -> None:
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._put(event.object, event.soft, received)
+                self._put(event.object, event.substituted, received)
             case "DELETED":
                 self._remove(event.object, received)
             case "BOOKMARK":
@@ -181,11 +179,11 @@ class ListWatch:
             case "ERROR":
                 raise errors.from_status(event.object)
             case _:
-                # A type of event that a newer server may send says nothing that we know how to use.
+                # An event type of a newer API server.
                 return
 
-    def _put(self, raw: Raw, soft: SubstitutedJson | None, received: Received) -> None:
-        """Hand over an object as it is now, or what stands for it."""
+    def _put(self, raw: Raw, substituted: SubstitutedJson | None, received: Received) -> None:
+        """Hand over an object, or its substitute."""
         try:
             identity = identify(raw)
         except DecodeError as error:
@@ -201,10 +199,10 @@ class ListWatch:
         if known is not None and version and known[:2] == (uid, version):
             return
         if known is not None and known.uid != uid:
-            # It was deleted and made anew while we did not watch.
+            # It was deleted and created again between two watches.
             self._forget(key, received)
             known = None
-        value, problem = read(self.kind, raw, known.value if known is not None else None, soft)
+        value, problem = read(self.kind, raw, known.value if known is not None else None, substituted)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
         kept = None if isinstance(value, Pod) and not _holds(value) else value
@@ -234,7 +232,7 @@ class ListWatch:
             received.readable.append(key)
 
     def _mark(self, raw: Raw, received: Received) -> None:
-        """Move on to the bookmark's resourceVersion; one of them ends a streamed listing."""
+        """Take the bookmark's resourceVersion; one with an annotation ends a streamed listing."""
         try:
             metadata = _bookmark.decode(raw).metadata
         except msgspec.MsgspecError as error:
@@ -246,7 +244,7 @@ class ListWatch:
             self._end_listing(metadata.resource_version, received)
 
     def _end_listing(self, resource_version: str, received: Received) -> None:
-        """Hand over as gone what the listing did not show, if all that it showed could be named."""
+        """Hand over as deleted what the listing did not have, unless it had objects without a readable name."""
         seen, self._seen = self._seen or set(), None
         for key in [key for key in self._known if key not in seen and not self._has_nameless]:
             self._forget(key, received)
@@ -255,5 +253,5 @@ class ListWatch:
 
 
 def _holds(pod: Pod) -> bool:
-    """Whether a pod holds room on a node, or has some held for it."""
+    """Whether a pod takes room on a node, or has room reserved there."""
     return bool(pod.node_name or pod.nominated_node_name) and not pod.is_terminal

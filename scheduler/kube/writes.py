@@ -1,13 +1,10 @@
-"""Every write that the scheduler makes, and the live reads that decide after a lost answer.
+"""
+Writes of claims, pods, PodGroups and events, and the live reads that decide after a lost answer.
 
-Each is one request, guarded by the pod's uid or the claim's resourceVersion: where the object is not the one that the
-decision was made for, it ends with `Conflict` (or `NotFound`) and has done nothing. All raise the errors of `errors`;
-only `AnswerLost` and `ServerError` leave open whether the write has acted. The time-out of a write is short and known
-to the server too: a leader that loses its lease must have no write under way when the next one starts.
-
-A patch of a pod's status, guarded by the pod's uid: what is said of one pod is not written to a namesake of it.
-
-Since when pods wait, as their conditions say: what a scheduler before this one has told them.
+Each write is one request, guarded by the pod's uid or the claim's resourceVersion: where the object is not the one that
+was decided about, it raises `Conflict` (or `NotFound`) and has not acted. Only after `AnswerLost` and `ServerError` it
+may have acted. Timeouts are short and known to the API server too: when a leader loses its lease, no write of it may be
+under way when the next one starts.
 """
 
 import datetime as dt
@@ -21,7 +18,7 @@ from scheduler.change import Kind
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.envelopes import read_page
+from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
@@ -37,9 +34,9 @@ async def patch_pod_status(
     timeout_seconds: float,
 ) -> bytes:
     """
-    Patch the status of a pod (key, uid) and give the server's answer, which is the whole pod.
+    Patch the status of a pod (key, uid) and give the answer, which is the whole pod.
 
-    Raises `Conflict` where the pod of this name is another one by now.
+    Raises `Conflict` where the pod of this name has another uid.
     """
     key, uid = pod
     try:
@@ -51,7 +48,7 @@ async def patch_pod_status(
             timeout_seconds=timeout_seconds,
         )
     except Invalid as error:
-        # The uid of an object cannot be changed: that is how the server says that it is another one.
+        # A patch cannot change a uid: with this error the server says that the pod is another one.
         if "metadata.uid" not in error.message:
             raise
         raise Conflict(error.status, error.reason, error.message) from error
@@ -60,11 +57,11 @@ async def patch_pod_status(
 _PATH: Final = "/api/v1/pods"
 _PAGE: Final = "500"
 _GATED: Final = "SchedulingGated"
-"""The reason that the API server writes when a pod with gates is created: nobody has tried to place it."""
+"""The reason that the API server writes into a pod with scheduling gates: no scheduler has tried it."""
 
 
 class UnschedulablePod(NamedTuple):
-    """A pod that reads PodScheduled=False: why, and since when it does not run."""
+    """A pod with PodScheduled=False: its reason, message and lastTransitionTime."""
 
     pod: PodId
     uid: str
@@ -100,7 +97,7 @@ _pod: Final = msgspec.json.Decoder(_Pod)
 
 
 async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...]:
-    """List the pods without a node that were told why, whichever scheduler they name. Raises KubeError."""
+    """List the pods without a node that have PodScheduled=False, of all schedulers. Raises KubeError."""
     found: list[UnschedulablePod] = []
     query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
     while True:
@@ -115,10 +112,10 @@ async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...
 
 
 def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
-    """Read one pod; of one that cannot be read it is not known since when it waits."""
+    """Decode one pod; None where it cannot be decoded or does not wait."""
     try:
         return _wait(json_parts.decode(_pod, raw)[0])
-    except Exception:  # noqa: BLE001 - whatever is wrong with one pod, the others were told
+    except Exception:  # noqa: BLE001 - one malformed pod must not hide the others
         return None
 
 
@@ -139,7 +136,7 @@ _IMMUTABLE: Final = "field is immutable"
 
 
 async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
-    """Make the claim controller deallocate the claim before it goes; has to come before the allocation."""
+    """Add the finalizer, before the allocation: the claim controller then deallocates the claim before its deletion."""
     if encode.FINALIZER in claim.finalizers:
         return claim
     write = _Write(
@@ -151,9 +148,9 @@ async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float 
 
 async def adopt(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
     """
-    Make it another version of the claim, which is allocated and reserved as it should be already.
+    Write a new version of a claim that is allocated and reserved as wanted already.
 
-    A release that a former leader has under way was made for the version before, and is refused from now on.
+    A release that a former leader may have under way is guarded by the version before, and fails from now on.
     """
     moment = encode.micro_timestamp(dt.datetime.now(dt.UTC))
     write = _Write(
@@ -175,14 +172,14 @@ async def allocate(
     """
     Write allocation and reservedFor at once.
 
-    The allocationTimestamp is now, unless the allocation has one: without it, kube-scheduler could not reserve the
-    claim for another pod. Raises ValueError if the claim is allocated already or nobody would be reserved, because
-    nothing would ever deallocate it.
+    The allocationTimestamp is now, unless the allocation has one: without it kube-scheduler could not reserve the claim
+    for another pod. Raises ValueError if the claim is allocated already, or without consumers: no controller would ever
+    deallocate it.
     """
     if claim.allocation is not None:
         raise ValueError(f"claim {claim.id} is allocated already")
     if not consumers:
-        raise ValueError(f"claim {claim.id} would be allocated for nobody")
+        raise ValueError(f"claim {claim.id} would be allocated without a consumer")
     if not allocation.allocation_timestamp:
         now = encode.timestamp(dt.datetime.now(dt.UTC))
         allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
@@ -197,7 +194,7 @@ async def reserve(
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> Claim:
-    """Add consumers to an allocated claim; those that are there already cost nothing."""
+    """Add consumers to an allocated claim; no request where all are there already."""
     if claim.allocation is None:
         raise ValueError(f"claim {claim.id} is not allocated: allocate it with its consumers")
     reserved = {each.uid for each in claim.reserved_for}
@@ -223,7 +220,7 @@ async def release(
     """
     Remove consumers by uid, and with `deallocate` the allocation (and with it status.devices) in the same write.
 
-    Raises ValueError if others would be left without their allocation.
+    Raises ValueError if other consumers would lose their allocation.
     """
     present = {each.uid for each in claim.reserved_for}
     others = present.difference(consumer_uids)
@@ -243,16 +240,16 @@ async def release(
 
 async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
     """
-    Bind the pod to the node; cannot be undone.
+    Bind the pod to the node; irrevocable.
 
-    `Conflict` where the pod is bound already (also to this node), is another one by now, or is being deleted.
+    `Conflict` where the pod is bound already (also to this node), has another uid, or is being deleted.
     """
     path = paths.pod(pod, "binding")
     await client.request("POST", path, body=encode.binding(pod, pod_uid, node), timeout_seconds=timeout_seconds)
 
 
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
-    """The claim as it is in the API server now, None if there is none."""
+    """Read a claim live, None where there is none."""
     try:
         body = await client.request("GET", paths.claim(claim), timeout_seconds=timeout_seconds)
     except NotFound:
@@ -261,7 +258,7 @@ async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float =
 
 
 async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> Pod | None:
-    """The pod as it is in the API server now, None if there is none."""
+    """Read a pod live, None where there is none."""
     try:
         body = await client.request("GET", paths.pod(pod), timeout_seconds=timeout_seconds)
     except NotFound:
@@ -298,9 +295,9 @@ async def write_pod_condition(
     timeout_seconds: float = WRITE_SECONDS,
 ) -> int:
     """
-    Write PodScheduled=False with its reason and message, and give the bytes of the pod; guarded by the pod's uid.
+    Write PodScheduled=False, guarded by the pod's uid, and give the size of the pod in bytes.
 
-    `since` is when that became so (now, if it is not given). A nominated node of None is left alone, "" removes it.
+    `since` is the lastTransitionTime (default: now). A nominated node of None is not changed, "" removes it.
     """
     status = encode.unscheduled(
         reason=reason,
@@ -312,7 +309,7 @@ async def write_pod_condition(
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:
-    """Create an Event; a series (count over one) is counted on under its name, and created if it has expired."""
+    """Create an Event, or update the series of one (count over one); a series that has expired is created again."""
     if event.count > 1:
         try:
             await client.request(
@@ -332,7 +329,7 @@ async def write_event(client: Client, event: EventRecord, *, timeout_seconds: fl
 
 
 class _Write(NamedTuple):
-    """A change of a claim: as a patch and, where JSON cannot do it, as a change of the stored bytes."""
+    """A change of a claim, as a patch and, where JSON cannot express it, on the stored bytes."""
 
     patch: bytes
     subresource: str = ""
@@ -342,10 +339,10 @@ class _Write(NamedTuple):
 
 async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seconds: float) -> Claim:
     """
-    Write a claim and give it as it is then.
+    Write a claim and give the answer.
 
-    Where the server takes the patch for a change of something immutable, which we never change, its parameters are
-    spelled as JSON cannot carry them: then the stored bytes are read, changed and sent back (verb `update`).
+    We change no immutable field. Where the server says so nevertheless, JSON does not carry the bytes of the claim's
+    parameters: then the stored protobuf is read, changed and sent back (verb `update`; see `protobuf`).
     """
     path = paths.claim(claim.id, write.subresource)
     ends = time.monotonic() + timeout_seconds

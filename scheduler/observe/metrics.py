@@ -52,13 +52,13 @@ class Subsystem(StrEnum):
     COMMIT = "commit"
     SETTLEMENT = "settlement"
     EVICTION = "eviction"
-    REPAIR = "repair"
-    LEFTOVERS = "leftovers"
-    STRAYS = "strays"
-    GROUPS = "groups"
-    REPORTS = "reports"
+    STALE_ALLOCATIONS = "stale_allocations"
+    ORPHANED_CLAIMS = "orphaned_claims"
+    MANUALLY_BOUND = "manually_bound"
+    POD_GROUPS = "pod_groups"
+    STATUS = "status"
     QUEUE = "queue"
-    AVOIDANCE = "avoidance"
+    FAILED_DEVICES = "failed_devices"
 
 
 class Metrics:
@@ -155,9 +155,9 @@ class Metrics:
         )
         self.evictions = self._counter(
             "dovetail_evictions",
-            "Evictions for pods of higher priority: evicted, shielded (by a PodDisruptionBudget), failed.",
+            "Evictions for pods of higher priority: evicted, blocked (by a PodDisruptionBudget), failed.",
             ("result",),
-            ("evicted", "shielded", "failed"),
+            ("evicted", "blocked", "failed"),
         )
         self.plan_violations = self._counter(
             "dovetail_plan_violations",
@@ -216,9 +216,9 @@ class Metrics:
         )
         self.writes = self._counter(
             "dovetail_writes",
-            "Writes sent to the API server: placing (claims, bindings), telling (conditions and events).",
+            "Writes sent to the API server: placing (claims, bindings), status (conditions and events).",
             ("purpose",),
-            ("placing", "telling"),
+            ("placing", "status"),
         )
         self.commit_conflicts = self._counter(
             "dovetail_commit_conflicts", "Units given up because the cluster had changed before or during their writes."

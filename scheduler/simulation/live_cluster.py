@@ -12,7 +12,7 @@ from scheduler.change import Change, Kind
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.envelopes import read_page
+from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.errors import ApiError, ConfigurationError
 from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document

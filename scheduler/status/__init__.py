@@ -1,6 +1,13 @@
 """
-What is told: to users in conditions and events, to operators in series.
+What users read about their pods (conditions and events), and operators about scheduling attempts (metrics).
 
-`conditions` (with `condition_reasons`, a closed list), `groups` and `events` are the texts; `reports` writes them from
-its `outbox` as far as the `allowance` goes. `tally` counts for operators.
+    conditions          reason and message of PodScheduled=False
+    events              Kubernetes events as values
+    status_queue        which condition or event is written next
+    status_writer       writes them, within the `rate_limits`
+    pod_groups          the condition PodGroupScheduled
+    unreadable_objects  events and metrics about objects that cannot be decoded
+    attempt_metrics     kube-scheduler's series about attempts and queues
+
+Nothing is decided here, and no pod waits for a write of this package.
 """

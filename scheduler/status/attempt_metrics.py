@@ -1,4 +1,4 @@
-"""How long pods wait, how their attempts end and what came of each batch: series, and a line in the log."""
+"""Series about queues, attempts and batches, by kube-scheduler's names where it has them, and a log line per batch."""
 
 import time
 from collections import Counter
@@ -21,11 +21,11 @@ _QUEUES: Final = {
     PodState.WAITING: "unschedulable",
     PodState.GATED: "gated",
 }
-"""kube-scheduler's names of queues."""
+"""kube-scheduler's names of the queues."""
 _MOST_LEVELS: Final = 32
-"""Levels of a plan that have a series: there are as many as there are priorities, and the first matter most."""
+"""Objective levels that have a series; there may be one for each priority."""
 _ATTEMPTS_SHOWN: Final = 16
-"""The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
+"""The largest value of the SLI's label `attempts`, as in kube-scheduler."""
 
 _log: Final = logs.logger()
 
@@ -37,19 +37,19 @@ class _Wait:
 
 
 class AttemptMetrics:
-    """Pods of ours that are not bound yet, by uid: since when they could be scheduled, and how often it was tried."""
+    """Counts attempts, and remembers of unbound pods since when they could be scheduled, and how often it was tried."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics: Final = metrics
         self._clock: Final = clock
         self._waits: Final[dict[str, _Wait]] = {}
         self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
-        """What counts attempts, by result and profile: to look it up costs more than to count."""
+        """Children of the series by result and profile: `labels` costs more than the count."""
         self._levels: set[str] = set()
         self._counts: Callable[[], Mapping[PodState, int]] = Counter[PodState]
 
     def connect(self, counts: Callable[[], Mapping[PodState, int]]) -> None:
-        """Say what gives the pods of the queue by state."""
+        """Connect the function that counts the queue's pods by state."""
         self._counts = counts
         for state, name in _QUEUES.items():
             self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
@@ -59,7 +59,7 @@ class AttemptMetrics:
 
     @property
     def pending(self) -> int:
-        """Pods that wait: those in flight are not among them."""
+        """Pods that wait, without those in flight."""
         counts = self._counts()
         return sum(counts[state] for state in _QUEUES)
 
@@ -69,7 +69,7 @@ class AttemptMetrics:
             self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
     def decided(self, batch: Batch, plan: Plan, seconds: float, *, writing: int) -> None:
-        """Write the line and the series of one decision; `writing` units are under way."""
+        """Record a decision; `writing` is the number of units that are being committed."""
         metrics, report = self._metrics, plan.report
         metrics.batch_pods.observe(len(batch.pods))
         metrics.solver_seconds.labels(report.status).observe(seconds)
@@ -91,7 +91,7 @@ class AttemptMetrics:
         )
 
     def _gaps(self, levels: Sequence[Level]) -> dict[str, float]:
-        """Show how far the levels of a plan are from their bounds, and give it: those of the last plan alone."""
+        """Set and give the gaps between values and bounds of the last plan's levels."""
         levels = levels[:_MOST_LEVELS]
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}
         for name in self._levels - gaps.keys():
@@ -101,12 +101,12 @@ class AttemptMetrics:
             self._metrics.solver_gap.labels(name).set(gap)
         return gaps
 
-    def seen(self, pod: Pod) -> None:
-        """Note a pod that could be scheduled; its time runs from the first note."""
+    def add(self, pod: Pod) -> None:
+        """Start the waiting time of a pod that can be scheduled; later calls change nothing."""
         if not pod.scheduling_gates and pod.uid not in self._waits:
             self._waits[pod.uid] = _Wait(self._clock())
 
-    def gone(self, pod_uid: str) -> None:
+    def forget(self, pod_uid: str) -> None:
         """Forget a pod."""
         self._waits.pop(pod_uid, None)
 

@@ -1,18 +1,15 @@
-"""What a waiting pod's owner reads: the text of PodScheduled=False.
+"""
+Reason and message of the condition PodScheduled=False. Pure.
 
-Pure. The text follows kube-scheduler's: `0/12 nodes are available: 8 Insufficient cpu, 4 node(s) had untolerated
-taint.`, then what is not about nodes: `request gpus: 12 devices match, 3 are free, 2 needed.`
+The message follows kube-scheduler's: `0/12 nodes are available: 8 Insufficient cpu, 4 node(s) had untolerated taint.`,
+then what is not about nodes: `request gpus: 12 devices match, 3 are free, 2 needed.`
 
-The reason of PodScheduled=False: a closed list, documented in docs/conditions.md.
+The reason is one of a closed list (docs/conditions.md). Autoscalers (Cluster Autoscaler, Karpenter) act on
+`Unschedulable` and simulate by kube-scheduler's rules whether a new node helps. So this reason is used only where by
+those rules a new node could help.
 
-Autoscalers (Cluster Autoscaler, Karpenter) act on the reason `Unschedulable` and simulate with kube-scheduler's rules
-what one more node would do. So it stands only where by those rules one more node could help; whatever waits for
-something else says so by a reason that no autoscaler takes for a call.
-
-What is told where messages do not name nodes and devices (`messages.inventory: false`).
-
-The solver leaves them out of its reasons by itself (`Policy.tells_inventory`). What the shell finds between decision
-and write is about nodes and devices as a whole, and is told by its code alone.
+With `messages.inventory: false` no message names a node or device. The solver leaves them out of its reasons itself
+(`Policy.tells_inventory`); reasons that the shell adds are replaced by fixed texts (`without_inventory`).
 """
 
 import functools
@@ -31,39 +28,39 @@ class ConditionReason(StrEnum):
     """What `kubectl get pod -o yaml` shows as the reason of PodScheduled=False."""
 
     UNSCHEDULABLE = "Unschedulable"
-    """No node does, and one more could."""
+    """No existing node can take the pod; a new one could."""
     POD_INVALID = "PodInvalid"
-    """The pod or its group cannot be read, or what its pods say of the group disagrees."""
+    """The pod or its group cannot be decoded, or the pods of the group contradict each other."""
     CLAIM_INVALID = "ClaimInvalid"
-    """A claim can be allocated nowhere as it is written, or belongs to another pod."""
+    """A claim cannot be allocated as it is written, or belongs to another pod."""
     WAITING_FOR_CLAIMS = "WaitingForClaims"
-    """A claim or its class does not exist yet, is being deleted, or has as many consumers as it may have."""
+    """A claim or its class does not exist yet or is being deleted, or reservedFor is full."""
     CLAIM_ELSEWHERE = "ClaimElsewhere"
-    """A claim is allocated on nodes that do not do, or holds a device that takes nobody any more."""
+    """A claim is allocated on nodes where the pod does not fit, or its device has an untolerated taint."""
     WAITING_FOR_VOLUMES = "WaitingForVolumes"
-    """A volume is not there or not bound yet."""
+    """A volume does not exist or is not bound yet."""
     WAITING_FOR_MEMBERS = "WaitingForMembers"
     """The pod's group is not complete."""
     WAITING_FOR_VICTIMS = "WaitingForVictims"
-    """Pods were evicted for this one, and are not gone yet."""
+    """Pods were evicted for this one and still terminate."""
     BINDING_CONDITIONS = "BindingConditionsPending"
-    """A node is chosen, and the pod's devices are being got ready there."""
+    """A node is chosen, and the binding conditions of the pod's devices are not True yet."""
     BINDING_FAILED = "BindingFailed"
-    """Devices did not get ready; the pod is decided anew."""
+    """Binding conditions of devices failed; the pod is scheduled again."""
     DEVICES_NOT_OWNED = "DevicesNotOwned"
-    """Devices that would do are left to another scheduler by the configuration."""
+    """Matching devices are left to another scheduler by the configuration."""
     DEVICES_OFFERED_TWICE = "DevicesOfferedTwice"
-    """Devices that would do are offered by a device plugin of their node too."""
+    """Matching devices are offered by a device plugin of their node too."""
     DEVICES_AVOIDED = "DevicesAvoided"
-    """Devices that would do are avoided for a while, because they did not get ready for a pod."""
+    """Matching devices are not used for a while, because their binding conditions failed."""
     NODE_RESERVED = "NodeReserved"
-    """A node that would do is kept for a pod that was passed over for too long."""
+    """A fitting node is reserved for a pod that waits for too long."""
     TOO_COSTLY = "TooCostly"
-    """To decide about the pod takes too much time or memory, or has to wait for the namespace's share of it."""
+    """A decision about the pod takes too much time or memory, or the namespace has used its share."""
     WAITING_FOR_ROOM = "WaitingForRoom"
-    """There is room for the pod alone: it is kept for others, or no plan with it was found yet."""
+    """The pod fits alone, but other pods were placed there, or no plan with it was found yet."""
     SCHEDULER_ERROR = "SchedulerError"
-    """Something failed in the scheduler or on the way to the API server; it is tried again."""
+    """The scheduler or a write failed; the pod is tried again."""
 
 
 CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
@@ -117,7 +114,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.NO_VICTIMS: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_INCOMPLETE: ConditionReason.WAITING_FOR_MEMBERS,
     ReasonCode.GANG_INVALID: ConditionReason.POD_INVALID,
-    # Enough members are there: nodes for those that have none are what is missing.
+    # Enough members exist; nodes are missing.
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
@@ -133,30 +130,30 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.API_ERROR: ConditionReason.SCHEDULER_ERROR,
 }
 """
-What each code says to an autoscaler.
+The condition reason of each code.
 
-Of a device that is in use, tainted or of an incomplete pool a new node may have another one, as kube-scheduler sees it;
-one that only our configuration or caution withholds is free by its rules, and no node that it would add is missing.
+Where devices are in use, tainted or in an incomplete pool, a new node may bring others: Unschedulable. Devices that
+only our own configuration excludes are free by kube-scheduler's rules: a new node is not what is missing.
 """
 
-_LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
-"""Codes of pods that fit alone; what follows them says what is in the way once the plan is carried out."""
+_FITS_ALONE: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+"""Codes of pods that fit alone; the reasons after them say what prevents it once the plan is carried out."""
 
 
 def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
     """
     Give the condition's reason for all reasons of a pod.
 
-    One that no node can remove decides, wherever it stands. A pod that lost is unschedulable where the plan leaves no
-    room for it, by the reasons that follow, and waits for room where it would still fit.
+    A reason that no new node can remove decides, at any position. A pod that fits alone is Unschedulable where further
+    reasons say that the plan leaves no room for it, else WaitingForRoom.
     """
     return _of_codes(tuple(each.code for each in reasons))
 
 
 @functools.lru_cache(maxsize=1024)
 def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
-    """Give it by the codes, of which thousands of pods that wait for the same have the same few."""
-    found = [CONDITION.get(code, ConditionReason.UNSCHEDULABLE) for code in codes if code not in _LOST]
+    """Cache by codes: thousands of waiting pods have the same few."""
+    found = [CONDITION.get(code, ConditionReason.UNSCHEDULABLE) for code in codes if code not in _FITS_ALONE]
     if not found:
         return ConditionReason.WAITING_FOR_ROOM if codes else ConditionReason.UNSCHEDULABLE
     others = set(found) - {ConditionReason.UNSCHEDULABLE}
@@ -165,12 +162,12 @@ def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
 
 def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     """
-    Give the code that tells one state of a waiting pod from another: the first that is not about having lost.
+    Give the code whose change is written at once: the first that does not say that the pod fits alone.
 
-    Pods that wait for the same device lose one time, and find it taken the next: that is no news.
+    Of pods that wait for the same device, each attempt gives one or the other of these: that is no change.
     """
     codes = [each.code for each in reasons]
-    return next((each for each in codes if each not in _LOST), codes[0] if codes else None)
+    return next((each for each in codes if each not in _FITS_ALONE), codes[0] if codes else None)
 
 
 _NO_DEVICES: Final = "cannot allocate all claims"
@@ -188,19 +185,19 @@ _ABOUT_DEVICES: Final = frozenset(
         ReasonCode.DEVICES_OFFERED_TWICE,
     }
 )
-"""Reasons that say why nodes cannot serve a pod's claims, in more words than a histogram has room for."""
+"""Reasons about a pod's claims, which are sentences and too long for the histogram of nodes."""
 LONGEST_BYTES: Final = 8 * 1024
 """The longest message of a condition; the API takes 32 KiB."""
 _LONGEST_REASON_BYTES: Final = 2 * 1024
-"""The longest of its parts: a user's long text leaves room for the other reasons."""
+"""The longest part of it: a user's long text leaves room for the other reasons."""
 
 
 def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     """
-    Compose the condition's message of the reasons: a histogram of nodes in kube-scheduler's words, then the rest.
+    Compose the condition's message: a histogram of nodes in kube-scheduler's words, then the other reasons.
 
-    Nodes whose devices do not do are counted as kube-scheduler counts them, and what is wrong with the devices
-    follows in sentences. Where a write failed there is a node, and none is counted.
+    Nodes whose devices do not match are counted as kube-scheduler counts them; what is wrong with the devices follows
+    in sentences. Where only a write failed a node was found, and there is no histogram.
     """
     if reasons and all(reason.code is ReasonCode.API_ERROR for reason in reasons):
         return truncated(" ".join(map(_sentence, reasons)), LONGEST_BYTES)
@@ -218,9 +215,9 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
 
 def truncated(text: str, longest_bytes: int) -> str:
     """
-    Cut a text to a number of UTF-8 bytes, at a character, ending in " ..." where something is missing.
+    Cut a text to a number of UTF-8 bytes at a character boundary, ending in " ..." where something is missing.
 
-    What is not printable (control characters, line breaks, half a surrogate pair) is escaped.
+    Characters that are not printable (control characters, line breaks, lone surrogates) are escaped.
     """
     text = wording.printable(text)
     encoded = text.encode()
@@ -239,7 +236,7 @@ def _sentence(reason: Reason) -> str:
 
 
 class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod's condition says, which code it came from, and when it was written (monotonic seconds)."""
+    """Reason and message of a pod's condition, and the leading code that they were made from."""
 
     reason: ConditionReason
     message: str
@@ -252,10 +249,10 @@ MESSAGES_WITHOUT_INVENTORY: Final = {
     ReasonCode.BINDING_FAILED: "a binding condition of a device failed, or was not True in time",
     ReasonCode.VOLUME_BINDING_FAILED: "a volume was not made or not bound in time, or was refused on the node",
 }
-"""Codes of the shell's own reasons, in words that name nothing of the cluster."""
+"""Texts for the codes of the shell's own reasons that name no object of the cluster."""
 
 
 def without_inventory(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """Give reasons as they are told without nodes and devices; equal ones once."""
-    told = (replace(each, message=MESSAGES_WITHOUT_INVENTORY.get(each.code, each.message)) for each in reasons)
-    return tuple(dict.fromkeys(told))
+    """Give reasons that name no nodes and devices, equal ones once."""
+    found = (replace(each, message=MESSAGES_WITHOUT_INVENTORY.get(each.code, each.message)) for each in reasons)
+    return tuple(dict.fromkeys(found))

@@ -45,8 +45,8 @@ class EventFactory:
         """Make the event that another allocation has the same devices, and that ours was rolled back."""
         named = f": {', '.join(map(str, devices))}" if self.tells_inventory else " devices"
         note = (
-            f"taken back, because another allocation holds the same{named}. "
-            "Another scheduler may be allocating from the same pools"
+            f"the allocation was rolled back, because another one has the same{named}. "
+            "Another scheduler may allocate from the same pools"
         )
         return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
 

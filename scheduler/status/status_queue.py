@@ -328,7 +328,7 @@ class StatusQueue:
                 self._put(self._deferred[uid])
 
     def _next_class(self, in_debt: Collection[str], *, has_token: bool) -> WriteClass | None:
-        """Give the class whose turn it is; the cycle starts anew when nothing waits."""
+        """Give the class whose turn it is; the cycle starts again when nothing waits."""
         ready = {each for each in WriteClass if has_token and self._queue.count(each)}
         ready.discard(WriteClass.FIRST)
         if any(each not in in_debt for each in self._queue.namespaces(WriteClass.FIRST)):

@@ -179,7 +179,7 @@ class StatusWriter:
             write = await self._next()
             pod = str(write.pod.id) if write.pod is not None else ""
             try:
-                with Confined(self._metrics, Subsystem.REPORTS, passing=_EXPECTED, pod=pod):
+                with Confined(self._metrics, Subsystem.STATUS, passing=_EXPECTED, pod=pod):
                     await self._write(write)
             except FencedError:
                 return
@@ -207,13 +207,13 @@ class StatusWriter:
         if write.pod is not None and write.condition is not None:
             await self._write_condition(write.pod, write.condition, write.nominated_node_name)
         if write.event is not None:
-            await self._writer.write(partial(_write_event, self._client, write.event), is_status=True)
+            await self._writer.write(partial(writes.write_event, self._client, write.event), is_status=True)
 
     async def _write_condition(self, pod: Pod, condition: ConditionState, nominated_node_name: str | None) -> None:
         write = self._writes[pod.uid] = _ConditionWrite()
         since = self._since.setdefault(pod.uid, _now())
 
-        async def send(seconds: float) -> int:
+        async def send(*, timeout_seconds: float) -> int:
             if write.is_suppressed:
                 raise _SuppressedError
             write.is_sent = True
@@ -224,7 +224,7 @@ class StatusWriter:
                 message=condition.message,
                 nominated_node_name=nominated_node_name,
                 since=since,
-                timeout_seconds=seconds,
+                timeout_seconds=timeout_seconds,
             )
 
         try:
@@ -238,10 +238,6 @@ class StatusWriter:
             del self._writes[pod.uid]
             write.done.set()
             self._has_work.set()
-
-
-async def _write_event(client: Client, event: EventRecord, seconds: float) -> None:
-    await writes.write_event(client, event, timeout_seconds=seconds)
 
 
 def _now() -> dt.datetime:

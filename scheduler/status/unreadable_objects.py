@@ -1,14 +1,14 @@
 """
-The objects that are in quarantine: how many of each kind, and what is told of them.
+Reports objects that cannot be decoded or applied: log line per version, event per ten minutes, series per kind.
 
-An object that cannot be read is told by a line in the log for each of its versions, and by an event on it at most every
-ten minutes. A series counts them by kind. Nothing here decides: what counts of them is in the mirror already.
+Nothing is decided here: the mirror has already what counts of such an object (`kube.decode.partial_objects`).
 """
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from scheduler.backoff import Cooldown
 from scheduler.change import Change, Kind
 from scheduler.kube.encode import ObjectReference
 from scheduler.kube.errors import DecodeError
@@ -16,13 +16,13 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.unreadable import cut
 
-Tell = Callable[[ObjectReference, str], None]
+RecordEvent = Callable[[ObjectReference, str], None]
 
 _EVENT_SECONDS: Final = 600.0
-"""An object is told about by events this often at most, however often it changes."""
-_MOST_TOLD: Final = 1000
+"""Least time between two events on one object."""
+_MOST_EVENTS: Final = 1000
 _MOST_OF_NAMESPACE: Final = 100
-"""Objects that were told about lately, in all and of a namespace; beyond that no more events until some are over."""
+"""Events within that time, in all and of one namespace."""
 _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
     Kind.PODS: ("v1", "Pod"),
     Kind.NODES: ("v1", "Node"),
@@ -36,7 +36,7 @@ _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
     Kind.POD_GROUPS: ("scheduling.k8s.io/v1alpha2", "PodGroup"),
     Kind.COSCHEDULING_GROUPS: ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 }
-"""apiVersion and kind of those that events are written on."""
+"""apiVersion and kind of objects that get events."""
 
 _log: Final = logs.logger()
 
@@ -47,15 +47,14 @@ def _namespace(key: str) -> str:
 
 
 class Quarantine:
-    """Counts and tells; `unreadable` objects failed at the edge, `unusable` ones where they were to be used."""
+    """Counts and reports: `unreadable` objects failed in decoding, `unusable` ones where they were applied."""
 
-    def __init__(self, metrics: Metrics, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, metrics: Metrics, record: RecordEvent, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics: Final = metrics
-        self._tell: Final = tell
-        self._clock: Final = clock
+        self._record: Final = record
         self._unreadable: Final[dict[Kind, set[str]]] = {}
         self._unusable: Final[dict[Kind, set[str]]] = {}
-        self._told: Final[dict[tuple[Kind, str], float]] = {}
+        self._recorded: Final[Cooldown[tuple[Kind, str]]] = Cooldown(_EVENT_SECONDS, clock)
 
     def unreadable(self, kind: Kind, problem: DecodeError) -> None:
         """Note a version of an object that cannot be read."""
@@ -63,24 +62,24 @@ class Quarantine:
         self._put(kind, problem.key, problem.uid, f"{problem.field}: {problem.message}")
 
     def readable(self, kind: Kind, key: str) -> None:
-        """Note that an object can be read again, or is gone."""
+        """Note that an object can be read again, or is deleted."""
         self._unreadable.get(kind, set()).discard(key)
         self._release(kind, key)
 
     def unusable(self, change: Change, why: str) -> None:
-        """Note a version of an object that raised where it was applied."""
+        """Note a version of an object that raised an exception where it was applied."""
         self._unusable.setdefault(change.kind, set()).add(change.key)
         self._put(change.kind, change.key, str(getattr(change.value, "uid", "")), why)
 
     def usable(self, change: Change) -> None:
-        """Note that an object was applied; nearly always nothing is to be done then."""
+        """Note that an object was applied."""
         keys = self._unusable.get(change.kind)
         if keys and change.key in keys:
             keys.remove(change.key)
             self._release(change.kind, change.key)
 
     def isolate(self, change: Change, see: Callable[[Sequence[Change]], None]) -> None:
-        """Show somebody one change; what that raises is the object's own problem."""
+        """Hand one change to a receiver; an exception there counts as the object's own problem."""
         try:
             see((change,))
         except Exception as error:  # noqa: BLE001 - whatever one object raises, the others are seen
@@ -89,13 +88,15 @@ class Quarantine:
     def _put(self, kind: Kind, key: str, uid: str, why: str) -> None:
         _log.warning(logs.OBJECT_UNREADABLE, kind=kind, key=key, error=cut(why))
         self._count(kind)
-        if kind in _REFERENCES and self._may_tell(kind, key):
+        if kind in _REFERENCES and self._may_record(kind, key):
             api_version, name_of_kind = _REFERENCES[kind]
             namespace, _, name = key.rpartition("/")
             reference = ObjectReference(
                 api_version=api_version, kind=name_of_kind, namespace=namespace, name=name, uid=uid
             )
-            self._tell(reference, f"Dovetail cannot read this object, and does not use it until it changes: {cut(why)}")
+            self._record(
+                reference, f"Dovetail cannot read this object, and does not use it until it changes: {cut(why)}"
+            )
 
     def _release(self, kind: Kind, key: str) -> None:
         if key in self._unreadable.get(kind, ()) or key in self._unusable.get(kind, ()):
@@ -108,13 +109,9 @@ class Quarantine:
         others = sum(key not in unreadable for key in self._unusable.get(kind, ()))
         self._metrics.quarantined_objects.labels(kind).set(len(unreadable) + others)
 
-    def _may_tell(self, kind: Kind, key: str) -> bool:
-        now = self._clock()
-        for known in [known for known, until in self._told.items() if until <= now]:
-            del self._told[known]
+    def _may_record(self, kind: Kind, key: str) -> bool:
         namespace = _namespace(key)
-        told = sum(_namespace(known) == namespace for _, known in self._told) if namespace else 0
-        if (kind, key) in self._told or len(self._told) >= _MOST_TOLD or told >= _MOST_OF_NAMESPACE:
+        of_namespace = sum(_namespace(known) == namespace for _, known in self._recorded) if namespace else 0
+        if len(self._recorded) >= _MOST_EVENTS or of_namespace >= _MOST_OF_NAMESPACE:
             return False
-        self._told[kind, key] = now + _EVENT_SECONDS
-        return True
+        return self._recorded.try_start((kind, key))

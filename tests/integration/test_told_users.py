@@ -180,7 +180,7 @@ def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, 
     after = writes(dovetail)
 
     placing = after["placing"] - before["placing"]
-    telling = after["telling"] - before["telling"]
+    telling = after["status"] - before["status"]
     assert placing >= freed * 3
     assert telling - 21 <= placing * 0.4 / 0.6
     assert growing.problems() == []

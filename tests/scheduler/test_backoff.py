@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.backoff import doubled, jittered
+from scheduler.backoff import Cooldown, doubled, jittered
 from scheduler.commit.bindings import PodBinder
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -128,3 +128,22 @@ async def test_a_binding_of_unknown_fate_waits_for_a_live_read_however_long_the_
 
     assert found == wanted
     assert reads[-1] - reads[0] > timedelta(hours=1).total_seconds()
+
+
+def test_a_cooldown_ends_after_its_seconds_and_starts_again_with_each_start() -> None:
+    now = 0.0
+    cooldown = Cooldown[str](10.0, lambda: now)
+    assert cooldown.try_start("a")
+    now = 6.0
+    assert not cooldown.try_start("a")
+    cooldown.start("b")
+    assert list(cooldown) == ["a", "b"]
+
+    now = 10.0
+    assert "a" not in cooldown
+    assert list(cooldown) == ["b"]
+    cooldown.start("b")
+    now = 19.0
+    assert len(cooldown) == 1
+    now = 20.0
+    assert len(cooldown) == 0

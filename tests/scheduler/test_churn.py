@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -26,7 +26,7 @@ from scheduler.costly_loop import Asides
 from scheduler.cycle import Cycle
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.status.attempt_metrics import AttemptMetrics
@@ -71,9 +71,9 @@ OURS = frozenset({"dovetail"})
 class Direct:
     """A writer that writes at once."""
 
-    async def write(self, request: Callable[[float], Awaitable[Any]], *, is_status: bool = False) -> Any:
+    async def write(self, request: ApiCall[Any], *, is_status: bool = False) -> Any:
         del is_status
-        return await request(1.0)
+        return await request(timeout_seconds=1.0)
 
 
 class Deciding:

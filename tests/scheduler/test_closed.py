@@ -454,7 +454,7 @@ def test_a_gang_whose_group_was_never_readable_waits_and_its_running_pods_go_onl
 def test_a_minimum_that_is_no_number_of_pods_is_told(scene: Scene, minimum: int) -> None:
     scene.show(Kind.COSCHEDULING_GROUPS, own("g", spec={"minMember": minimum}))
     scene.show(Kind.PODS, pod("new", meta={"labels": {"scheduling.x-k8s.io/pod-group": "g"}}))
-    assert "spec.minMember: it is no number of pods: write 1 to 100000" in scene.place()
+    assert "spec.minMember: it is not a number of pods: write 1 to 100000" in scene.place()
 
 
 def test_a_gang_whose_group_becomes_unreadable_waits(scene: Scene) -> None:

@@ -137,10 +137,10 @@ class Repairing:
         self.loosened: list[str] = []
 
     @asynccontextmanager
-    async def hands_off(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
+    async def excluding(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
         yield
 
-    def loosen(self, pod: Pod, _: Sequence[Reason]) -> None:
+    def note_unplaced(self, pod: Pod, _: Sequence[Reason]) -> None:
         self.loosened.append(pod.id.name)
 
 
@@ -651,7 +651,7 @@ async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed(
 async def test_who_may_not_evict_for_a_while_is_decided_about_beside_its_equals() -> None:
     hall = Hall()
     crowd(hall, 200)
-    hall.waits.restraint.begin(["uid-default-p-0150"])
+    hall.waits.preemption_backoff.start(["uid-default-p-0150"])
     async with running(hall):
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
@@ -881,7 +881,7 @@ async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall = Hall()
-    name = {"groups": "decided", "repairs": "loosen", "evictions": "begin"}[part]
+    name = {"groups": "decided", "repairs": "note_unplaced", "evictions": "begin"}[part]
     monkeypatch.setattr(getattr(hall.parts, part), name, fail)
     if part == "evictions":
         decide = hall.deciding.decide

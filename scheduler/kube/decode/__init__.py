@@ -1,7 +1,11 @@
 """
-JSON of the API to frozen values, a module for each family of kinds; `objects` is the door.
+JSON of the API to frozen values of `solver.domain`; `objects` is the way in.
 
-`shared` holds what objects of several kinds have in common. A malformed object is named and takes no other with it:
-`envelopes` hands each on by itself, `stand_ins` (with `pod_remains` and `claim_remains`) says what counts of one that
-cannot be read, `json_parts` takes apart what the decoder refuses, `parameters` puts back what was left out for it.
+    objects          one object of any kind
+    pods, pod_requests, inter_pod, gangs, claims, slices, nodes, storage, disruption   the kinds
+    shared_fields    metadata, selectors, taints, quantities
+    partial_objects  what counts of an object that cannot be decoded
+    json_parts       pages of a list and lines of a watch, split into objects
+
+One malformed object affects no other one.
 """

@@ -1,9 +1,9 @@
-"""ResourceClaims (resource.k8s.io/v1).
+"""
+ResourceClaims (resource.k8s.io/v1).
 
-ResourceClaims that cannot be read as a whole: which devices they hold, result by result.
-
-A device that a claim holds is given to no other claim, whatever else is wrong with the claim. Of a result without a
-readable device at least its pool or driver gives nothing out (`cluster.mirror` withholds it).
+A device in a claim's status is given to no other claim, even where the rest of the claim cannot be decoded: then the
+results are read one by one. Where the device of a result cannot be decoded, its whole pool or driver is withheld
+(`cluster.mirror`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,14 +46,14 @@ from solver.domain import (
 )
 
 _EVERYTHING: Final = Quantity(2**62 * 10**9, "4Ei")
-"""What a share takes of a capacity where the amount cannot be read: more than any device has."""
+"""Consumed capacity where the amount cannot be read: more than any device has."""
 _text: Final = msgspec.json.Decoder(str)
 _truth: Final = msgspec.json.Decoder(bool)
 
 
-def _held(status: bytes) -> tuple[Allocation | None, bool]:
+def _allocation_by_parts(status: bytes) -> tuple[Allocation | None, bool]:
     """
-    Give the devices that a claim's status holds, and whether all of them could be read.
+    Give the allocation of a claim's status result by result, and whether all devices could be read.
 
     None for a claim that is not allocated. Never raises.
     """
@@ -69,7 +69,7 @@ def _held(status: bytes) -> tuple[Allocation | None, bool]:
 
 
 def _partial_result(raw: bytes) -> DeviceResult:
-    """Read one result; its device has an empty name where that cannot be read."""
+    """Read one result; the device has the name "" where it cannot be read."""
     try:
         parts = members(raw)
     except BrokenJsonError:
@@ -99,7 +99,7 @@ def _is_admin(parts: dict[str, bytes]) -> bool:
 
 
 def _share_id(parts: dict[str, bytes]) -> str:
-    """Give its share; one of which is not known what it takes holds its device alone."""
+    """Give the share ID; "" (the whole device) where the consumed capacity cannot be read."""
     try:
         members(parts.get("consumedCapacity", b"{}"))
     except BrokenJsonError:
@@ -209,14 +209,10 @@ class _Status(Wire, frozen=True):
     devices: list[_DeviceStatus] | None = None
 
 
-class _ClaimMetadata(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class ClaimWire(Wire, frozen=True):
-    """ResourceClaim; spec and status are read apart: an unreadable spec must not hide which devices it holds."""
+    """ResourceClaim; spec and status are decoded apart: an unreadable spec must not hide the allocated devices."""
 
-    metadata: _ClaimMetadata
+    metadata: Metadata
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
 
@@ -227,7 +223,7 @@ _status = msgspec.json.Decoder(_Status)
 
 
 def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
-    """Decode a ResourceClaim; `invalid` tells what cannot be read, the devices that it holds are kept if possible."""
+    """Decode a ResourceClaim; `invalid` names what cannot be read, and its devices are kept if possible."""
     wire = _claim.decode(raw)
     metadata = wire.metadata
     owner = metadata.controller
@@ -257,7 +253,7 @@ _ReadStatus = tuple[Allocation | None, tuple[ConsumerReference, ...], tuple[Devi
 
 
 def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
-    """Requests, constraints and configuration, and what is wrong with them."""
+    """Decode requests, constraints and configuration, and give an error text."""
     try:
         devices = _spec.decode(raw).devices
         requests = tuple(_request(each, index) for index, each in enumerate(devices.requests or ()))
@@ -266,7 +262,7 @@ def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
         return (), (), (), str(error)
     except RecursionError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with a spec, the status counts
+    except Exception as error:  # noqa: BLE001 - the status counts whatever the spec raises
         return (), (), (), f"spec: {error}"
     return requests, _constraints(devices.constraints or ()), config, ""
 
@@ -299,7 +295,7 @@ def _sub_request(wire: _SubRequest, field: str) -> SubRequest:
 
 
 def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
-    """One relation each; the API lets both be set in one entry, then both hold."""
+    """Convert constraints; where one entry sets both attributes, both hold."""
     found = []
     for each in wire:
         requests = each.requests or ()
@@ -313,16 +309,16 @@ def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
 
 
 def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
-    """Allocation, consumers and device status, and what is wrong with them."""
+    """Decode allocation, consumers and device status, and give an error text."""
     try:
         wire = _status.decode(raw)
         allocation = _allocation(wire.allocation) if wire.allocation is not None else None
     except MalformedError as error:
-        return (_held(bytes(raw))[0], (), ()), str(error)
+        return (_allocation_by_parts(bytes(raw))[0], (), ()), str(error)
     except RecursionError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with a status, the devices that it names are held
-        return (_held(bytes(raw))[0], (), ()), f"status: {error}"
+    except Exception as error:  # noqa: BLE001 - its devices count whatever else it raises
+        return (_allocation_by_parts(bytes(raw))[0], (), ()), f"status: {error}"
     consumers = tuple(
         ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
         for each in wire.reserved_for or ()

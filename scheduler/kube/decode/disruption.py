@@ -1,7 +1,4 @@
-"""PodDisruptionBudgets (policy/v1).
-
-What pods say of preemption: since when they run, whether they may be evicted, where room is held for them.
-"""
+"""PodDisruptionBudgets (policy/v1), and the fields of pods that concern preemption."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -9,13 +6,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared_fields import Metadata, Wire
-from solver.domain import PREEMPTIBLE, DisruptionBudget, LabelRequirement, LabelSelector
-
-
-class _Selector(Wire, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
+from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
+from solver.domain import PREEMPTIBLE, DisruptionBudget
 
 
 class _BudgetMetadata(Metadata, frozen=True):
@@ -23,7 +15,7 @@ class _BudgetMetadata(Metadata, frozen=True):
 
 
 class _Spec(Wire, frozen=True):
-    selector: _Selector | None = None
+    selector: LabelSelectorWire | None = None
 
 
 class _Status(Wire, frozen=True):
@@ -42,45 +34,35 @@ _budget = msgspec.json.Decoder(_Budget)
 
 
 def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
-    """Decode a PodDisruptionBudget; nothing is granted by a status that is older than the spec."""
+    """Decode a PodDisruptionBudget; a status older than the spec allows no disruption."""
     wire = _budget.decode(raw)
     status = wire.status
     return DisruptionBudget(
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
-        selector=_selector(wire.spec.selector),
+        selector=label_selector(wire.spec.selector),
         allowed=max(0, status.disruptions_allowed),
         disrupted=tuple(sorted(status.disrupted_pods or {})),
         is_stale=status.observed_generation < wire.metadata.generation,
     )
 
 
-def _selector(wire: _Selector | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    equal = (
-        LabelRequirement(key=key, operator="In", values=(value,))
-        for key, value in sorted((wire.match_labels or {}).items())
-    )
-    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
-
-
 RESERVED: Final = "dovetail.dev/node-reserved"
 """
-Condition of a waiting pod: room is held for it on the node that its message names (`dovetail defrag --apply`).
+Condition of a waiting pod: room is reserved for it on the node in its message (`dovetail defrag --apply`).
 
-It stands in the status, which the author of a pod cannot write. A scheduler takes status.nominatedNodeName away from a
-pod that it finds no place for, and leaves this condition alone.
+It is part of the status, which the author of a pod cannot write. Schedulers remove status.nominatedNodeName from an
+unschedulable pod, but not this condition.
 """
 
 
 def is_preemptible(annotations: Mapping[str, str] | None) -> bool:
-    """Whether the annotations leave a pod to preemption."""
+    """Whether the annotations allow preemption of a pod."""
     return (annotations or {}).get(PREEMPTIBLE, "").strip().lower() not in {"false", "never", "no"}
 
 
 def seconds(timestamp: str | None) -> int:
-    """Give a metav1.Time as seconds since the epoch; 0 where there is none, or none that can be read."""
+    """Give a metav1.Time as seconds since the epoch; 0 where it is missing or unreadable."""
     try:
         return int(dt.datetime.fromisoformat(timestamp).timestamp()) if timestamp else 0
     except (ValueError, OverflowError):

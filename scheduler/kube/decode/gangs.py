@@ -1,8 +1,8 @@
 """
-Gangs as objects and pods tell of them.
+Gangs: PodGroups, and the labels and annotations of pods that belong to one.
 
-PodGroups of scheduling.k8s.io (v1alpha2 and what follows it) and of scheduling.x-k8s.io (coscheduling, v1alpha1), and
-labels and annotations of our own for pods that have neither.
+PodGroups of scheduling.k8s.io (v1alpha2 and later) and of scheduling.x-k8s.io (coscheduling, v1alpha1); our own label
+and annotations for pods without a PodGroup.
 """
 
 from collections.abc import Mapping
@@ -29,15 +29,15 @@ GANG_LABEL: Final = f"{OUR_GROUP}/gang"
 TOPOLOGY_ANNOTATION: Final = f"{OUR_GROUP}/gang-topology"
 
 MOST_PODS: Final = 100_000
-"""Pods that a gang may demand: more than a cluster runs."""
+"""The largest minCount: more pods than a cluster runs."""
 
 _LONGEST_SHOWN: Final = 80
 """Characters of a user's text in a message."""
 _LONGEST_LEVELS: Final = 4096
-"""Characters that the levels of a gang may have together."""
+"""The longest annotation of topology levels."""
 _SCHEDULED: Final = "PodGroupScheduled"
 _LONGEST_CONDITION: Final = 32 * 1024
-"""Characters of a condition's message, as the API has it; what is cut is never taken for ours."""
+"""The API's limit of a condition's message."""
 _PREFERRED: Final = "preferred:"
 
 
@@ -111,7 +111,7 @@ _coscheduling = msgspec.json.Decoder(CoschedulingWire)
 
 
 def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
-    """Decode a PodGroup of scheduling.k8s.io; levels of our annotation come after those of its own constraints."""
+    """Decode a PodGroup of scheduling.k8s.io; levels of our annotation come after its own topology constraints."""
     wire = _group.decode(raw)
     metadata, spec, status = wire.metadata, wire.spec, wire.status
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
@@ -136,7 +136,7 @@ def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
 
 
 def decode_coscheduling_group(raw: bytes | msgspec.Raw) -> PodGroup:
-    """Decode a PodGroup of coscheduling; of its spec only minMember counts."""
+    """Decode a PodGroup of coscheduling, of its spec only minMember."""
     wire = _coscheduling.decode(raw)
     levels, invalid = _annotated_levels(wire.metadata.annotations)
     minimum, wrong = _demanded(wire.spec.min_member, "spec.minMember")
@@ -151,7 +151,7 @@ def decode_coscheduling_group(raw: bytes | msgspec.Raw) -> PodGroup:
 
 
 def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) -> GangId | None:
-    """Give the gang that a pod belongs to: by its PodGroup, else by coscheduling's label, else by ours."""
+    """Give the gang of a pod: by its PodGroup, else by coscheduling's label, else by ours."""
     if pod_group:
         return GangId(namespace, pod_group, SCHEDULING_GROUP)
     for label, source in ((COSCHEDULING_LABEL, COSCHEDULING_GROUP), (GANG_LABEL, OUR_GROUP)):
@@ -162,7 +162,7 @@ def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) ->
 
 
 def gang_note(annotations: Mapping[str, str] | None) -> GangNote | None:
-    """Give what a pod's annotations say of its gang; None where they say nothing."""
+    """Give the gang fields of a pod's annotations, None where there are none."""
     text = (annotations or {}).get(MINIMUM_ANNOTATION)
     levels, invalid = _annotated_levels(annotations)
     if text is None and not levels and not invalid:
@@ -174,17 +174,17 @@ def gang_note(annotations: Mapping[str, str] | None) -> GangNote | None:
 
 
 def _count(text: str) -> int:
-    """Read a number of pods, 0 where it is none. Its length comes first: Python refuses to convert very long ones."""
+    """Read a number of pods, 0 where it is none. Python refuses to convert very long texts: check the length first."""
     if len(text) > len(str(MOST_PODS)) or not (text.isascii() and text.isdecimal()):
         return 0
     return int(text) if int(text) <= MOST_PODS else 0
 
 
 def _demanded(count: int, field: str) -> tuple[int, str]:
-    """Take a number of pods of an object, and say what is wrong with it: no schema may have looked at it."""
+    """Check a number of pods, and give an error text: the object may have no schema."""
     if 0 <= count <= MOST_PODS:
         return count, ""
-    return 0, f"{field}: it is no number of pods: write 1 to {MOST_PODS}"
+    return 0, f"{field}: it is not a number of pods: write 1 to {MOST_PODS}"
 
 
 def levels_of(text: str) -> tuple[GangLevel, ...]:

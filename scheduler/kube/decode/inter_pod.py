@@ -1,6 +1,8 @@
-"""What a pod asks of the pods around it: host ports, pod affinity, topology spread; and its soft node affinity.
+"""
+Host ports, pod affinity and anti-affinity, topology spread and preferred node affinity of pods.
 
-How much of a pod's terms about other pods, constraints and host ports can be looked at in every decision.
+Every decision evaluates these terms, so their cost is limited: the number of terms or constraints, and the number of
+requirements, values and namespaces in them. A pod above a limit is refused with a message that names the limit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.kube.decode.shared_fields import MalformedError, NodeSelectorTermWire, Wire
+from scheduler.kube.decode.shared_fields import (
+    LabelSelectorWire,
+    MalformedError,
+    NodeSelectorTermWire,
+    Wire,
+    label_selector,
+)
 from solver.domain import (
     ANY_ADDRESS,
     HostPort,
@@ -26,13 +34,13 @@ _MOST_PORTS: Final = 256
 
 
 class TermCost(NamedTuple):
-    """How many terms or constraints there are, and requirements, values and namespaces in all of them."""
+    """Number of terms or constraints, and of the requirements, values and namespaces in them."""
 
     terms: int = 0
     parts: int = 0
 
     def plus(self, other: "TermCost") -> "TermCost":
-        """Take both together."""
+        """Add two costs."""
         return TermCost(self.terms + other.terms, self.parts + other.parts)
 
     def fits(self, bound: "TermCost") -> bool:
@@ -40,13 +48,13 @@ class TermCost(NamedTuple):
         return self.terms <= bound.terms and self.parts <= bound.parts
 
 
-_OWN: Final = TermCost(64, 1_000)
-"""The most that is about the pod's own namespace, which alone pays for it."""
-_WIDE: Final = TermCost(16, 128)
-"""The most that is about other namespaces: decisions about all of their pods look at it."""
+_OWN_NAMESPACE: Final = TermCost(64, 1_000)
+"""The limit of terms about the pod's own namespace."""
+_CROSS_NAMESPACE: Final = TermCost(16, 128)
+"""The limit of terms about other namespaces, which decisions about their pods evaluate too."""
 
 
-def _bulk(terms: Iterable[PodTerm | SpreadConstraint]) -> TermCost:
+def _cost(terms: Iterable[PodTerm | SpreadConstraint]) -> TermCost:
     """Add up terms or constraints."""
     sizes = [_size(each) for each in terms]
     return TermCost(len(sizes), sum(sizes))
@@ -62,13 +70,13 @@ def _selector_cost(selector: LabelSelector | None) -> int:
     return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
 
 
-def _refuse_costly(bound: TermCost, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
-    """Raise MalformedError, which says what to write instead, for more than a bound."""
-    given = _bulk(found)
+def _refuse_above(bound: TermCost, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
+    """Raise MalformedError for terms above a limit."""
+    given = _cost(found)
     if not given.fits(bound):
         message = (
-            f"{given.terms} {what} with {given.parts} requirements, values and namespaces are more than can be looked "
-            f"at; use at most {bound.terms} {what} with {bound.parts} of these together"
+            f"{given.terms} {what} with {given.parts} requirements, values and namespaces are above the limit: "
+            f"use at most {bound.terms} {what} with {bound.parts} of these together"
         )
         raise MalformedError(field, message)
 
@@ -86,18 +94,13 @@ class PortWire(Wire, frozen=True):
     protocol: str = ""
 
 
-class _SelectorWire(Wire, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
-
-
 class TermWire(Wire, frozen=True):
     """core/v1 PodAffinityTerm."""
 
     topology_key: str
-    label_selector: _SelectorWire | None = None
+    label_selector: LabelSelectorWire | None = None
     namespaces: tuple[str, ...] | None = None
-    namespace_selector: _SelectorWire | None = None
+    namespace_selector: LabelSelectorWire | None = None
     match_label_keys: tuple[str, ...] | None = None
     mismatch_label_keys: tuple[str, ...] | None = None
 
@@ -129,7 +132,7 @@ class SpreadWire(Wire, frozen=True):
     topology_key: str
     max_skew: int = 1
     when_unsatisfiable: str = ""
-    label_selector: _SelectorWire | None = None
+    label_selector: LabelSelectorWire | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
@@ -137,7 +140,7 @@ class SpreadWire(Wire, frozen=True):
 
 
 class TermOwner(msgspec.Struct, frozen=True):
-    """The pod that terms belong to: its namespace and its labels."""
+    """Namespace and labels of the pod that terms belong to."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -145,9 +148,9 @@ class TermOwner(msgspec.Struct, frozen=True):
 
 def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
     """
-    Convert ports of containers that run as long as the pod does, each once; those of the pod's own network go.
+    Convert the host ports of containers that run as long as the pod, each once.
 
-    Raises MalformedError for more than can be looked at.
+    Raises MalformedError above the limit.
     """
     found = dict.fromkeys(
         HostPort(address=each.host_ip or ANY_ADDRESS, protocol=each.protocol or "TCP", port=each.host_port)
@@ -155,53 +158,55 @@ def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
         if each.host_port > 0
     )
     if len(found) > _MOST_PORTS:
-        message = f"{len(found)} host ports are more than can be looked at; use at most {_MOST_PORTS}"
+        message = f"{len(found)} host ports are above the limit: use at most {_MOST_PORTS}"
         raise MalformedError("spec.containers.ports", message)
     return tuple(found)
 
 
 def affinity(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm, ...]:
-    """Convert whom a pod has to be with. Raises MalformedError for more than can be looked at."""
+    """Convert required pod affinity. Raises MalformedError above the limit."""
     terms = _required(wire, subject)
-    _refuse_more(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
+    _refuse_above_limits(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
     return terms
 
 
-def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_seated: bool) -> tuple[PodTerm, ...]:
+def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_bound: bool) -> tuple[PodTerm, ...]:
     """
-    Convert whom a pod keeps away. Raises MalformedError for more than can be looked at, of a pod without a node.
+    Convert required pod anti-affinity. Raises MalformedError above the limit for a pod without a node.
 
-    One that has a node keeps every pod away then that its terms may mean, by the first topology keys: such terms would
-    cost each decision about any other pod its time.
+    The terms of a bound pod are widened instead, to every pod of the namespaces by the first topology keys: they forbid
+    at least what they did, and cost other pods' decisions little.
     """
     terms = _required(wire, subject)
-    if not is_seated:
-        _refuse_more(f"spec.affinity.podAntiAffinity.{_REQUIRED}", terms, subject)
+    if not is_bound:
+        _refuse_above_limits(f"spec.affinity.podAntiAffinity.{_REQUIRED}", terms, subject)
         return terms
-    own = [term for term in terms if not _is_wide(term, subject)]
-    wide = [term for term in terms if _is_wide(term, subject)]
-    return (*_bounded(own, _OWN, subject), *_bounded(wide, _WIDE, subject))
+    own = [term for term in terms if not _is_cross_namespace(term, subject)]
+    wide = [term for term in terms if _is_cross_namespace(term, subject)]
+    return (*_bounded(own, _OWN_NAMESPACE, subject), *_bounded(wide, _CROSS_NAMESPACE, subject))
 
 
 def _bounded(terms: list[PodTerm], bound: TermCost, subject: TermOwner) -> Iterable[PodTerm]:
-    """Give terms, or as many as there may be of those that keep everybody away."""
-    if _bulk(terms).fits(bound):
+    """Give the terms, or widened ones up to the limit."""
+    if _cost(terms).fits(bound):
         return terms
     return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]
 
 
-def _refuse_more(field: str, terms: tuple[PodTerm, ...], subject: TermOwner) -> None:
-    _refuse_costly(_OWN, field, "terms", [term for term in terms if not _is_wide(term, subject)])
-    _refuse_costly(_WIDE, field, "terms about other namespaces", [term for term in terms if _is_wide(term, subject)])
+def _refuse_above_limits(field: str, terms: tuple[PodTerm, ...], subject: TermOwner) -> None:
+    own = [term for term in terms if not _is_cross_namespace(term, subject)]
+    other = [term for term in terms if _is_cross_namespace(term, subject)]
+    _refuse_above(_OWN_NAMESPACE, field, "terms", own)
+    _refuse_above(_CROSS_NAMESPACE, field, "terms about other namespaces", other)
 
 
-def _is_wide(term: PodTerm, subject: TermOwner) -> bool:
+def _is_cross_namespace(term: PodTerm, subject: TermOwner) -> bool:
     """Whether a term is about pods of other namespaces too."""
     return term.namespace_selector is not None or not {subject.namespace}.issuperset(term.namespaces)
 
 
 def _widened(term: PodTerm, subject: TermOwner) -> PodTerm:
-    if _is_wide(term, subject):
+    if _is_cross_namespace(term, subject):
         return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
     return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
 
@@ -211,13 +216,13 @@ def _required(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm
 
 
 def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[WeightedPodTerm, ...]:
-    """Convert what is only preferred; of more than can be looked at, those that weigh most and fit in the bounds."""
+    """Convert preferred terms; above the limit those of the largest weights that fit."""
     given = (wire.preferred or ()) if wire is not None else ()
     terms = [WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
-    kept, sums = set[int](), {_OWN: TermCost(), _WIDE: TermCost()}
+    kept, sums = set[int](), {_OWN_NAMESPACE: TermCost(), _CROSS_NAMESPACE: TermCost()}
     for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
-        bound = _WIDE if _is_wide(each.term, subject) else _OWN
-        after = sums[bound].plus(_bulk([each.term]))
+        bound = _CROSS_NAMESPACE if _is_cross_namespace(each.term, subject) else _OWN_NAMESPACE
+        after = sums[bound].plus(_cost([each.term]))
         if after.fits(bound):
             sums[bound] = after
             kept.add(position)
@@ -226,9 +231,9 @@ def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[W
 
 def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[SpreadConstraint, ...]:
     """
-    Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore).
+    Convert constraints of either kind; missing policies have the API's defaults (Honor, Ignore).
 
-    Raises MalformedError for more than can be looked at.
+    Raises MalformedError above the limit.
     """
     found = tuple(
         SpreadConstraint(
@@ -242,7 +247,7 @@ def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[SpreadConstr
         )
         for each in wire
     )
-    _refuse_costly(_OWN, "spec.topologySpreadConstraints", "constraints", found)
+    _refuse_above(_OWN_NAMESPACE, "spec.topologySpreadConstraints", "constraints", found)
     return found
 
 
@@ -268,30 +273,20 @@ def _term(wire: TermWire, subject: TermOwner) -> PodTerm:
         topology_key=wire.topology_key,
         selector=_merged(wire.label_selector, subject, wire.match_label_keys or (), wire.mismatch_label_keys or ()),
         namespaces=names,
-        namespace_selector=_selector(wire.namespace_selector),
+        namespace_selector=label_selector(wire.namespace_selector),
     )
-
-
-def _selector(wire: _SelectorWire | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    equal = (
-        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
-        for key, value in sorted((wire.match_labels or {}).items())
-    )
-    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
 
 
 def _merged(
-    wire: _SelectorWire | None, subject: TermOwner, match: tuple[str, ...], mismatch: tuple[str, ...]
+    wire: LabelSelectorWire | None, subject: TermOwner, match: tuple[str, ...], mismatch: tuple[str, ...]
 ) -> LabelSelector | None:
     """
-    Narrow a selector by the pod's own values of some labels, where the API server has not done so already.
+    Apply matchLabelKeys and mismatchLabelKeys by the pod's own labels, where the API server has not done so already.
 
-    It refuses keys that the selector names itself, so a requirement of that key and operator is its doing; it took the
-    labels that the pod had when it was made, and that stands. Labels that the pod lacks are left out.
+    The API server refuses keys that the selector has itself. So a requirement of such a key and operator was added by
+    the API server at creation, and counts. Keys that the pod's labels lack are left out.
     """
-    selector = _selector(wire)
+    selector = label_selector(wire)
     if selector is None:
         return None
     has = {(each.key, each.operator) for each in selector.requirements}

@@ -1,17 +1,21 @@
 r"""
-JSON taken apart without recursion, for objects that the fast decoder refuses as a whole.
+Splits the JSON of lists and watches into objects, without recursion where the fast decoder refuses it.
 
-The API server hands on a user's JSON (opaque parameters, managed fields) nested thousands of levels deep, and with
-escapes of lone surrogates (`\ud800`). msgspec raises for both, even where the value is skipped, and takes the whole
-page or line with it. Here only brackets, commas and strings are looked at, so the work is linear and the depth free.
+The API server passes on users' JSON (opaque parameters, managed fields) that is nested thousands of levels deep or has
+escapes of lone surrogates (`\ud800`). msgspec raises for both, even in fields that it skips, and one such object would
+fail its whole page or line. Then `substitute` replaces these parts by short strings, or the text is split by hand: only
+brackets, commas and strings are looked at, in linear time and at any depth. Each object is decoded, or fails, by
+itself.
 """
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+
+from scheduler.kube.decode.shared_fields import Wire
 
 T = TypeVar("T")
 
@@ -26,31 +30,31 @@ _ESCAPE: Final = re.compile(
 )
 """Escapes in a string: a pair of surrogates is a character, one alone is none."""
 _DEEPEST: Final = 64
-"""Levels that are handed to the fast decoder; what the API itself defines has less than half of that."""
+"""Levels that the fast decoder gets; the API's own types have less than half."""
 _OPEN: Final = (b"{", b"[")
 _CLOSE: Final = (b"}", b"]")
 
 
 class BrokenJsonError(ValueError):
-    """The text is no JSON: brackets or quotes do not match, or it is another kind of value than asked for."""
+    """The text is no JSON (brackets or quotes do not match), or another type than expected."""
 
 
 class SubstitutedJson(NamedTuple):
-    """JSON that every decoder reads: hard parts are replaced by strings, which `restored` turns back."""
+    """JSON with parts replaced by strings of the form `mark-index`; `restored` puts them back."""
 
     text: bytes
     mark: str
     parts: tuple[bytes, ...]
 
     def restored(self, text: str) -> str:
-        """Give a text that was taken out of it with the parts as they came."""
+        """Put the original parts back into a text that was decoded from it."""
         pattern = rf'"{self.mark}-([0-9]+)"'
         return re.sub(pattern, lambda found: self.parts[int(found[1])].decode(errors="surrogatepass"), text)
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, SubstitutedJson | None]:
     """
-    Decode, softened where the decoder cannot read the text as it is; then that is given too.
+    Decode; where the decoder refuses the text, decode the substituted text and give that too.
 
     Raises what the decoder raises, and BrokenJsonError.
     """
@@ -59,8 +63,8 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        soft = substitute(bytes(raw))
-        return decoder.decode(soft.text), soft
+        substituted = substitute(bytes(raw))
+        return decoder.decode(substituted.text), substituted
 
 
 def members(raw: bytes) -> dict[str, bytes]:
@@ -80,8 +84,8 @@ def elements(raw: bytes) -> list[bytes]:
 
 
 def substitute(raw: bytes) -> SubstitutedJson:
-    """Replace what is nested too deep, and strings with a lone surrogate, by short strings. Raises BrokenJsonError."""
-    mark = f"softened-{secrets.token_hex(8)}"
+    """Replace parts that are nested too deep, and strings with a lone surrogate. Raises BrokenJsonError."""
+    mark = f"substituted-{secrets.token_hex(8)}"
     parts: list[bytes] = []
     pieces: list[bytes] = []
 
@@ -89,16 +93,16 @@ def substitute(raw: bytes) -> SubstitutedJson:
         pieces.append(f'"{mark}-{len(parts)}"'.encode())
         parts.append(raw[start:end])
 
-    done = depth = hard_from = 0
+    done = depth = deep_from = 0
     for token, start, end in _stops(raw, 0):
         if token in _OPEN:
             depth += 1
             if depth == _DEEPEST:
                 pieces.append(raw[done:start])
-                hard_from = start
+                deep_from = start
         elif token in _CLOSE:
             if depth == _DEEPEST:
-                replaced(hard_from, end)
+                replaced(deep_from, end)
                 done = end
             depth -= 1
         elif depth < _DEEPEST and _has_lone_surrogate(token):
@@ -180,7 +184,7 @@ def walk(raw: bytes, *path: str) -> bytes | None:
 
 
 def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
-    """Give an object with nothing in it but what stands under some paths. Raises BrokenJsonError."""
+    """Give an object that has only the parts under some paths. Raises BrokenJsonError."""
     kept: dict[str, Any] = {}
     for path in paths:
         found = walk(raw, *path)
@@ -191,3 +195,73 @@ def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = msgspec.Raw(found)
     return msgspec.json.encode(kept)
+
+
+Raw = bytes | msgspec.Raw
+
+
+class Page(NamedTuple):
+    """A page of a list; `continue_token` is "" on the last one. `substituted` is set where parts were substituted."""
+
+    resource_version: str
+    continue_token: str
+    items: Sequence[Raw]
+    substituted: SubstitutedJson | None = None
+
+
+class Event(NamedTuple):
+    """A line of a watch; `substituted` as in `Page`."""
+
+    type: str
+    object: Raw
+    substituted: SubstitutedJson | None = None
+
+
+class _ListMetadata(Wire, frozen=True):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(Wire, frozen=True):
+    metadata: _ListMetadata = _ListMetadata()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(Wire, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+_list: Final = msgspec.json.Decoder(_List)
+_list_metadata: Final = msgspec.json.Decoder(_ListMetadata)
+_event: Final = msgspec.json.Decoder(_Event)
+_text: Final = msgspec.json.Decoder(str)
+
+
+def read_page(body: bytes) -> Page:
+    """Split a page. Raises ValueError if it is no list."""
+    try:
+        wire, substituted = decode(_list, body)
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError):  # one of its objects is no JSON
+        parts = members(body)
+        metadata = _list_metadata.decode(parts.get("metadata", b"{}"))
+        items = parts.get("items", b"null")
+        apart = [] if items == b"null" else elements(items)
+        return Page(metadata.resource_version, metadata.continue_token, apart)
+    return Page(wire.metadata.resource_version, wire.metadata.continue_token, wire.items or (), substituted)
+
+
+def read_event(line: bytes) -> Event:
+    """Split a line. Raises ValueError if it is no event."""
+    try:
+        wire, substituted = decode(_event, line)
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError):
+        parts = members(line)
+        if not {"type", "object"} <= parts.keys():
+            raise BrokenJsonError("it has no type or no object") from None
+        return Event(_text.decode(parts["type"]), parts["object"])
+    return Event(wire.type, wire.object, substituted)

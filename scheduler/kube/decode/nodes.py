@@ -10,7 +10,7 @@ from solver.domain import Namespace, Node, QuantityError
 from solver.domain.quantity import milli_rounded_up, units_rounded_up
 
 _LEAST_IMAGE_BYTES: Final = 23 * 1024 * 1024
-"""Below this an image is worth nothing to kube-scheduler's image locality."""
+"""Smaller images do not count for kube-scheduler's image locality."""
 
 
 class _NodeSpec(Wire, frozen=True):
@@ -48,7 +48,7 @@ _namespace = msgspec.json.Decoder(NamespaceWire)
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Node:
-    """Decode a Node. Images that are too small to matter to image locality are left out: a node then changes less."""
+    """Decode a Node, without images that are too small for image locality, so that it changes less often."""
     wire = _node.decode(raw)
     return Node(
         name=wire.metadata.name,
@@ -63,13 +63,13 @@ def decode_node(raw: bytes | msgspec.Raw) -> Node:
 
 
 def _images(images: Iterable[_Image]) -> tuple[tuple[str, int], ...]:
-    """Every name of an image with its size in bytes."""
+    """Give every name of an image with its size in bytes."""
     large = (each for each in images if each.size_bytes >= _LEAST_IMAGE_BYTES)
     return tuple(sorted({name: each.size_bytes for each in large for name in each.names or ()}.items()))
 
 
 def _allocatable(texts: dict[str, str]) -> tuple[tuple[str, int], ...]:
-    """Cpu in millicores, everything else in whole units."""
+    """Convert amounts: cpu in millicores, other resources in whole units."""
     found = []
     for name, text in texts.items():
         try:

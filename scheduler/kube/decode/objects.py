@@ -1,8 +1,8 @@
-"""JSON to frozen values, one object at a time: whatever is wrong with one is its own problem.
+"""
+Decodes one object of any kind. An exception concerns this object alone.
 
-`read` always ends with something that counts: the object, or what stands for it (`stand_ins`), and why.
-
-Opaque parameters of softened objects: the text that drivers get is the one that the API server has.
+`read` gives the object, or a substitute (`partial_objects`) with the error. Opaque parameters keep the bytes that the
+API server has, also where parts of the JSON had to be substituted (`json_parts`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
 from scheduler.kube.decode.json_parts import SubstitutedJson
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
-from scheduler.kube.decode.partial_objects import stand_in
+from scheduler.kube.decode.partial_objects import substitute_object
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared_fields import MalformedError, Wire
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
@@ -26,26 +26,26 @@ from scheduler.unreadable import closed, cut
 from solver.domain import Allocation, Claim, DeviceClass, OpaqueConfig, Pod
 
 
-def _restored(value: Object, soft: SubstitutedJson) -> Object:
-    """Give an object that was decoded from softened JSON with its opaque parameters as they came."""
+def _restored(value: Object, substituted: SubstitutedJson) -> Object:
+    """Put the original bytes back into opaque parameters that were decoded from substituted JSON."""
     match value:
         case DeviceClass():
-            return msgspec.structs.replace(value, config=_configs(value.config, soft))
+            return msgspec.structs.replace(value, config=_configs(value.config, substituted))
         case Claim():
-            allocation = _allocation(value.allocation, soft)
-            return msgspec.structs.replace(value, config=_configs(value.config, soft), allocation=allocation)
+            allocation = _allocation(value.allocation, substituted)
+            return msgspec.structs.replace(value, config=_configs(value.config, substituted), allocation=allocation)
         case _:
             return value
 
 
-def _allocation(allocation: Allocation | None, soft: SubstitutedJson) -> Allocation | None:
+def _allocation(allocation: Allocation | None, substituted: SubstitutedJson) -> Allocation | None:
     if allocation is None:
         return None
-    return msgspec.structs.replace(allocation, config=_configs(allocation.config, soft))
+    return msgspec.structs.replace(allocation, config=_configs(allocation.config, substituted))
 
 
-def _configs(configs: tuple[OpaqueConfig, ...], soft: SubstitutedJson) -> tuple[OpaqueConfig, ...]:
-    return tuple(msgspec.structs.replace(each, parameters=soft.restored(each.parameters)) for each in configs)
+def _configs(configs: tuple[OpaqueConfig, ...], substituted: SubstitutedJson) -> tuple[OpaqueConfig, ...]:
+    return tuple(msgspec.structs.replace(each, parameters=substituted.restored(each.parameters)) for each in configs)
 
 
 _WHOLE: Final = "(whole object)"
@@ -82,9 +82,9 @@ class Identity(NamedTuple):
 
 class DecodedObject(NamedTuple):
     """
-    What an object came to: its value, and why it is not what the API server has, if it is not.
+    The value of an object or its substitute, and the error of the latter.
 
-    `value` is None where nothing is known of an object that could count.
+    `value` is None where nothing that counts is known of the object.
     """
 
     value: Object | None
@@ -107,7 +107,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def identify(raw: bytes | msgspec.Raw) -> Identity:
-    """Read the metadata alone, which works for objects that are malformed elsewhere. Raises DecodeError."""
+    """Decode the metadata only, also of an object that is malformed elsewhere. Raises DecodeError."""
     try:
         found = _identified.decode(raw).metadata
         name, namespace, uid, version = found.name, found.namespace, found.uid, found.resource_version
@@ -140,7 +140,7 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
     """
     Decode one object of the kind. Raises DecodeError, which names the object and the field.
 
-    Pods and claims that cannot be read whole still come, with `invalid` set, because someone waits for them.
+    Pods and claims that cannot be decoded completely are given with `invalid` set.
 
     >>> decode(Kind.NAMESPACES, b'{"metadata": {"name": "ml"}}').name
     'ml'
@@ -152,51 +152,51 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
 
 
 def read(
-    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: SubstitutedJson | None = None
+    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, substituted: SubstitutedJson | None = None
 ) -> DecodedObject:
     """
-    Decode one object of the kind, or give what stands for it, with why. Never raises.
+    Decode one object of the kind, or give its substitute with the error. Never raises.
 
-    `last` is what this gave for the same object (uid) before; `soft` says that the object was softened already.
+    `last` is the value of this object (uid) before; `substituted` is set where the object comes from substituted JSON.
     """
     try:
-        value = _whole(kind, raw, soft)
-    except Exception as error:  # noqa: BLE001 - whatever one object raises is its own problem
-        return _stand_in(kind, raw, last, _problem(kind, raw, error))
+        value = _whole(kind, raw, substituted)
+    except Exception as error:  # noqa: BLE001 - an exception concerns this object alone
+        return _substitute(kind, raw, last, _problem(kind, raw, error))
     if isinstance(value, Claim) and value.invalid:
         problem = DecodeError(kind.value, _key(raw), _WHOLE, value.invalid, value.uid)
-        return _stand_in(kind, raw, last, problem)
+        return _substitute(kind, raw, last, problem)
     return DecodedObject(value, None)
 
 
-def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: SubstitutedJson | None) -> Object:
-    """Decode an object as a whole; one that the decoder cannot read as it stands is softened first."""
-    if soft is not None and soft.mark.encode() in bytes(raw):
-        return _hardened(_DECODERS[kind](raw), soft)
+def _whole(kind: Kind, raw: bytes | msgspec.Raw, substituted: SubstitutedJson | None) -> Object:
+    """Decode a complete object, with parts substituted where the decoder refuses it."""
+    if substituted is not None and substituted.mark.encode() in bytes(raw):
+        return _restore_all(_DECODERS[kind](raw), substituted)
     try:
         return _DECODERS[kind](raw)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        soft = json_parts.substitute(bytes(raw))
-    return _hardened(_DECODERS[kind](soft.text), soft)
+        substituted = json_parts.substitute(bytes(raw))
+    return _restore_all(_DECODERS[kind](substituted.text), substituted)
 
 
-def _hardened(value: Object, soft: SubstitutedJson) -> Object:
-    """Give an object that was decoded from softened JSON as if it had not been."""
-    value = _restored(value, soft)
-    if soft.mark.encode() in msgspec.json.encode(value):
+def _restore_all(value: Object, substituted: SubstitutedJson) -> Object:
+    """Put the original parts back into an object that was decoded from substituted JSON."""
+    value = _restored(value, substituted)
+    if substituted.mark.encode() in msgspec.json.encode(value):
         raise MalformedError(_WHOLE, "a text in it is no valid Unicode, or is nested too deep")
     return value
 
 
-def _stand_in(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> DecodedObject:
+def _substitute(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> DecodedObject:
     why = problem.message if problem.field == _WHOLE else f"{problem.field}: {problem.message}"
     if isinstance(problem.__cause__, msgspec.ValidationError):
         why = cut(str(problem.__cause__))
     try:
-        return DecodedObject(stand_in(kind, bytes(raw), problem.key, last, why), problem)
-    except Exception:  # noqa: BLE001 - beyond recognition: what was known of it counts
+        return DecodedObject(substitute_object(kind, bytes(raw), problem.key, last, why), problem)
+    except Exception:  # noqa: BLE001 - the last version counts
         return DecodedObject(closed(last, why) if last is not None else None, problem)
 
 

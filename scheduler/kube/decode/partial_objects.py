@@ -1,13 +1,10 @@
-"""What stands for an object that cannot be read: it holds and forbids what it did, or the most that it may.
+"""
+Substitutes for objects that cannot be decoded: they use and forbid what they did before, or the most that is possible.
 
-A version that was readable before is the base (`scheduler.unreadable`), with what the present version still tells of
-usage. Without one the object is read part by part. docs/isolation.md has the table. The functions may raise: then
-the last version stands alone.
-
-Pods that cannot be read as a whole, read part by part.
-
-A pod takes room, ports, claims and volumes of its node whatever else is wrong with it. A part that cannot be read
-counts as it was last; where it was never readable, as the most that it can be.
+The last readable version is the base (`scheduler.unreadable`), with what the current version still says about usage.
+Without one the object is decoded part by part. A pod takes resources, ports, claims and volumes of its node whatever
+else is wrong with it: a part that cannot be decoded counts as in the last version, else as the most that it can be.
+docs/isolation.md has the table. The functions may raise; then the last version counts unchanged.
 """
 
 from collections.abc import Callable
@@ -82,7 +79,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("anti_affinity",): (_POD_LABELS, _NODE, ("spec", "affinity", "podAntiAffinity")),
     ("scheduling_gates",): (("spec", "schedulingGates"),),
 }
-"""Attributes of a pod, and the parts of the object that they are made from."""
+"""Attributes of a pod, and the paths that they are decoded from."""
 _ROOM: Final[Paths] = (
     _NODE,
     ("spec", "overhead"),
@@ -96,15 +93,15 @@ _ROOM: Final[Paths] = (
     ("status", "extendedResourceClaimStatus"),
 )
 _DECIDES_EVICTION: Final = frozenset({"requests", "priority", "labels", "is_preemptible"})
-"""What is never readable of these protects a pod: whom it may be evicted for, and what that frees, is not known."""
+"""A pod of which one of these was never readable is not evicted: what that frees, and for which pods, is not known."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def _read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
     """
-    Give what can be read of a pod, the rest as it was in `last`. `invalid` says why it is not placed.
+    Decode the readable parts of a pod; the others are those of `last`. `invalid` says why it is not placed.
 
-    Raises BrokenJsonError, MsgspecError where it has no name.
+    Raises BrokenJsonError, and MsgspecError where it has no name.
     """
     raw = substitute(raw).text
     base = pods.decode_pod(trimmed(raw, *_NAMES))
@@ -115,23 +112,23 @@ def _read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
     found |= _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
     if not found.keys() >= _DECIDES_EVICTION:
         found["is_preemptible"] = False
-    is_seated = bool(found.get("node_name"))
+    is_bound = bool(found.get("node_name"))
     for name, most in (("requests", FILLS_NODE), ("host_ports", (EVERY_PORT,))):
-        found.setdefault(name, most if is_seated else ())
+        found.setdefault(name, most if is_bound else ())
     return msgspec.structs.replace(last if last is not None else base, **found, invalid=cut(why))
 
 
 def _read(raw: bytes, names: tuple[str, ...], paths: Paths, last: Pod | None) -> dict[str, Any]:
-    """Read attributes by themselves; nothing where that fails and no last version has them."""
+    """Decode some attributes; on failure those of the last version, if there is one."""
     try:
         pod = pods.decode_pod(trimmed(raw, *_NAMES, *paths))
-    except Exception:  # noqa: BLE001 - whatever is wrong with a part, the other parts count
+    except Exception:  # noqa: BLE001 - the other parts count
         return {name: getattr(last, name) for name in names} if last is not None else {}
     return {name: getattr(pod, name) for name in names}
 
 
 def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...], last: Pod | None) -> dict[str, Any]:
-    """Read an attribute that is made of some fields of the containers."""
+    """Decode an attribute that is made from some fields of the containers."""
     try:
         body = msgspec.json.decode(trimmed(raw, *_NAMES, *paths), type=dict[str, dict[str, msgspec.Raw]])
         for list_name in _CONTAINERS:
@@ -145,14 +142,14 @@ def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...
 
 
 def _was_read(last: Pod) -> bool:
-    """Whether what a pod takes of a node was known: one that could not be read before it had a node takes nothing."""
+    """Whether the pod's usage was known: a pod that was unreadable before it had a node has none."""
     return bool(last.node_name) or not last.invalid
 
 
 T = TypeVar("T")
 
 _NEWEST: Final = 2**63 - 1
-"""A pool's generation that cannot be read counts as the newest one."""
+"""An unreadable pool generation counts as the newest."""
 _NAME: Final = ("metadata", "name")
 _NAMESPACE: Final = ("metadata", "namespace")
 _UID: Final = ("metadata", "uid")
@@ -161,11 +158,11 @@ _names = msgspec.json.Decoder(str)
 _numbers = msgspec.json.Decoder(int)
 
 
-def stand_in(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) -> Object | None:
+def substitute_object(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) -> Object | None:
     """
-    Give what stands for an object, None where nothing is known of it that could count.
+    Give the substitute of an object, None where nothing that counts is known of it.
 
-    `last` is what stood for the same object (uid) before.
+    `last` is the value of the same object (uid) before.
     """
     raw = json_parts.substitute(raw).text
     if kind is Kind.PODS:
@@ -180,10 +177,10 @@ def stand_in(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) ->
 
 
 def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
-    """What the status tells counts; where that is not all, what the last version held counts too."""
+    """Take the status; where it is incomplete, the allocation of the last version counts too."""
     try:
         found = decode_claim(raw)
-    except Exception:  # noqa: BLE001 - metadata beyond recognition
+    except Exception:  # noqa: BLE001 - the metadata cannot be decoded
         found = _status_alone(raw, last)
     allocation = found.allocation
     is_whole = allocation is not None and all(each.device.device for each in allocation.results)
@@ -194,7 +191,7 @@ def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
 
 
 def _status_alone(raw: bytes, last: Claim | None) -> Claim:
-    """Read a claim whose metadata cannot be read: what its status holds, and of the rest the last version."""
+    """Decode a claim without its metadata: its status, and the rest of the last version."""
     namespace, name, uid, version = (
         _part(raw, ("metadata", each), _names, "") for each in ("namespace", "name", "uid", "resourceVersion")
     )
@@ -208,7 +205,7 @@ def _status_alone(raw: bytes, last: Claim | None) -> Claim:
 
 
 def _slice(raw: bytes, why: str, last: ResourceSlice | None) -> ResourceSlice | None:
-    """A slice of its pool in which nothing is to be had; of which pool the API server does not let a driver change."""
+    """Give a slice without devices; its pool is immutable."""
     generation = _part(raw, ("spec", "pool", "generation"), _numbers, _NEWEST)
     if last is not None:
         return msgspec.structs.replace(last, generation=max(last.generation, generation), invalid=cut(why))
@@ -249,7 +246,7 @@ def _class(_raw: bytes, key: str, why: str) -> DeviceClass:
 
 
 def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
-    """Taint what the readable part of the selector selects, which is never less than what is meant."""
+    """Taint what the readable part of the selector selects, which is never less than the whole selector does."""
     selector = {
         name: _part(raw, ("spec", "deviceSelector", name), _names, None) for name in ("driver", "pool", "device")
     }
@@ -259,7 +256,7 @@ def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
 
 
 def _budget(raw: bytes, key: str, _: str) -> DisruptionBudget:
-    """Nothing that it selects may be evicted; where that cannot be read, nothing of its namespace."""
+    """Protect all pods that it selects, or of its namespace where the selector is unreadable."""
     namespace, _, name = key.partition("/")
     found = _reading(decode_budget, raw, (_NAME, _NAMESPACE, ("spec", "selector")))
     selector = found.selector if found is not None else LabelSelector()
@@ -268,7 +265,7 @@ def _budget(raw: bytes, key: str, _: str) -> DisruptionBudget:
 
 def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
     def make(raw: bytes, key: str, why: str) -> PodGroup:
-        """Pods of it that run go together or not at all, those that wait go on waiting."""
+        """Evict its running pods together or not at all; its waiting pods wait."""
         namespace, _, name = key.partition("/")
         uid = _part(raw, _UID, _names, "")
         return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=WHOLE, invalid=why)
@@ -277,7 +274,7 @@ def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
 
 
 def _volume(raw: bytes, key: str, _: str) -> Volume:
-    """It counts where it is attached, and reaches no node and no claim."""
+    """Count its attachment; it fits no node and no claim."""
     found = _reading(decode_volume, raw, (_NAME, ("spec", "csi"))) or Volume(name=key)
     owner = _reading(decode_volume, raw, (_NAME, ("spec", "claimRef"))) or Volume(name=key)
     return msgspec.structs.replace(
@@ -291,12 +288,12 @@ def _volume_claim(raw: bytes, _: str, why: str) -> VolumeClaim | None:
 
 
 def _storage_class(_raw: bytes, key: str, _: str) -> StorageClass:
-    """Claims of it are neither bound nor made here, so pods that use them wait."""
+    """Neither bind nor provision its claims, so that pods which use them wait."""
     return StorageClass(name=key)
 
 
 def _node_drivers(raw: bytes, key: str, _: str) -> NodeDrivers:
-    """Drivers whose names can be read attach nothing more."""
+    """Drivers with a readable name attach no further volume."""
     limits: dict[str, int | None] = {}
     try:
         drivers = elements(walk(raw, "spec", "drivers") or b"[]")
@@ -341,7 +338,7 @@ _FIRST: Final[dict[Kind, Callable[[bytes, str, str], Object | None]]] = {
 
 
 def _part(raw: bytes, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
-    """Read one value; `otherwise` where it is missing or another kind of value."""
+    """Decode one value; `otherwise` where it is missing or has another type."""
     try:
         found = walk(raw, *path)
         return otherwise if found is None else decoder.decode(found)
@@ -350,8 +347,8 @@ def _part(raw: bytes, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], o
 
 
 def _reading(decode: Callable[[bytes], T], raw: bytes, paths: tuple[tuple[str, ...], ...]) -> T | None:
-    """Decode an object of which only some parts are there; None where these cannot be read."""
+    """Decode an object from some of its parts; None where these cannot be decoded."""
     try:
         return decode(trimmed(raw, *paths))
-    except Exception:  # noqa: BLE001 - whatever is wrong with these parts, others may be read
+    except Exception:  # noqa: BLE001 - other parts may be readable
         return None

@@ -1,5 +1,5 @@
 """
-What a pod takes from its node, as kube-scheduler 1.36 adds it up.
+The resource requests of a pod, as kube-scheduler 1.36 computes them.
 
 KEP-753 (sidecars), KEP-2837 (pod-level requests), KEP-1287 (resize in place), KEP-5517 (node-allocatable claims).
 Pure sums over nano-units; rounding up happens once, at the end.
@@ -17,15 +17,14 @@ Amounts = dict[str, int]
 
 BEYOND = 2**256
 """
-Nano-units of an amount that 64 bits do not hold, in units: no pod fits with it.
+Nano-units of an amount above 64 bits (in units; cpu: in millicores): no node fits it.
 
-`resource.Quantity.Value()` gives 0 for it where it has few digits (`1e66`), so that a kubelet runs such a pod. Of cpu
-that begins with 2^63 millicores.
+`resource.Quantity.Value()` gives 0 where it has few digits (`1e66`), so that a kubelet runs such a pod.
 """
 
 _INT64 = 2**63
 _NO_NODE_HAS = 2**48
-"""Bytes, millicores or units of one container that no node has: sums go beyond 64 bits only with such amounts."""
+"""Bytes, millicores or units that no node has: sums overflow 64 bits only with such amounts."""
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _POD_LEVEL = frozenset({"cpu", "memory"})
 _HUGE_PAGES = "hugepages-"
@@ -33,21 +32,21 @@ _SCALARS = (_HUGE_PAGES, "attachable-volumes-")
 
 
 class Resized(NamedTuple):
-    """What the kubelet reports of a container or pod: the requests in force, and those it has admitted."""
+    """Requests that the kubelet reports of a container or pod: in force, and admitted."""
 
     actual: Amounts
     allocated: Amounts
 
 
 class ContainerAmounts(NamedTuple):
-    """Requests of a container: as specified, and as reported where a resize is possible."""
+    """Requests of a container: of its spec, and reported ones where a resize is possible."""
 
     specified: Amounts
     resized: Resized | None = None
 
 
 class PodAmounts(NamedTuple):
-    """Everything that counts, in the order of the spec; `is_infeasible` is a resize that the node has refused."""
+    """All requests of a pod, in the order of the spec; `is_infeasible`: the node has refused a resize."""
 
     containers: Sequence[ContainerAmounts]
     init_containers: Sequence[tuple[ContainerAmounts, bool]]
@@ -75,12 +74,11 @@ def _nano(resource: str, text: str) -> int:
     return nano if nano < _INT64 * unit_of(resource) else BEYOND
 
 
-def seated(pod: PodAmounts) -> PodAmounts:
+def of_bound_pod(pod: PodAmounts) -> PodAmounts:
     """
-    Give what counts of a pod that a kubelet has let in: no amount that 64 bits do not hold, whatever it stands for.
+    Give the requests of a pod that a kubelet has admitted, without amounts above 64 bits.
 
-    A kubelet lets sums in that overflow too; then no amount counts that no node has. All others count as ever: what
-    the pod runs is not hidden by what it cannot have.
+    A kubelet also admits sums that overflow; then amounts that no node has do not count. All others count.
     """
     found = _below(pod, _INT64)
     is_sound = all(nano < _INT64 * unit_of(name) for name, nano in total(found).items())
@@ -88,7 +86,7 @@ def seated(pod: PodAmounts) -> PodAmounts:
 
 
 def _below(pod: PodAmounts, most: int) -> PodAmounts:
-    """Leave out every amount that is not below a number of what its resource is counted in."""
+    """Leave out amounts of `most` or more, in the unit of each resource."""
 
     def cut(found: Amounts) -> Amounts:
         return {name: nano for name, nano in found.items() if nano < most * unit_of(name)}
@@ -110,9 +108,9 @@ def _below(pod: PodAmounts, most: int) -> PodAmounts:
 
 def rounded(total: Amounts) -> tuple[tuple[str, int], ...]:
     """
-    Cpu in millicores, everything else in whole units, rounded up and sorted.
+    Round up, cpu to millicores and other resources to whole units, and sort.
 
-    Names that no node counts (`storage`) and zeros are left out. Amounts stay in 64 bits.
+    Resources that no node has (`storage`) and zeros are left out. Amounts stay within 64 bits.
     """
     found = [
         (name, min(-(-nano // unit_of(name)), _INT64 - 1))
@@ -127,8 +125,8 @@ def total(pod: PodAmounts) -> Amounts:
     Sum up a pod.
 
     Containers and sidecars run together; while init container i runs, so do the sidecars before it; the pod needs the
-    larger of both. Node-allocatable claims come on top (KEP-5517). Pod-level requests replace the sum for the
-    resources that they name; overhead comes last.
+    larger sum. Node-allocatable claims are added (KEP-5517). Pod-level requests replace the sum of the resources that
+    they name. Overhead is added last.
     """
     running: Amounts = {}
     sidecars: Amounts = {}
@@ -160,9 +158,9 @@ def total(pod: PodAmounts) -> Amounts:
 
 def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     """
-    Give what pod-level requests leave for claims, where they are set: never below zero, rounded down, sorted.
+    Give what pod-level requests leave for claims: never below zero, rounded down, sorted; empty where none are set.
 
-    Node-allocatable claims are inside of them then, not on top (KEP-5517 with KEP-2837).
+    With pod-level requests node-allocatable claims are part of them, not added (KEP-5517 with KEP-2837).
     """
     if pod.pod_level is None:
         return ()
@@ -178,7 +176,7 @@ def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
 
 
 def effective(container: ContainerAmounts, is_infeasible: bool) -> Amounts:  # noqa: FBT001 - a fact of the pod
-    """Take the largest of what is asked for, in force and admitted; a resize that was refused asks for nothing."""
+    """Give the maximum of requested, in force and admitted; a refused resize does not count as requested."""
     resized = container.resized
     if resized is None:
         return container.specified

@@ -7,7 +7,6 @@ import msgspec
 from scheduler.kube.decode import disruption, gangs, inter_pod, pod_requests
 from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, TermOwner
 from scheduler.kube.decode.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
-from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode.shared_fields import (
     Metadata,
     NodeSelectorWire,
@@ -17,6 +16,7 @@ from scheduler.kube.decode.shared_fields import (
     node_selector,
     tolerations,
 )
+from scheduler.kube.decode.storage import VolumeWire, pod_volumes
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -160,14 +160,10 @@ class _Status(Wire, frozen=True):
     extended_resource_claim_status: _ExtendedClaim | None = None
 
 
-class _PodMetadata(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class PodWire(Wire, frozen=True):
     """Pod."""
 
-    metadata: _PodMetadata
+    metadata: Metadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
@@ -176,7 +172,7 @@ _pod = msgspec.json.Decoder(PodWire)
 
 
 def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
-    """Decode a Pod that can be read as a whole (`pod_remains` reads others)."""
+    """Decode a complete Pod (`partial_objects` decodes others)."""
     return _convert(_pod.decode(raw))
 
 
@@ -205,7 +201,7 @@ def _convert(wire: PodWire) -> Pod:
         preferred_node_affinity=inter_pod.preferred_nodes(node_affinity.preferred or ()),
         host_ports=inter_pod.host_ports(_lasting_ports(spec)),
         affinity=inter_pod.affinity(affinity.pod_affinity, subject),
-        anti_affinity=inter_pod.anti_affinity(affinity.pod_anti_affinity, subject, is_seated=bool(spec.node_name)),
+        anti_affinity=inter_pod.anti_affinity(affinity.pod_anti_affinity, subject, is_bound=bool(spec.node_name)),
         preferred_affinity=inter_pod.preferred_terms(affinity.pod_affinity, subject),
         preferred_anti_affinity=inter_pod.preferred_terms(affinity.pod_anti_affinity, subject),
         spread=inter_pod.spread(spec.topology_spread_constraints or (), subject),
@@ -244,20 +240,20 @@ def _required_features(spec: _Spec) -> Iterator[str]:
 
 
 def _images(spec: _Spec) -> Iterator[str]:
-    """Name the images; one that is longer than any that a node reports makes no difference to locality."""
+    """Give the images; names longer than any that a node reports do not matter to image locality."""
     for each in (*(spec.init_containers or ()), *(spec.containers or ())):
         if 0 < len(each.image) <= _LONGEST_IMAGE:
             yield each.image
 
 
 def _reserved(status: _Status) -> str:
-    """Give the node on which room is held for a waiting pod by its status; no annotation of its author does that."""
+    """Give the node on which room is reserved for a waiting pod, by the condition in its status."""
     given = (each for each in status.conditions or () if each.type == disruption.RESERVED and each.status == "True")
     return next((each.message for each in given), "")
 
 
 def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
-    """Ports of containers that run as long as the pod does: sidecars too, init containers that end not."""
+    """Give the ports of containers that run as long as the pod, sidecars included, other init containers not."""
     for each in spec.init_containers or ():
         if each.restart_policy == "Always":
             yield from each.ports or ()
@@ -271,7 +267,7 @@ def _has_failed(status: _Status) -> bool:
 
 
 def _unhealthy(status: _Status) -> Iterator[Unhealthy]:
-    """Devices of claims that are reported unhealthy; entries are named `claim:<entry>/<request>` or `claim:<entry>`."""
+    """Give devices of claims that are reported Unhealthy, in entries `claim:<entry>/<request>` or `claim:<entry>`."""
     containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     reports = [each for container in containers for each in container.allocated_resources_status or ()]
     for report in reports:
@@ -289,7 +285,7 @@ def _controller(metadata: Metadata) -> Controller | None:
 
 
 def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
-    """Sum up what the pod takes of its node; not what a claim has given it there instead (KEP-5004)."""
+    """Sum up the pod's requests, without those that a claim serves on its node (KEP-5004)."""
     found = pod_requests.rounded(pod_requests.total(_amounts(spec, status)))
     extended = status.extended_resource_claim_status
     if not spec.node_name or extended is None:
@@ -304,7 +300,7 @@ def _level_slack(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
 
 
 def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
-    """Init containers first, each as it is specified."""
+    """Give each container's requests, init containers first."""
     return tuple(
         ContainerRequests(
             name=each.name,
@@ -319,7 +315,7 @@ def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
 
 
 def _claims(wire: PodWire) -> tuple[PodClaim, ...]:
-    """Resolve the entries: a named claim, or what the claim controller has noted in the status for a template."""
+    """Resolve the entries: a named claim, or the one that the claim controller has created by a template (status)."""
     namespace = wire.metadata.namespace
     noted = {each.name: each for each in wire.status.resource_claim_statuses or ()}
     found = []
@@ -335,7 +331,7 @@ def _claims(wire: PodWire) -> tuple[PodClaim, ...]:
 
 
 def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
-    """Gather what counts towards the pod's requests, with what a resize in place has changed."""
+    """Collect the pod's requests, with those that a resize in place has changed."""
     reported = {
         each.name: _resized(each.resources, each.allocated_resources, f"status of container {each.name}")
         for statuses in (status.container_statuses, status.init_container_statuses)
@@ -363,7 +359,7 @@ def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
         ],
         is_infeasible=_is_infeasible(status),
     )
-    return pod_requests.seated(found) if spec.node_name else found
+    return pod_requests.of_bound_pod(found) if spec.node_name else found
 
 
 def _container(wire: _Container, reported: dict[str, Resized]) -> ContainerAmounts:

@@ -1,7 +1,7 @@
 """
-What the objects of several kinds hold: metadata, labels, node selectors, taints, tolerations, quantities.
+Types of several kinds: metadata, selectors, taints, tolerations, quantities, device configuration.
 
-The wire structs declare only what is read and take unknown fields as they come; a list that Go wrote as null is empty.
+The wire structs declare only the fields that are read; unknown fields are ignored, and null lists are empty.
 """
 
 import functools
@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from solver.domain import (
+    LabelRequirement,
+    LabelSelector,
+    LabelSelectorOperator,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -23,7 +26,7 @@ from solver.domain import quantity as quantities
 
 
 class MalformedError(ValueError):
-    """A part of an object cannot be read: the path of the field, and what is wrong with it."""
+    """A part of an object cannot be decoded: the path of the field, and the error."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -32,7 +35,7 @@ class MalformedError(ValueError):
 
 
 class Wire(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """A piece of JSON as the API spells it; nothing in it refers back, so the collector need not look."""
+    """Base of JSON types in the API's spelling; without reference cycles, so that the GC can ignore them."""
 
 
 class OwnerReference(Wire, frozen=True):
@@ -76,6 +79,13 @@ class NodeSelectorWire(Wire, frozen=True):
     """core/v1 NodeSelector."""
 
     node_selector_terms: list[NodeSelectorTermWire] | None = None
+
+
+class LabelSelectorWire(Wire, frozen=True):
+    """meta/v1 LabelSelector."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
 
 
 class TaintWire(Wire, frozen=True):
@@ -126,7 +136,7 @@ class SelectorWire(Wire, frozen=True):
 
 @functools.lru_cache(maxsize=2**16)
 def quantity(text: str) -> Quantity:
-    """Parse a quantity; the same texts come again and again. Raises QuantityError."""
+    """Parse a quantity, cached by text. Raises QuantityError."""
     return quantities.parse(text)
 
 
@@ -157,6 +167,17 @@ def node_selector(wire: NodeSelectorWire | None) -> NodeSelector | None:
     )
 
 
+def label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
+    """Convert a label selector: matchLabels, sorted by key, then matchExpressions."""
+    if wire is None:
+        return None
+    equal = (
+        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
+        for key, value in labels(wire.match_labels)
+    )
+    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
+
+
 def taints(wire: Sequence[TaintWire] | None) -> tuple[Taint, ...]:
     """Convert taints of a node or device."""
     return tuple(taint(each) for each in wire) if wire else ()
@@ -168,7 +189,7 @@ def taint(wire: TaintWire) -> Taint:
 
 
 def tolerations(wire: Sequence[TolerationWire] | None) -> tuple[Toleration, ...]:
-    """Convert tolerations; an operator that was left out is Equal."""
+    """Convert tolerations; a missing operator is Equal."""
     if not wire:
         return ()
     return tuple(
@@ -184,7 +205,7 @@ def tolerations(wire: Sequence[TolerationWire] | None) -> tuple[Toleration, ...]
 
 
 def configs(wire: Sequence[ConfigWire] | None, field: str) -> tuple[OpaqueConfig, ...]:
-    """Convert configurations, their parameters as the text they came as. Raises MalformedError for unknown kinds."""
+    """Convert configurations, with the bytes of their parameters. Raises MalformedError for unknown kinds."""
     if not wire:
         return ()
     found = []
@@ -201,7 +222,7 @@ def configs(wire: Sequence[ConfigWire] | None, field: str) -> tuple[OpaqueConfig
 
 
 def selectors(wire: Sequence[SelectorWire] | None, field: str) -> tuple[str, ...]:
-    """Take the CEL expressions. Raises MalformedError for unknown kinds of selectors."""
+    """Give the CEL expressions. Raises MalformedError for unknown kinds of selectors."""
     if not wire:
         return ()
     found = []

@@ -1,7 +1,4 @@
-"""ResourceSlices and their devices (resource.k8s.io/v1).
-
-DeviceClasses (resource.k8s.io/v1) and DeviceTaintRules (v1, v1beta2, v1alpha3: the same shape).
-"""
+"""ResourceSlices, DeviceClasses (resource.k8s.io/v1) and DeviceTaintRules (v1, v1beta2, v1alpha3: the same fields)."""
 
 import functools
 
@@ -204,7 +201,7 @@ _slice = msgspec.json.Decoder(SliceWire)
 
 
 def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
-    """Decode a ResourceSlice; one device that cannot be read makes it unreadable, and so its pool incomplete."""
+    """Decode a ResourceSlice; one malformed device makes it unreadable, and its pool incomplete."""
     wire = _slice.decode(raw)
     spec = wire.spec
     per_device = bool(spec.per_device_node_selection)
@@ -224,7 +221,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
 
 
 def _scope(wire: _Spec | _Device, field: str, *, per_device: bool = False) -> NodeScope:
-    """Read which nodes a slice, or a device of it, reaches: at most one field may say so."""
+    """Give the nodes that a slice or device is available on; at most one field may be set."""
     selector = node_selector(wire.node_selector)
     if bool(wire.node_name) + (selector is not None) + bool(wire.all_nodes) + per_device > 1:
         message = "write one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"
@@ -264,11 +261,11 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
 
 
 _shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
-"""Equal values are one object: thousands of devices say the same."""
+"""Equal values of thousands of devices are one object."""
 
 
 def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue], ...]:
-    """Sort by name; an attribute of a type that this version does not know is left out, as if it were not published."""
+    """Sort by name, without attributes of types that this version does not know."""
     found = []
     for name, each in wire.items():
         if each.string is not None:
@@ -290,7 +287,7 @@ def _name(pair: tuple[str, object]) -> str:
 
 
 def _rare_attribute(wire: _Attribute) -> AttributeValue | None:
-    """Give the value of one of the kinds that are not tried first."""
+    """Give a value of one of the rare types."""
     if wire.version is not None:
         return _shared_value(AttributeKind.VERSION, wire.version)
     if wire.as_bool is not None:

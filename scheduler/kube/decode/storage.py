@@ -1,23 +1,26 @@
-"""Volumes and what is known of storage (core/v1 and storage.k8s.io/v1)."""
+"""PersistentVolumes, their claims, storage.k8s.io/v1, and the volumes of pods that matter to scheduling."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from scheduler.kube.decode.shared_fields import (
+    LabelSelectorWire,
     MalformedError,
     Metadata,
     NodeSelectorWire,
     Wire,
+    label_selector,
     labels,
     node_selector,
     quantity,
 )
 from solver.domain import (
-    LabelRequirement,
-    LabelSelector,
-    LabelSelectorOperator,
+    DiskKind,
+    InlineDisk,
     NodeDrivers,
+    PodVolume,
     QuantityError,
     StorageCapacity,
     StorageClass,
@@ -31,21 +34,10 @@ from solver.domain import (
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-"""The annotation that comes before spec.storageClassName, in claims and volumes."""
+"""The annotation that overrides spec.storageClassName of claims and volumes."""
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _FILESYSTEM: Final = "Filesystem"
-
-
-class LabelSelectorWire(Wire, frozen=True):
-    """meta/v1 LabelSelector."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
-
-
-class _Annotated(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
 
 
 class _Csi(Wire, frozen=True):
@@ -94,7 +86,7 @@ class _Phase(Wire, frozen=True):
 
 
 class _Volume(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _VolumeSpec = _VolumeSpec()
     status: _Phase = _Phase()
 
@@ -114,7 +106,7 @@ class _ClaimSpec(Wire, frozen=True):
 
 
 class _VolumeClaim(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _ClaimSpec = _ClaimSpec()
     status: _Phase = _Phase()
 
@@ -129,7 +121,7 @@ class _TopologyTerm(Wire, frozen=True):
 
 
 class _StorageClass(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[_TopologyTerm, ...] | None = None
@@ -150,7 +142,7 @@ class _CsiNodeSpec(Wire, frozen=True):
 
 
 class _CsiNode(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _CsiNodeSpec = _CsiNodeSpec()
 
 
@@ -236,7 +228,7 @@ def decode_volume_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
         access_modes=spec.access_modes or (),
         mode=spec.volume_mode or _FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",
-        selector=_label_selector(spec.selector),
+        selector=label_selector(spec.selector),
         selected_node=annotations.get(SELECTED_NODE),
         owner_pod_uid=owner.uid if owner is not None and owner.kind == "Pod" else "",
         is_bind_completed=BIND_COMPLETED in annotations,
@@ -279,14 +271,14 @@ def decode_node_drivers(raw: bytes | msgspec.Raw) -> NodeDrivers:
 
 
 def decode_storage_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
-    """Decode a CSIStorageCapacity; the size of a single volume counts where it is published."""
+    """Decode a CSIStorageCapacity; maximumVolumeSize counts where it is set."""
     wire = _capacity.decode(raw)
     most = wire.maximum_volume_size if wire.maximum_volume_size is not None else wire.capacity
     return StorageCapacity(
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
         storage_class=wire.storage_class_name,
-        topology=_label_selector(wire.node_topology),
+        topology=label_selector(wire.node_topology),
         most=_nano(most, "capacity"),
     )
 
@@ -310,7 +302,7 @@ def decode_attachment(raw: bytes | msgspec.Raw) -> VolumeAttachment:
 
 
 def _source(spec: _VolumeSpec) -> tuple[str, str, str]:
-    """Give driver and handle, and the in-tree plugin that nodes may have migrated to the driver."""
+    """Give driver and handle, and the in-tree plugin that is migrated to the driver."""
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle, ""
     if spec.aws_elastic_block_store is not None:
@@ -323,16 +315,6 @@ def _source(spec: _VolumeSpec) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    exact = tuple(
-        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
-        for key, value in labels(wire.match_labels)
-    )
-    return LabelSelector(requirements=exact + (wire.match_expressions or ()))
-
-
 def _nano(text: str | None, field: str) -> int | None:
     """Parse a size to nano-units of bytes."""
     if text is None:
@@ -341,3 +323,72 @@ def _nano(text: str | None, field: str) -> int | None:
         return quantity(text).nano
     except QuantityError as error:
         raise MalformedError(field, str(error)) from error
+
+
+class _ClaimSource(Wire, frozen=True):
+    claim_name: str = ""
+
+
+class _Ephemeral(Wire, frozen=True):
+    """A generic ephemeral volume; only its presence matters."""
+
+
+class _Gce(Wire, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class _Iscsi(Wire, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class _Rbd(Wire, frozen=True):
+    monitors: tuple[str, ...] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class VolumeWire(Wire, frozen=True):
+    """core/v1 Volume."""
+
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
+    ephemeral: _Ephemeral | None = None
+    gce_persistent_disk: _Gce | None = None
+    aws_elastic_block_store: _Aws | None = None
+    iscsi: _Iscsi | None = None
+    rbd: _Rbd | None = None
+
+
+def pod_volumes(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> tuple[PodVolume, ...]:
+    """Give the claims and disks; the claim of an ephemeral volume is named POD-VOLUME."""
+    return tuple(_entries(wires, namespace, pod_name))
+
+
+def _entries(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> Iterator[PodVolume]:
+    for each in wires:
+        if each.persistent_volume_claim is not None:
+            claim = VolumeClaimId(namespace, each.persistent_volume_claim.claim_name)
+            yield PodVolume(name=each.name, claim=claim)
+        elif each.ephemeral is not None:
+            claim = VolumeClaimId(namespace, f"{pod_name}-{each.name}")
+            yield PodVolume(name=each.name, claim=claim, is_ephemeral=True)
+        elif (disk := _disk(each)) is not None:
+            yield PodVolume(name=each.name, disk=disk)
+
+
+def _disk(wire: VolumeWire) -> InlineDisk | None:
+    if wire.gce_persistent_disk is not None:
+        gce = wire.gce_persistent_disk
+        return InlineDisk(kind=DiskKind.GCE, name=gce.pd_name, is_read_only=gce.read_only)
+    if wire.aws_elastic_block_store is not None:
+        return InlineDisk(kind=DiskKind.AWS, name=wire.aws_elastic_block_store.volume_id)
+    if wire.iscsi is not None:
+        return InlineDisk(kind=DiskKind.ISCSI, name=wire.iscsi.iqn, is_read_only=wire.iscsi.read_only)
+    if wire.rbd is not None:
+        rbd = wire.rbd
+        name = f"{rbd.pool}/{rbd.image}"
+        return InlineDisk(kind=DiskKind.RBD, name=name, is_read_only=rbd.read_only, monitors=rbd.monitors or ())
+    return None

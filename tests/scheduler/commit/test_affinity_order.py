@@ -1,4 +1,4 @@
-"""Who waits for whose binding, and what happens when it comes to nothing."""
+"""Which binding a unit waits for, and what happens when that pod is not bound."""
 
 import asyncio
 from types import SimpleNamespace
@@ -31,35 +31,35 @@ def placed(cluster: Cluster, pod: Pod, node: str) -> Unit:
     return made
 
 
-def begun(companions: AffinityOrder, *units: Unit) -> list[list[str]]:
-    companions.begin(units)
-    return [[key.name for key, _ in companions.leaned_on(each)] for each in units]
+def begun(order: AffinityOrder, *units: Unit) -> list[list[str]]:
+    order.begin(units)
+    return [[key.name for key, _ in order.dependencies(each)] for each in units]
 
 
 async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = AffinityOrder(cluster)
+    order = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
-    companions.begin([store, web])
-    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web), "default"))
+    order.begin([store, web])
+    waiting = asyncio.create_task(order.wait(order.dependencies(web), "default"))
     await asyncio.sleep(0)
     assert not waiting.done()
 
-    companions.end(store)
+    order.end(store)
 
     assert await waiting == ()
 
 
 async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = AffinityOrder(cluster)
+    order = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
-    companions.begin([store])
-    companions.begin([web])
-    companions.end(store)
+    order.begin([store])
+    order.begin([web])
+    order.end(store)
     cluster.forget(store)
 
-    (reason,) = await companions.wait(companions.leaned_on(web), "default")
+    (reason,) = await order.wait(order.dependencies(web), "default")
 
     assert reason.message == "pod default/store, which it has to be with, was not bound after all"
 
@@ -73,44 +73,44 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
         pytest.param(neighbour("web", app="web"), "n1", "n1", id="no affinity"),
     ],
 )
-def test_nobody_waits_for_who_does_not_do(pod: Pod, store_on: str, web_on: str) -> None:
+def test_a_unit_does_not_depend_on_a_pod_that_does_not_satisfy_it(pod: Pod, store_on: str, web_on: str) -> None:
     cluster = cluster_of(NODES, STORE, pod)
-    companions = AffinityOrder(cluster)
-    assert begun(companions, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
+    order = AffinityOrder(cluster)
+    assert begun(order, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
 
 
-def test_nobody_waits_where_one_that_runs_on_the_node_does() -> None:
+def test_a_unit_that_a_running_pod_satisfies_has_no_dependency() -> None:
     running = neighbour("old", on="n2", app="store")
     cluster = cluster_of(NODES, STORE, WEB, running)
-    companions = AffinityOrder(cluster)
-    assert begun(companions, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
+    order = AffinityOrder(cluster)
+    assert begun(order, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
 
 
 def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
     pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2", "w3")]
     cluster = cluster_of(NODES, pods)
-    companions = AffinityOrder(cluster)
-    assert begun(companions, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
+    order = AffinityOrder(cluster)
+    assert begun(order, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
 
 
-def leaning(name: str, on: str) -> Pod:
+def needs(name: str, on: str) -> Pod:
     return neighbour(name, app=name, affinity=[term("zone", app=on)])
 
 
 @pytest.mark.parametrize(
     ("pods", "expected"),
     [
-        pytest.param([leaning("a", "b"), leaning("b", "store"), STORE], [["b"], ["store"], []], id="a chain"),
-        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "b")], [["b"], [], ["b"]], id="on a circle"),
-        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "c")], [["b"], ["c"], []], id="on itself"),
+        pytest.param([needs("a", "b"), needs("b", "store"), STORE], [["b"], ["store"], []], id="a chain"),
+        pytest.param([needs("a", "b"), needs("b", "c"), needs("c", "b")], [["b"], [], ["b"]], id="on a cycle"),
+        pytest.param([needs("a", "b"), needs("b", "c"), needs("c", "c")], [["b"], ["c"], []], id="on itself"),
         pytest.param(
-            [leaning("a", "b"), leaning("b", "c"), leaning("c", "d"), leaning("d", "a"), leaning("e", "a")],
+            [needs("a", "b"), needs("b", "c"), needs("c", "d"), needs("d", "a"), needs("e", "a")],
             [[], ["c"], ["d"], ["a"], ["a"]],
-            id="round",
+            id="a cycle",
         ),
     ],
 )
-def test_whoever_is_leaned_on_begins_first(pods: list[Pod], expected: list[list[str]]) -> None:
+def test_units_begin_after_their_dependencies(pods: list[Pod], expected: list[list[str]]) -> None:
     cluster = cluster_of(NODES, pods)
     assert begun(AffinityOrder(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
 
@@ -118,9 +118,9 @@ def test_whoever_is_leaned_on_begins_first(pods: list[Pod], expected: list[list[
 def test_of_several_that_do_one_that_began_earlier_is_waited_for() -> None:
     web, late = neighbour("late", app="store", affinity=[term("zone", app="web")]), neighbour("early", app="store")
     cluster = cluster_of(NODES, WEB, web, late)
-    companions = AffinityOrder(cluster)
-    assert begun(companions, placed(cluster, late, "n1")) == [[]]
-    assert begun(companions, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
+    order = AffinityOrder(cluster)
+    assert begun(order, placed(cluster, late, "n1")) == [[]]
+    assert begun(order, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
 
 
 def test_members_of_one_unit_wait_only_for_others() -> None:
@@ -131,30 +131,30 @@ def test_members_of_one_unit_wait_only_for_others() -> None:
     assert begun(AffinityOrder(cluster), both) == [[]]
 
 
-def test_what_has_ended_is_waited_for_by_nobody() -> None:
+def test_a_unit_that_has_ended_is_no_dependency() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = AffinityOrder(cluster)
+    order = AffinityOrder(cluster)
     store = placed(cluster, STORE, "n1")
-    companions.begin([store])
-    companions.end(store)
-    companions.end(store)
+    order.begin([store])
+    order.end(store)
+    order.end(store)
     cluster.apply(seen(neighbour("store", on="n1", app="store")))
-    assert begun(companions, placed(cluster, WEB, "n2")) == [[]]
+    assert begun(order, placed(cluster, WEB, "n2")) == [[]]
 
 
-def test_who_leans_on_others_is_committed_after_them() -> None:
+def test_units_are_split_in_the_order_of_their_affinity() -> None:
     plan = b.plan(b.placement(WEB, "n1"), b.placement(STORE, "n2"))
     units = split_plan(plan, b.batch(WEB, STORE))
     assert [each.placements[0].pod.name for each in units] == ["store", "web"]
 
 
-async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
+async def test_a_unit_that_waits_for_another_holds_no_slot_and_delays_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("StatusWriter", None)
+    writer, reports = cast("Writer", SimpleNamespace(unit_slots=asyncio.Lock())), cast("StatusWriter", None)
     waits, begun_at = PreBind(cluster, reports, FailedDevices(300.0, Metrics()), timeout_seconds=600.0), list[int]()
     waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
     commit = Commit(cast("Client", None), cluster, writer, waits)
-    async with writer.turns:
+    async with writer.unit_slots:
         units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
         commit.begin(units)
         tasks = [asyncio.create_task(commit.commit(each)) for each in reversed(units)]

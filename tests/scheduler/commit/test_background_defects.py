@@ -30,13 +30,13 @@ ELSEWHERE = Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is alloca
 
 
 class Server:
-    """Stands where claims are taken back: some raise what no code expects, or say that no write may start."""
+    """Stands where claims are deallocated: some raise what no code expects, or say that no write may start."""
 
     def __init__(self, *bad: str, closed: str = "") -> None:
         self.bad, self.closed = bad, closed
         self.done: list[str] = []
 
-    async def reclaim(self, key: ClaimId, *_: object) -> bool:
+    async def deallocate(self, key: ClaimId, *_: object) -> bool:
         if key.name == self.closed:
             raise FencedError
         if key.name in self.bad:
@@ -45,7 +45,7 @@ class Server:
         return True
 
     async def remove(self, claim: Claim) -> None:
-        await self.reclaim(claim.id)
+        await self.deallocate(claim.id)
 
 
 class Queue:
@@ -55,14 +55,14 @@ class Queue:
         return PodState.WAITING
 
 
-class Desk:
+class Events:
     def record_lost_race(self, pod: Pod, devices: object) -> None:
         pass
 
 
 def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> StaleAllocations:
     waiting = cast("Pending", Queue())
-    return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Desk()), metrics)
+    return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Events()), metrics)
 
 
 async def run(loop: Coroutine[Any, Any, None]) -> bool:
@@ -84,7 +84,7 @@ async def test_of_claims_that_hold_a_device_twice_those_behind_a_defect_are_look
 
     assert await run(repairing(server, metrics, cluster).run())
 
-    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "repair"}) == 1
+    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "stale_allocations"}) == 1
 
 
 async def test_what_was_left_behind_is_given_free_beside_a_claim_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,25 +92,25 @@ async def test_what_was_left_behind_is_given_free_beside_a_claim_that_raises(mon
     server, metrics = Server("c2"), Metrics()
     each = repairing(server, metrics, cluster_of(*APART, *PODS))
     for pod in PODS:
-        each.loosen(pod, (ELSEWHERE,))
+        each.note_unplaced(pod, (ELSEWHERE,))
 
     assert await run(each.run())
 
     assert sorted(server.done) == ["c1", "c3"]
-    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "repair"}) == 1
+    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "stale_allocations"}) == 1
 
 
 async def test_a_repair_ends_where_no_write_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stale_allocations, "_PERIOD_SECONDS", 0.0)
     each = repairing(Server(closed="c2"), metrics := Metrics(), cluster_of(*APART, *PODS))
-    each.loosen(PODS[1], (ELSEWHERE,))
+    each.note_unplaced(PODS[1], (ELSEWHERE,))
 
     assert not await run(each.run())
 
-    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "repair"}) == 0
+    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "stale_allocations"}) == 0
 
 
-async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_orphaned_claim_that_raises_keeps_no_other_from_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extended_resource_claims, "_PERIOD_SECONDS", 0.0)
     server, metrics = Server("c1"), Metrics()
 
@@ -129,4 +129,4 @@ async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypa
     assert await run(looking.run())
 
     assert server.done == ["c2", "c3"]
-    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "leftovers"}) == 1
+    assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "orphaned_claims"}) == 1

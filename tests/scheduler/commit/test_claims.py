@@ -7,14 +7,13 @@ import msgspec
 import pytest
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import ClaimWriter, NotWritten, OwnWrites, Written
-from scheduler.commit.operations import Allocate, Reserve
+from scheduler.commit.claims import Allocate, ClaimWriter, NotWritten, OwnWrites, Reserve, Written
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from solver.domain import Claim, ReasonCode
 from tests.support import builders as b
 
@@ -28,8 +27,8 @@ class Slots:
     def __init__(self) -> None:
         self.pauses = 0
 
-    async def write(self, request: Callable[[float], Awaitable[Any]]) -> object:
-        return await request(1.0)
+    async def write(self, request: ApiCall[Any]) -> object:
+        return await request(timeout_seconds=1.0)
 
     read = write
 
@@ -122,10 +121,10 @@ class Server:
 
     async def release(self) -> None:
         """Take the allocation back."""
-        withdrawal = Rollback(
+        rollback = Rollback(
             cast("Client", None), cast("Writer", Slots()), cast("PodBinder", None), self.own, lambda _: None
         )
-        assert await withdrawal.reclaim(CLAIM.id, lambda _: True)
+        assert await rollback.deallocate(CLAIM.id, lambda _: True)
 
 
 HELD = msgspec.structs.replace(CLAIM, allocation=WRITE.allocation, reserved_for=(b.consumer("p"),))
@@ -164,7 +163,7 @@ async def test_a_release_that_was_sent_since_makes_it_a_claim_of_others(monkeypa
     assert server.done == ["reserve", "release", "adopt"]
 
 
-async def test_the_release_that_comes_first_makes_the_claim_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_release_that_comes_first_deallocates_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch, HELD)
     adopt = writes.adopt
 

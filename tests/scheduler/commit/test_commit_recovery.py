@@ -73,7 +73,7 @@ async def test_what_a_live_read_shows_bound_is_bound(monkeypatch: pytest.MonkeyP
     assert server.released == []
 
 
-async def test_of_what_is_not_bound_everything_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_is_rolled_back_for_pods_that_are_not_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
 
     outcome = await recovered()

@@ -1,7 +1,6 @@
 """How preemptions are carried out: in which order, how many, and what becomes of what is refused."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
@@ -13,7 +12,7 @@ from scheduler.cluster import Cluster
 from scheduler.commit.evictions import Evictions
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
@@ -49,9 +48,9 @@ class Server:
 class Direct:
     """A writer that writes at once."""
 
-    async def write(self, request: Callable[[float], Awaitable[Any]], *, is_status: bool = False) -> Any:
+    async def write(self, request: ApiCall[Any], *, is_status: bool = False) -> Any:
         del is_status
-        return await request(1.0)
+        return await request(timeout_seconds=1.0)
 
 
 class Lease:
@@ -130,7 +129,7 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
     "error",
     [TooManyRequests(429, "TooManyRequests", REFUSED), ServerError(500, "", "has more than one PodDisruptionBudget")],
 )
-async def test_nobody_goes_where_one_may_not(stage: Stage, error: Exception) -> None:
+async def test_no_victim_is_evicted_where_one_is_blocked(stage: Stage, error: Exception) -> None:
     stage.server.errors["low-1/eviction", True] = error
     await stage.run()
 
@@ -140,7 +139,7 @@ async def test_nobody_goes_where_one_may_not(stage: Stage, error: Exception) -> 
     assert [each.id for each in stage.cluster.nominated()] == [HIGH.id]
 
 
-async def test_who_is_refused_in_the_end_stays(stage: Stage) -> None:
+async def test_a_victim_that_is_blocked_after_the_dry_run_stays(stage: Stage) -> None:
     stage.server.errors["low-1/eviction", False] = TooManyRequests(429, "TooManyRequests", REFUSED)
     await stage.run()
 
@@ -148,7 +147,7 @@ async def test_who_is_refused_in_the_end_stays(stage: Stage) -> None:
     assert stage.cluster.snapshot().leaving == (LOWS[0].id,)
 
 
-async def test_nobody_goes_when_the_nomination_cannot_be_written(stage: Stage) -> None:
+async def test_no_victim_is_evicted_when_the_nomination_cannot_be_written(stage: Stage) -> None:
     stage.server.errors["high/status", False] = ServerError(500, "", "etcd")
     await stage.run()
 
@@ -157,7 +156,7 @@ async def test_nobody_goes_when_the_nomination_cannot_be_written(stage: Stage) -
     assert stage.cluster.nominated() == ()
 
 
-async def test_nobody_goes_for_a_pod_that_is_gone(stage: Stage) -> None:
+async def test_no_victim_is_evicted_for_a_deleted_pod(stage: Stage) -> None:
     stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
     stage.cluster.apply(seen(replace(HIGH, is_deleting=True)))
     for _ in range(20):
@@ -171,7 +170,7 @@ async def test_nobody_goes_for_a_pod_that_is_gone(stage: Stage) -> None:
     [replace(LOWS[1], uid="a-namesake"), replace(LOWS[1], node_name="n2")],
     ids=["a namesake", "on another node"],
 )
-async def test_nobody_goes_when_a_victim_is_not_who_was_meant(stage: Stage, found: Pod) -> None:
+async def test_no_victim_is_evicted_when_one_has_another_uid(stage: Stage, found: Pod) -> None:
     stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
     stage.cluster.apply(seen(found))
     for _ in range(20):
@@ -180,7 +179,7 @@ async def test_nobody_goes_when_a_victim_is_not_who_was_meant(stage: Stage, foun
     assert stage.server.asked == ["PATCH high/status"]
 
 
-async def test_nobody_goes_for_two_when_one_of_them_is_gone(stage: Stage) -> None:
+async def test_no_victim_is_evicted_for_two_pods_of_which_one_is_deleted(stage: Stage) -> None:
     other = pod("other", cpu=1, priority=10)
     stage.cluster.apply(seen(other))
     both = (*PREEMPTION.placements, Placement(pod=other.id, pod_uid=other.uid, node="n1"))
@@ -216,7 +215,7 @@ async def test_evictions_are_noted_for_the_next_leader_before_the_first_one_is_m
     assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
 
 
-async def test_nobody_goes_where_it_could_not_be_noted(stage: Stage) -> None:
+async def test_no_victim_is_evicted_where_the_record_could_not_be_written(stage: Stage) -> None:
     stage.lease.error = ServerError(500, "", "it could not be written")
     await stage.run()
     assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)

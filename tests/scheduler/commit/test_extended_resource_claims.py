@@ -39,7 +39,7 @@ class OpenLine:
     """Sends every write at once."""
 
     async def write(self, send: Any) -> Any:
-        return await send(1.0)
+        return await send(timeout_seconds=1.0)
 
     insist = write
 

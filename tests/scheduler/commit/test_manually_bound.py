@@ -16,7 +16,7 @@ from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 
 
-class Desk:
+class Events:
     tells_inventory = True
 
     def __init__(self) -> None:
@@ -27,26 +27,26 @@ class Desk:
 
 
 class World:
-    """A mirror and the strays in it; the clock stands until it is moved."""
+    """A mirror and the manually_bound in it; the clock stands until it is moved."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.cluster = Cluster()
-        self.desk, self.metrics = Desk(), Metrics()
-        self.strays = ManuallyBoundPods(
-            self.cluster, cast("StatusWriter", self.desk), ("dovetail",), self.metrics, lambda: self.now
+        self.events, self.metrics = Events(), Metrics()
+        self.manually_bound = ManuallyBoundPods(
+            self.cluster, cast("StatusWriter", self.events), ("dovetail",), self.metrics, lambda: self.now
         )
 
     def see(self, *objects: Pod | Claim | Node) -> None:
         for each in objects:
             change = seen(each)
             self.cluster.apply(change)
-            self.strays.see((change,))
+            self.manually_bound.see((change,))
 
     def after(self, seconds: float) -> list[tuple[str, str]]:
         self.now += seconds
-        self.strays.look()
-        return self.desk.told
+        self.manually_bound.look()
+        return self.events.told
 
 
 ALLOCATED = b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1"))
@@ -103,13 +103,13 @@ def test_a_pod_that_is_gone_hears_nothing_and_a_namesake_is_another_pod() -> Non
     world.after(5.0)
     change = gone(BOUND)
     world.cluster.apply(change)
-    world.strays.see((change,))
+    world.manually_bound.see((change,))
     world.see(b.pod("p", "c", node_name="n1", uid="another"))
 
     assert len(world.after(5.0)) == 2
 
 
-async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task(
+async def test_a_pod_that_cannot_be_reported_ends_neither_the_others_nor_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(manually_bound, "_PERIOD_SECONDS", 0.0)
@@ -120,13 +120,13 @@ async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task
             raise RuntimeError("a defect")
         told.append(pod.id.name)
 
-    monkeypatch.setattr(world.desk, "record_manually_bound", record_manually_bound)
+    monkeypatch.setattr(world.events, "record_manually_bound", record_manually_bound)
     world.see(b.claim("c"), BOUND, b.pod("q", "c", node_name="n1"))
     world.now += 60.0
-    task = asyncio.create_task(world.strays.run())
+    task = asyncio.create_task(world.manually_bound.run())
     for _ in range(10):
         await asyncio.sleep(0)
 
     assert (told, task.done()) == (["q"], False)
-    assert world.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "strays"}) == 1
+    assert world.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "manually_bound"}) == 1
     task.cancel()

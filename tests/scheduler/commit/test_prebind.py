@@ -39,7 +39,7 @@ def saying(**conditions: str) -> Claim:
     return msgspec.structs.replace(CLAIM, device_status=(status,), resource_version="6")
 
 
-class Telling:
+class ReportedStatus:
     """Stands where users are told things."""
 
     tells_inventory = True
@@ -55,17 +55,17 @@ class Telling:
         self.hushed.extend(pod_uids)
 
 
-class Room:
+class PreBindScene:
     """A wait with the real mirror and a clock that a test sets."""
 
     def __init__(self) -> None:
         self.cluster = cluster_of(b.node("n1"), POD, CLAIM)
-        self.telling = Telling()
+        self.reported = ReportedStatus()
         self.now, self.set_ahead = ALLOCATED + 1, 0.0
         self.begun = 0
         self.waits = PreBind(
             self.cluster,
-            cast("StatusWriter", self.telling),
+            cast("StatusWriter", self.reported),
             FailedDevices(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
@@ -92,30 +92,30 @@ class Room:
 
 
 async def test_a_claim_without_conditions_is_ready_at_once() -> None:
-    room = Room()
+    scene = PreBindScene()
     plain = b.claim("c", allocation=b.allocation(b.result("r", "g0", "n1"), node_name="n1"))
 
-    assert await room.waits.until_ready(UNIT, (plain,)) == DevicesReady()
-    assert room.begun == 0
+    assert await scene.waits.until_ready(UNIT, (plain,)) == DevicesReady()
+    assert scene.begun == 0
 
 
 async def test_the_wait_ends_when_the_condition_is_true() -> None:
-    room = Room()
-    task = await room.wait()
-    assert room.waits.count == 1
-    room.see([seen(saying(attached="True"))])
+    scene = PreBindScene()
+    task = await scene.wait()
+    assert scene.waits.count == 1
+    scene.see([seen(saying(attached="True"))])
 
     assert await task == DevicesReady()
-    assert (room.waits.count, room.telling.hushed) == (0, [POD.uid])
+    assert (scene.waits.count, scene.reported.hushed) == (0, [POD.uid])
 
 
-async def test_it_is_told_what_is_awaited_since_when_and_until_when() -> None:
-    room = Room()
-    task = await room.wait()
-    room.waits.close()
+async def test_the_condition_names_what_is_awaited_since_when_and_until_when() -> None:
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.waits.close()
     await task
 
-    ((pod, text, is_first),) = room.telling.told
+    ((pod, text, is_first),) = scene.reported.told
     assert (pod, is_first) == ("p", True)
     assert text == (
         "n1: the pod is to run on node n1 and waits for attached of device gpu.example.com/n1/g0 in claim c, "
@@ -124,33 +124,33 @@ async def test_it_is_told_what_is_awaited_since_when_and_until_when() -> None:
 
 
 async def test_a_failure_ends_the_wait_and_the_device_is_avoided() -> None:
-    room = Room()
-    task = await room.wait()
-    room.see([seen(saying(broken="True"))])
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.see([seen(saying(broken="True"))])
 
     end = await task
     assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.claims) == (ReasonCode.BINDING_FAILED, (CLAIM.id,))
     assert "broken of device gpu.example.com/n1/g0" in end.reason.message
-    assert room.avoided() == ["g0"]
+    assert scene.avoided() == ["g0"]
 
 
 @pytest.mark.parametrize(("later", "is_late"), [(599.0, False), (600.0, True)])
 async def test_the_time_runs_from_the_allocation_and_not_from_the_wait(later: float, is_late: bool) -> None:  # noqa: FBT001 - a table
-    room = Room()
-    room.now = ALLOCATED + later
-    task = await room.wait()
-    room.waits.close()
+    scene = PreBindScene()
+    scene.now = ALLOCATED + later
+    task = await scene.wait()
+    scene.waits.close()
 
     assert isinstance(await task, WaitFailed if is_late else WaitStopped)
-    assert room.avoided() == (["g0"] if is_late else [])
+    assert scene.avoided() == (["g0"] if is_late else [])
 
 
 async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
-    room = Room()
-    room.now = ALLOCATED + 599.95
-    task = await room.wait()
-    room.now = ALLOCATED + 601
+    scene = PreBindScene()
+    scene.now = ALLOCATED + 599.95
+    task = await scene.wait()
+    scene.now = ALLOCATED + 601
 
     end = await asyncio.wait_for(task, 5)
     assert isinstance(end, WaitFailed)
@@ -170,7 +170,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
         pytest.param(
             seen(msgspec.structs.replace(POD, node_name="n9")),
             ReasonCode.CONFLICT,
-            "pod default/p was bound to node n9 by somebody else meanwhile",
+            "pod default/p was bound to node n9 by another client meanwhile",
             id="pod bound",
         ),
         pytest.param(gone(CLAIM), ReasonCode.CLAIM_MISSING, "claim default/c was deleted meanwhile", id="claim gone"),
@@ -189,7 +189,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
         pytest.param(
             seen(msgspec.structs.replace(CLAIM, allocation=b.allocation(b.result("r", "g1", "n1")))),
             ReasonCode.CONFLICT,
-            "claim default/c was allocated anew meanwhile",
+            "claim default/c was allocated again meanwhile",
             id="claim allocated anew",
         ),
     ],
@@ -197,63 +197,63 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
 async def test_what_makes_the_wait_pointless_ends_it_and_blames_no_device(
     change: Change, code: ReasonCode, message: str
 ) -> None:
-    room = Room()
-    task = await room.wait()
-    room.see([change])
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.see([change])
 
     end = await task
     assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.reason.message, end.claims) == (code, message, ())
-    assert room.avoided() == []
+    assert scene.avoided() == []
 
 
 async def test_a_watch_that_is_behind_the_write_ends_nothing() -> None:
-    room = Room()
-    room.see([seen(msgspec.structs.replace(CLAIM, allocation=None, reserved_for=(), resource_version="4"))])
-    task = await room.wait()
+    scene = PreBindScene()
+    scene.see([seen(msgspec.structs.replace(CLAIM, allocation=None, reserved_for=(), resource_version="4"))])
+    task = await scene.wait()
 
     assert not task.done()
-    room.waits.close()
+    scene.waits.close()
     assert await task == WaitStopped()
 
 
 async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:
-    room = Room()
-    room.see([gone(b.node("n1"))])
+    scene = PreBindScene()
+    scene.see([gone(b.node("n1"))])
 
-    end = await (await room.wait())
+    end = await (await scene.wait())
     assert isinstance(end, WaitFailed)
     assert end.reason.message == "node n1 is gone"
 
 
-async def test_a_pod_whose_device_failed_evicts_nobody_for_the_next_one() -> None:
-    room = Room()
-    task = await room.wait()
-    room.see([seen(saying(broken="True"))])
+async def test_a_pod_whose_device_failed_evicts_no_pod_for_the_next_device() -> None:
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.see([seen(saying(broken="True"))])
     assert isinstance(await task, WaitFailed)
 
-    (pod,) = room.waits.restraint.applied(Batch(pods=(POD,))).pods
+    (pod,) = scene.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods
     assert pod.preemption_policy == "Never"
 
 
 async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
-    room = Room()
-    task = await room.wait()
-    room.see([gone(CLAIM)])
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.see([gone(CLAIM)])
     assert isinstance(await task, WaitFailed)
 
-    assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)
+    assert scene.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods == (POD,)
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
-async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_pod_evicts_nobody(set_ahead: float) -> None:
-    room = Room()
-    task = await room.wait()
-    room.see([seen(saying(broken="True"))])
+async def test_a_clock_that_is_set_does_not_change_the_preemption_backoff(set_ahead: float) -> None:
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.see([seen(saying(broken="True"))])
     await task
 
-    room.set_ahead = set_ahead
-    room.now += 299.0
-    assert room.waits.restraint.holds(POD.uid)
-    room.now += 2.0
-    assert not room.waits.restraint.holds(POD.uid)
+    scene.set_ahead = set_ahead
+    scene.now += 299.0
+    assert POD.uid in scene.waits.preemption_backoff
+    scene.now += 2.0
+    assert POD.uid not in scene.waits.preemption_backoff

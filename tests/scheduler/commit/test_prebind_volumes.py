@@ -12,7 +12,7 @@ from scheduler.commit.volumes import PreparedVolume
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, ReasonCode, VolumeBinding
-from tests.scheduler.commit.test_prebind import Telling
+from tests.scheduler.commit.test_prebind import ReportedStatus
 from tests.support import builders as b
 from tests.support import volume_builders as v
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -26,14 +26,14 @@ ASKED = VolumeBinding(claim=DATA.id, claim_uid=DATA.uid)
 PLACED = Placement(pod=POD.id, pod_uid=POD.uid, node="n1", volumes=(ASKED,))
 
 
-class Room:
+class PreBindScene:
     """A wait for one volume, on a clock that a test sets."""
 
     def __init__(self) -> None:
         self.cluster = cluster_of(b.node("n1"), POD, SELECTED)
-        self.telling = Telling()
+        self.reported = ReportedStatus()
         self.now = 1000.0
-        reports = cast("StatusWriter", self.telling)
+        reports = cast("StatusWriter", self.reported)
         self.set_ahead = 0.0
         self.waits = PreBind(
             self.cluster,
@@ -64,36 +64,36 @@ class Room:
 
 
 async def test_the_wait_ends_when_the_volume_is_bound() -> None:
-    room = Room()
-    task = await room.begin()
-    assert room.waits.count == 1
-    await room.see(MADE, BOUND)
+    scene = PreBindScene()
+    task = await scene.begin()
+    assert scene.waits.count == 1
+    await scene.see(MADE, BOUND)
     assert await task == DevicesReady()
-    assert room.telling.told == []
+    assert scene.reported.told == []
 
 
 async def test_a_volume_that_is_bound_already_is_not_waited_for() -> None:
-    room = Room()
-    await room.see(MADE, BOUND)
-    assert await (await room.begin()) == DevicesReady()
+    scene = PreBindScene()
+    await scene.see(MADE, BOUND)
+    assert await (await scene.begin()) == DevicesReady()
 
 
-async def test_what_takes_long_is_told() -> None:
-    room = Room()
-    task = await room.begin()
-    room.now += 3
-    await room.see(replace(SELECTED, resource_version="21"))
-    ((pod, text, is_first),) = room.telling.told
+async def test_a_volume_that_takes_long_is_reported() -> None:
+    scene = PreBindScene()
+    task = await scene.begin()
+    scene.now += 3
+    await scene.see(replace(SELECTED, resource_version="21"))
+    ((pod, text, is_first),) = scene.reported.told
     assert (pod, is_first) == ("p", True)
     assert "waits for the volume of claim data, since 1970-01-01T00:16:40Z" in text
-    room.waits.close()
+    scene.waits.close()
     await task
 
 
 async def test_a_refusal_ends_the_wait() -> None:
-    room = Room()
-    task = await room.begin()
-    await room.see(replace(DATA, resource_version="30"))
+    scene = PreBindScene()
+    task = await scene.begin()
+    await scene.see(replace(DATA, resource_version="30"))
     end = await task
     assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.claims) == (ReasonCode.VOLUME_BINDING_FAILED, ())
@@ -101,10 +101,10 @@ async def test_a_refusal_ends_the_wait() -> None:
 
 
 async def test_so_does_the_time() -> None:
-    room = Room()
-    task = await room.begin()
-    room.now += 600
-    await room.see(replace(SELECTED, resource_version="21"))
+    scene = PreBindScene()
+    task = await scene.begin()
+    scene.now += 600
+    await scene.see(replace(SELECTED, resource_version="21"))
     end = await task
     assert isinstance(end, WaitFailed)
     assert end.reason.message == "binding volumes: the volume of claim data was not bound within 600 s"
@@ -112,13 +112,13 @@ async def test_so_does_the_time() -> None:
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
 async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_volume_is_waited_for(set_ahead: float) -> None:
-    room = Room()
-    task = await room.begin()
-    room.set_ahead = set_ahead
-    room.now += 599
-    await room.see(replace(SELECTED, resource_version="21"))
+    scene = PreBindScene()
+    task = await scene.begin()
+    scene.set_ahead = set_ahead
+    scene.now += 599
+    await scene.see(replace(SELECTED, resource_version="21"))
     assert not task.done()
 
-    room.now += 1
-    await room.see(replace(SELECTED, resource_version="22"))
+    scene.now += 1
+    await scene.see(replace(SELECTED, resource_version="22"))
     assert isinstance(await task, WaitFailed)

@@ -1,6 +1,5 @@
 """What a PodGroup has reserved is given free when the whole group failed, and only then."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +12,7 @@ from scheduler.commit.rollback import Rollback
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending
 from scheduler.status.status_writer import StatusWriter
@@ -36,8 +35,8 @@ def member(name: str, node_name: str = "") -> Pod:
 class Slots:
     """Writes and reads at once, and rests for no time."""
 
-    async def write(self, request: Callable[[float], Awaitable[Any]], **_: object) -> object:
-        return await request(1.0)
+    async def write(self, request: ApiCall[Any], **_: object) -> object:
+        return await request(timeout_seconds=1.0)
 
     read = write
 
@@ -56,7 +55,7 @@ class Server:
     async def read(self, pod: PodId) -> Pod | None:
         return self.pods.get(pod)
 
-    def withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> Rollback:
+    def rollback(self, monkeypatch: pytest.MonkeyPatch) -> Rollback:
         async def read_claim(*_: object, **__: object) -> Claim:
             return self.claim
 
@@ -106,7 +105,7 @@ def test_pods_that_are_not_given_up_do_not_free_their_group() -> None:
 async def take_back(server: Server, monkeypatch: pytest.MonkeyPatch, *pods: Pod, groups: set[str]) -> bool:
     """Whether everything was taken back."""
     named = tuple((pod.id, pod.uid) for pod in pods)
-    kept = await server.withdrawal(monkeypatch).take_back((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
+    kept = await server.rollback(monkeypatch).release((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
     return not kept
 
 
@@ -137,8 +136,8 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
 
 def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> StaleAllocations:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
-    withdrawal = server.withdrawal(monkeypatch)
-    return StaleAllocations(cluster, cast("Pending", None), withdrawal, cast("StatusWriter", None), Metrics())
+    rollback = server.rollback(monkeypatch)
+    return StaleAllocations(cluster, cast("Pending", None), rollback, cast("StatusWriter", None), Metrics())
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)
@@ -153,7 +152,7 @@ STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated
         pytest.param((ONE, TWO), (ONE,), [(("uid-g",), True)], id="one is gone"),
     ],
 )
-async def test_what_a_group_left_behind_is_given_free_where_nobody_of_it_runs(
+async def test_the_stale_allocation_of_a_group_is_removed_where_no_member_runs(
     monkeypatch: pytest.MonkeyPatch,
     believed: tuple[Pod, ...],
     live: tuple[Pod, ...],
@@ -161,14 +160,14 @@ async def test_what_a_group_left_behind_is_given_free_where_nobody_of_it_runs(
 ) -> None:
     server = Server(CLAIM, *live)
     found = repairs(server, monkeypatch, *believed)
-    found.loosen(ONE, STUCK)
-    await found.give_free()
+    found.note_unplaced(ONE, STUCK)
+    await found.deallocate_unused()
     assert server.released == released
 
 
 async def test_what_a_stranger_shares_with_a_group_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(msgspec.structs.replace(CLAIM, reserved_for=(ENTRY, b.consumer("other"))), ONE, TWO)
     found = repairs(server, monkeypatch, ONE, TWO)
-    found.loosen(ONE, STUCK)
-    await found.give_free()
+    found.note_unplaced(ONE, STUCK)
+    await found.deallocate_unused()
     assert server.released == []

@@ -20,7 +20,7 @@ HELD = replace(
 )
 
 
-class Hall:
+class Scene:
     """The mirror, and what is seen of suspicion."""
 
     def __init__(self, seconds: float = 60.0) -> None:
@@ -43,59 +43,59 @@ class Hall:
         return sorted(f"{rule.pool}/{rule.device}" for rule in rules)
 
 
-async def test_devices_of_a_pod_that_failed_are_suspected() -> None:
-    hall = Hall()
-    hall.tell(RUNNING)
-    assert hall.suspected == []
-    hall.tell(FAILED)
-    assert hall.suspected == ["n1/gpu-0", "n1/gpu-1"]
+async def test_devices_of_a_failed_pod_are_suspect() -> None:
+    scene = Scene()
+    scene.tell(RUNNING)
+    assert scene.suspected == []
+    scene.tell(FAILED)
+    assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
 
 
-async def test_a_pod_that_nobody_replaces_throws_no_suspicion() -> None:
-    hall = Hall()
-    hall.tell(replace(FAILED, controller=None))
-    assert hall.suspected == []
+async def test_a_failed_pod_without_a_controller_makes_no_device_suspect() -> None:
+    scene = Scene()
+    scene.tell(replace(FAILED, controller=None))
+    assert scene.suspected == []
 
 
 async def test_a_pod_that_was_evicted_or_ended_well_throws_no_suspicion() -> None:
-    hall = Hall()
-    hall.tell(replace(RUNNING, is_terminal=True))
-    assert hall.suspected == []
+    scene = Scene()
+    scene.tell(replace(RUNNING, is_terminal=True))
+    assert scene.suspected == []
 
 
 async def test_a_pod_throws_suspicion_once() -> None:
-    hall = Hall()
-    hall.tell(FAILED, replace(FAILED, labels=(("a", "b"),)))
-    assert len(hall.suspected) == 2
+    scene = Scene()
+    scene.tell(FAILED, replace(FAILED, labels=(("a", "b"),)))
+    assert len(scene.suspected) == 2
 
 
-async def test_an_unhealthy_device_is_suspected_by_its_request() -> None:
-    hall = Hall()
-    hall.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="two", resource_id="vendor.com/x=1"),)))
-    assert hall.suspected == ["n1/gpu-1"]
+async def test_an_unhealthy_device_is_suspect_by_its_request() -> None:
+    scene = Scene()
+    scene.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="two", resource_id="vendor.com/x=1"),)))
+    assert scene.suspected == ["n1/gpu-1"]
 
 
 async def test_a_device_of_several_is_found_by_its_name() -> None:
-    hall = Hall()
+    scene = Scene()
     several = replace(
         b.held("c", *(b.result("one", f"gpu-{i}", "n1") for i in range(3)), node_name="n1"),
         reserved_for=(b.consumer("p"),),
     )
-    hall.tell(several, with_report(RUNNING, "gpu.example.com/n1/gpu-2"))
-    assert hall.suspected == ["n1/gpu-2"]
+    scene.tell(several, with_report(RUNNING, "gpu.example.com/n1/gpu-2"))
+    assert scene.suspected == ["n1/gpu-2"]
 
 
 async def test_a_report_about_a_whole_claim_or_a_request_with_alternatives_is_understood() -> None:
-    hall = Hall()
-    hall.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="", resource_id="x"),)))
-    assert hall.suspected == ["n1/gpu-0", "n1/gpu-1"]
+    scene = Scene()
+    scene.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="", resource_id="x"),)))
+    assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
 
-    hall = Hall()
-    hall.tell(
+    scene = Scene()
+    scene.tell(
         replace(HELD, allocation=b.allocation(b.result("one/small", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"))),
         replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="one", resource_id="x"),)),
     )
-    assert hall.suspected == ["n1/gpu-0"]
+    assert scene.suspected == ["n1/gpu-0"]
 
 
 def test_a_pod_that_ended_is_gone_for_the_others() -> None:
@@ -108,16 +108,16 @@ def with_report(pod: Pod, resource_id: str) -> Pod:
 
 
 async def test_suspicion_ends_by_itself() -> None:
-    clock, hall = Ahead(), Hall(seconds=60.0)
-    hall.tell(with_report(RUNNING, ""))
-    assert hall.suspected == ["n1/gpu-0"]
+    clock, scene = Ahead(), Scene(seconds=60.0)
+    scene.tell(with_report(RUNNING, ""))
+    assert scene.suspected == ["n1/gpu-0"]
     await clock.sleep(60.0)
-    assert [change.value for change in hall.changes if change.value is None] == [None]
-    assert {change.kind for change in hall.changes} == {Kind.TAINT_RULES}
+    assert [change.value for change in scene.changes if change.value is None] == [None]
+    assert {change.kind for change in scene.changes} == {Kind.TAINT_RULES}
 
 
 async def test_a_pod_that_is_gone_is_forgotten() -> None:
-    hall = Hall()
-    hall.tell(FAILED)
-    hall.suspicion.see((gone(FAILED),))
-    assert hall.suspicion._failed == {}  # noqa: SLF001 - that nothing piles up shows nowhere else
+    scene = Scene()
+    scene.tell(FAILED)
+    scene.suspicion.see((gone(FAILED),))
+    assert scene.suspicion._failed == {}  # noqa: SLF001 - that nothing piles up shows nowhere else

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
-from scheduler.commit.volumes import PreparedVolume, VolumeReadiness, readiness
+from scheduler.commit.volumes import PreparedVolume, VolumeReadiness, volume_readiness
 from solver.domain import Placement, VolumeBinding
 from tests.support import builders as b
 from tests.support import volume_builders as v
@@ -30,7 +30,7 @@ def prepared(binding: VolumeBinding) -> tuple[PreparedVolume, ...]:
 
 
 def state(cluster: Cluster, binding: VolumeBinding) -> str:
-    found = readiness(cluster, prepared(binding))
+    found = volume_readiness(cluster, prepared(binding))
     return found.problem or ", ".join(map(str, found.awaited)) or "ready"
 
 
@@ -113,7 +113,7 @@ def test_a_volume_that_is_made(changes: tuple[Change, ...], expected: str) -> No
 
 
 def test_without_volumes_nothing_is_awaited() -> None:
-    assert readiness(stand(), ()) == VolumeReadiness(())
+    assert volume_readiness(stand(), ()) == VolumeReadiness(())
 
 
 def test_one_of_several_is_enough_to_wait() -> None:
@@ -123,7 +123,9 @@ def test_one_of_several_is_enough_to_wait() -> None:
     show(cluster, log)
     binding = VolumeBinding(claim=log.id, claim_uid=log.uid)
     more = replace_binding(binding)
-    assert [str(each) for each in readiness(cluster, (*prepared(GIVEN), more)).awaited] == ["the volume of claim log"]
+    assert [str(each) for each in volume_readiness(cluster, (*prepared(GIVEN), more)).awaited] == [
+        "the volume of claim log"
+    ]
 
 
 def replace_binding(binding: VolumeBinding) -> PreparedVolume:

@@ -44,7 +44,7 @@ async def test_a_group_that_is_not_there_has_no_versions(client: Client) -> None
     assert await client.discover("nobody.example.com") == ()
 
 
-async def test_a_refusal_carries_the_servers_words(client: Client) -> None:
+async def test_a_refusal_has_the_servers_message(client: Client) -> None:
     with pytest.raises(NotFound) as raised:
         await client.request("GET", "/api/v1/namespaces/no-such-namespace")
     assert raised.value.reason == "NotFound"
@@ -70,7 +70,7 @@ def changed(kubeconfig: Path, folder: Path, *, user: object = None, cluster: obj
     return path
 
 
-async def test_a_token_that_nobody_knows_is_unauthorized(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_an_unknown_token_is_unauthorized(control_plane: ControlPlane, tmp_path: Path) -> None:
     async with Client.connect(changed(control_plane.kubeconfig, tmp_path, user={"token": "unknown"})) as client:
         with pytest.raises(Unauthorized):
             await client.request("GET", "/api/v1/nodes")
@@ -90,7 +90,7 @@ async def test_an_account_without_rights_is_forbidden(control_plane: ControlPlan
             await client.request("GET", "/api/v1/nodes")
 
 
-async def test_a_server_that_nobody_listens_for_is_unreachable(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_a_closed_port_is_unreachable(control_plane: ControlPlane, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{free.getsockname()[1]}"

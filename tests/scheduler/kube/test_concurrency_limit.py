@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots, UnitSlots
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots, ResizableSemaphore
 from tests.support.shell_clock import VirtualClock
 
 
@@ -187,10 +187,10 @@ async def test_a_request_that_is_cancelled_as_it_gets_its_slot_gives_it_back() -
 
 
 async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -> None:
-    turns, order = UnitSlots(lambda: 2), list[str]()
+    semaphore, order = ResizableSemaphore(lambda: 2), list[str]()
 
     async def unit(name: str) -> None:
-        async with turns:
+        async with semaphore:
             for step in ("allocate", "bind"):
                 order.append(f"{name} {step}")
                 await asyncio.sleep(0)
@@ -202,11 +202,11 @@ async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -
 
 async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
     capacity, running = 1, 0
-    turns = UnitSlots(lambda: capacity)
+    semaphore = ResizableSemaphore(lambda: capacity)
 
     async def unit() -> None:
         nonlocal running
-        async with turns:
+        async with semaphore:
             running += 1
             await asyncio.sleep(0.01)
 
@@ -222,12 +222,12 @@ async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
 
 
 async def test_a_unit_that_is_cancelled_in_its_turn_lets_the_next_begin() -> None:
-    turns = UnitSlots(lambda: 1)
-    async with turns:
-        waiting = asyncio.create_task(turns.__aenter__())
+    semaphore = ResizableSemaphore(lambda: 1)
+    async with semaphore:
+        waiting = asyncio.create_task(semaphore.__aenter__())
         await asyncio.sleep(0)
     waiting.cancel()  # its turn has come, and it has not run since
     await asyncio.gather(waiting, return_exceptions=True)
 
-    async with asyncio.timeout(1), turns:
+    async with asyncio.timeout(1), semaphore:
         pass

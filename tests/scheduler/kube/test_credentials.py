@@ -143,7 +143,7 @@ def broken(said: str, *, user: Any = None, cluster: Any = None, name: str = "", 
         broken("the token holds characters", name="token with a line break", user={"token": "a\nb"}),
     ],
 )
-def test_a_broken_kubeconfig_is_told_with_file_and_field(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_the_error_of_a_kubeconfig_names_file_and_field(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
     path = kubeconfig(tmp_path, **fields)
     with pytest.raises(ConfigurationError) as raised:
         credentials.load_kubeconfig(path)
@@ -156,7 +156,7 @@ def test_a_broken_kubeconfig_is_told_with_file_and_field(tmp_path: Path, fields:
     [("", "is no kubeconfig"), ("- a", "is no kubeconfig"), ("a: [", "is not YAML"), (None, "no such file")],
     ids=["empty", "a list", "broken", "missing"],
 )
-def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str | None, said: str) -> None:
+def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "kubeconfig"
     if text is not None:
         path.write_text(text)
@@ -174,7 +174,7 @@ def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str | None, 
     ],
     ids=["fails", "nonsense", "nothing", "time"],
 )
-def test_a_plugin_that_fails_is_told_with_what_it_said(tmp_path: Path, script: str, said: str) -> None:
+def test_the_error_of_a_failed_plugin_has_its_output(tmp_path: Path, script: str, said: str) -> None:
     path = kubeconfig(tmp_path, user=plugin(tmp_path, script))
     with pytest.raises(ConfigurationError) as raised:
         credentials.load_kubeconfig(path)
@@ -182,7 +182,7 @@ def test_a_plugin_that_fails_is_told_with_what_it_said(tmp_path: Path, script: s
     assert "users[u].user.exec" in str(raised.value)
 
 
-def test_a_ca_that_is_no_certificate_is_told(tmp_path: Path) -> None:
+def test_a_ca_that_is_no_certificate_is_an_error(tmp_path: Path) -> None:
     cluster = {"server": "https://x", "certificate-authority-data": CERTIFICATE}
     access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
     with pytest.raises(ConfigurationError, match="no usable certificate or key"):
@@ -208,7 +208,7 @@ def test_outside_a_cluster_it_says_what_to_give(tmp_path: Path) -> None:
         credentials.load_in_cluster(tmp_path / "token", tmp_path / "ca.crt", {})
 
 
-def test_a_pod_without_a_token_is_told_which_field_gives_it_one(tmp_path: Path) -> None:
+def test_the_error_of_a_pod_without_a_token_names_the_field(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="automountServiceAccountToken: true"):
         credentials.load_in_cluster(tmp_path / "token", tmp_path / "ca.crt", IN_CLUSTER)
 
@@ -241,7 +241,7 @@ async def test_credentials_are_renewed_when_they_are_due() -> None:
     assert (await known.current()).authorization == "Bearer 1"
 
 
-async def test_credentials_that_were_refused_are_renewed_once_for_all_who_were_refused() -> None:
+async def test_refused_credentials_are_renewed_once_for_all_requests() -> None:
     known = Credentials(numbered(refresh_seconds=None), Time())
     assert await asyncio.gather(*(known.renew("Bearer 0") for _ in range(5))) == [True] * 5
     assert known.access.authorization == "Bearer 1"

@@ -232,7 +232,7 @@ def test_a_status_is_read_whole() -> None:
     ],
     ids=["type", "selector", "quantity", "configuration"],
 )
-def test_a_malformed_spec_is_told_and_does_not_hide_the_devices_held(devices: Any, said: str) -> None:
+def test_a_malformed_spec_is_reported_and_does_not_hide_the_devices(devices: Any, said: str) -> None:
     found = decoded(status={"allocation": {"devices": {"results": [result()]}}}, **devices)
     assert said in found.invalid
     assert found.requests == ()
@@ -244,7 +244,7 @@ def test_a_malformed_spec_is_told_and_does_not_hide_the_devices_held(devices: An
     ("amount", "said"),
     [("lots", ": 'lots' is not a quantity"), ("-1", "[memory]: -1 is negative: write what is consumed")],
 )
-def test_a_malformed_status_is_told_and_still_holds_its_devices(amount: str, said: str) -> None:
+def test_a_malformed_status_is_reported_and_keeps_its_devices(amount: str, said: str) -> None:
     broken = result(consumedCapacity={"memory": amount}, shareID="share")
     found = decoded(status={"allocation": {"devices": {"results": [broken]}}})
     assert f"status.allocation.devices.results[0].consumedCapacity{said}" in found.invalid
@@ -267,7 +267,7 @@ HARD = {
     "a character that is none": rb'{"a":"\u0000"}',
     "numbers without bounds": b'{"a":1e400,"b":-0,"c":1208925819614629174706176,"d":0.10}',
     "a name twice": b'{"a":1,"a":2}',
-    "what looks like a mark": b'{"a":"softened-0123456789abcdef-0"}',
+    "what looks like a mark": b'{"a":"substituted-0123456789abcdef-0"}',
     "brackets in texts": rb'{"a":"]]\"}{[","b":["\\"]}',
 }
 

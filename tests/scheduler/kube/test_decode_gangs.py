@@ -96,7 +96,7 @@ def test_what_annotations_say(annotations: dict[str, str] | None, expected: Gang
 
 
 @pytest.mark.parametrize("minimum", ["0", "-1", "four", "", "²", "100001", "9" * 4_301, "9" * 250_000])
-def test_a_minimum_that_is_no_number_is_told(minimum: str) -> None:
+def test_a_minimum_that_is_no_number_is_reported(minimum: str) -> None:
     note = d.gang_note({MINIMUM_ANNOTATION: minimum})
     assert note is not None
     assert "is not a number of pods: write 1 to 100000" in note.invalid

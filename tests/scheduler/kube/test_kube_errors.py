@@ -27,7 +27,7 @@ def test_each_status_is_its_own_error(status: int, expected: type[ApiError]) -> 
     assert type(from_answer(status, b"{}")) is expected
 
 
-def test_the_servers_reason_and_message_are_told_with_the_request() -> None:
+def test_the_servers_reason_and_message_stand_with_the_request() -> None:
     body = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "it is there"}).encode()
     error = from_answer(409, body, request="POST /api/v1/pods")
     assert (error.reason, error.message) == ("AlreadyExists", "it is there")

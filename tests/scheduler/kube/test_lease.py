@@ -63,12 +63,12 @@ def test_the_duration_is_what_the_holder_wrote() -> None:
     assert election.can_take(60.0)
 
 
-def test_nobody_writes_before_leading() -> None:
+def test_no_write_starts_before_leading() -> None:
     assert not Election("us", TIMING).may_write(0.0)
 
 
 @pytest.mark.parametrize("before", [None, lease("")], ids=["new", "released"])
-def test_a_lease_that_nobody_held_lets_us_write_at_once(before: Lease | None) -> None:
+def test_a_lease_without_a_holder_lets_us_write_at_once(before: Lease | None) -> None:
     assert leading(before=before).may_write(100.0)
 
 
@@ -153,7 +153,7 @@ def test_a_record_is_taken_with_the_lease_and_written_with_every_renewal() -> No
     assert election.renewal(NOW)["metadata"]["annotations"] == {RECORD: "ours"}
 
 
-def test_a_release_names_nobody() -> None:
+def test_a_release_has_no_holder() -> None:
     assert leading().release(NOW)["spec"]["holderIdentity"] == ""
 
 

@@ -215,7 +215,7 @@ def test_pod_level_requests_leave_room_for_claims() -> None:
     assert (found.level_slack, dict(found.requests)["cpu"]) == ((("cpu", 2000),), 3000)
 
 
-def test_each_container_is_told_with_its_own_requests_init_containers_first() -> None:
+def test_each_container_has_its_own_requests_init_containers_first() -> None:
     found = decoded(
         containers=[container("main", cpu="1")],
         initContainers=[container("side", sidecar=True, memory="1Ki"), container("init")],

@@ -62,7 +62,7 @@ async def reflecting(client: Client, kind: Kind) -> AsyncIterator[tuple[Seen, Re
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_is_there_is_told_before_it_is_synced_and_what_happens_after(cluster: Cluster) -> None:
+async def test_existing_objects_are_handed_over_before_it_is_synced_and_changes_after(cluster: Cluster) -> None:
     first = await cluster.pod("first")
     async with reflecting(cluster.client, Kind.PODS) as (seen, reflector):
         await asyncio.wait_for(reflector.synced.wait(), 20)
@@ -76,7 +76,7 @@ async def test_what_is_there_is_told_before_it_is_synced_and_what_happens_after(
         assert seen.errors == []
 
 
-async def test_a_pod_that_ends_is_told_gone(cluster: Cluster) -> None:
+async def test_a_pod_that_ends_is_handed_over_as_deleted(cluster: Cluster) -> None:
     pod = await cluster.pod()
     key = f"{cluster.namespace}/pod"
     async with reflecting(cluster.client, Kind.PODS) as (seen, _):
@@ -128,7 +128,7 @@ async def test_a_broken_connection_loses_nothing(cluster: Cluster, control_plane
         assert f"{cluster.namespace}/old" not in seen.objects
 
 
-async def test_a_missing_right_is_told_and_tried_again(control_plane: ControlPlane, namespace: str) -> None:
+async def test_a_missing_right_is_reported_and_retried(control_plane: ControlPlane, namespace: str) -> None:
     control_plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "late"}})
     kubeconfig = control_plane.kubeconfig_for_service_account(namespace, "late")
     role = {

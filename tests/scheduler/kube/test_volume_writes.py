@@ -110,13 +110,13 @@ async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored)
     with pytest.raises(Conflict):
         await volume_writes.claim_volume(stored.cluster.client, volume, claim)
 
-    await binder.take_back(prepared, is_begun=True)
+    await binder.roll_back(prepared, is_begun=True)
     left = await stored.cluster.send("GET", path)
     assert "claimRef" not in left["spec"]
     assert "pv.kubernetes.io/bound-by-controller" not in left["metadata"].get("annotations", {})
 
 
-async def test_a_node_is_selected_and_taken_back(stored: Stored) -> None:
+async def test_a_node_is_selected_and_removed(stored: Stored) -> None:
     claim = await stored.claim("c")
     selected = await volume_writes.select_node(stored.cluster.client, claim, "n1")
     assert selected.selected_node == "n1"
@@ -136,7 +136,7 @@ async def test_an_outdated_view_is_written_on_a_live_read(stored: Stored) -> Non
     assert (prepared.stored.selected_node, prepared.is_ours) == ("n1", True)
 
 
-async def test_what_was_written_is_taken_back_where_another_write_cannot_be(stored: Stored) -> None:
+async def test_volumes_are_rolled_back_where_another_cannot_be_written(stored: Stored) -> None:
     one, two = await stored.claim("one"), await stored.claim("two")
     binder = stored.binder(one, two)
     first = VolumeBinding(claim=one.id, claim_uid=one.uid)
@@ -149,11 +149,11 @@ async def test_what_was_written_is_taken_back_where_another_write_cannot_be(stor
     assert live.selected_node is None
 
 
-async def test_a_selected_node_stays_once_somebody_may_have_begun(stored: Stored) -> None:
+async def test_a_selected_node_stays_once_provisioning_may_have_begun(stored: Stored) -> None:
     claim = await stored.claim("c")
     binder = stored.binder(claim)
     prepared = _prepared(await binder.prepare([placed(VolumeBinding(claim=claim.id, claim_uid=claim.uid))]))
-    await binder.take_back(prepared, is_begun=True)
+    await binder.roll_back(prepared, is_begun=True)
     live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert live is not None
     assert live.selected_node == "n1"
@@ -171,13 +171,13 @@ async def test_a_claim_that_pods_share_is_written_once_and_waited_for_by_each(st
     assert live.selected_node == "n2"
     assert {each.stored for each in prepared} == {live}
 
-    await binder.take_back(prepared, is_begun=False)
+    await binder.roll_back(prepared, is_begun=False)
     freed = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert freed is not None
     assert freed.selected_node is None
 
 
-async def test_what_other_pods_that_share_the_claim_count_on_is_not_taken_back(stored: Stored) -> None:
+async def test_a_volume_that_other_pods_of_the_claim_need_is_not_rolled_back(stored: Stored) -> None:
     claim = await stored.claim("c")
     binding = VolumeBinding(claim=claim.id, claim_uid=claim.uid, node="n2")
     mine, other = placed(binding), placed(binding, pod="q", node="n3")
@@ -185,13 +185,13 @@ async def test_what_other_pods_that_share_the_claim_count_on_is_not_taken_back(s
     prepared = _prepared(await binder.prepare([mine]))
     stored.mirrors[-1].apply(Change(kind=Kind.PODS, key="x/q", value=b.pod("q", namespace="x", uid="qu")))
     stored.mirrors[-1].assume(Unit(placements=(other,)))
-    await binder.take_back(prepared, is_begun=False)
+    await binder.roll_back(prepared, is_begun=False)
     live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert live is not None
     assert live.selected_node == "n2"
 
 
-async def test_a_volume_that_somebody_took_is_refused(stored: Stored) -> None:
+async def test_a_volume_of_another_claim_is_refused(stored: Stored) -> None:
     one, two, volume = await stored.claim("one"), await stored.claim("two"), await stored.volume()
     await volume_writes.claim_volume(stored.cluster.client, volume, one)
     outcome = await stored.binder(two, volume).prepare([placed(given(two, volume))])

@@ -86,7 +86,7 @@ def test_an_object_that_has_not_changed_is_not_handed_over_again() -> None:
     assert mirrored.receive_page(page(namespace("a", version=3))).changes == []
 
 
-def test_a_new_listing_tells_what_is_gone() -> None:
+def test_a_new_listing_gives_deletions() -> None:
     mirrored = listed(namespace("a"), namespace("b"), namespace("c"))
     mirrored.start_listing()
     first = mirrored.receive_page(page(namespace("c", version=4), more="token"))
@@ -94,7 +94,7 @@ def test_a_new_listing_tells_what_is_gone() -> None:
     assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
 
 
-def test_a_new_streamed_listing_tells_what_is_gone_also_while_it_runs() -> None:
+def test_a_new_streamed_listing_gives_deletions_also_while_it_runs() -> None:
     mirrored = listed(namespace("a"), namespace("b"))
     mirrored.start_listing()
     lines = [line("ADDED", namespace("a")), line("DELETED", namespace("a")), bookmark(20, ends_listing=True)]
@@ -109,7 +109,7 @@ def test_a_listing_that_broke_off_counts_from_the_beginning() -> None:
     assert keys(mirrored.receive_page(page(namespace("b"))).changes) == [("a", False)]
 
 
-def test_an_object_made_anew_under_its_name_is_first_told_gone() -> None:
+def test_an_object_created_again_under_its_name_is_first_deleted() -> None:
     mirrored = listed(namespace("a", uid="first"))
     mirrored.start_listing()
     received = mirrored.receive_page(page(namespace("a", uid="second", version=8)))
@@ -141,7 +141,7 @@ def test_an_object_that_becomes_malformed_keeps_its_last_readable_value() -> Non
     assert mirrored.resource_version == "12"
 
 
-def test_a_version_that_cannot_be_read_is_told_once() -> None:
+def test_a_version_that_cannot_be_read_is_reported_once() -> None:
     mirrored = listed(unreadable("a"))
     mirrored.start_listing()
     received = mirrored.receive_page(page(unreadable("a")))
@@ -174,7 +174,7 @@ def test_what_a_listing_did_not_show_stays_where_something_in_it_has_no_name() -
     assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
 
 
-def test_an_object_without_readable_metadata_is_told_and_passed_over() -> None:
+def test_an_object_without_readable_metadata_is_reported_and_skipped() -> None:
     received = took(listed(), line("ADDED", {"metadata": []}), line("ADDED", namespace("b", version=11)))
     assert keys(received.changes) == [("b", True)]
     assert len(received.nameless) == 1
@@ -195,7 +195,7 @@ def test_another_error_in_the_stream_is_the_servers() -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"type":"ADDED","obj', b"<html>", b"[]"])
-def test_a_line_that_is_no_event_is_told_and_the_next_ones_count(text: bytes) -> None:
+def test_a_line_that_is_no_event_is_reported_and_the_next_ones_count(text: bytes) -> None:
     received = took(listed(), text, line("ADDED", namespace("b", version=11)))
     assert received.torn is not None
     assert "watch" in str(received.torn)

@@ -25,8 +25,8 @@ class Server:
         self.answers = list(answers)
         self.allowed: list[float] = []
 
-    async def __call__(self, seconds: float) -> str:
-        self.allowed.append(seconds)
+    async def __call__(self, *, timeout_seconds: float) -> str:
+        self.allowed.append(timeout_seconds)
         answer = self.answers.pop(0)
         if isinstance(answer, KubeError):
             raise answer
@@ -66,9 +66,9 @@ async def test_the_gate_is_asked_again_before_every_try() -> None:
     gate = Door(60.0)
 
     class Closing(Server):
-        async def __call__(self, seconds: float) -> str:
+        async def __call__(self, *, timeout_seconds: float) -> str:
             gate.seconds = 0.0
-            return await super().__call__(seconds)
+            return await super().__call__(timeout_seconds=timeout_seconds)
 
     server = Closing(TooManyRequests(429), "written")
 

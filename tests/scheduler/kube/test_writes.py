@@ -161,7 +161,7 @@ async def test_one_consumer_goes_and_the_others_stay(cluster: Cluster) -> None:
     assert found.allocation == claim.allocation
 
 
-async def test_releasing_who_is_not_there_costs_no_write(cluster: Cluster) -> None:
+async def test_releasing_a_missing_consumer_costs_no_write(cluster: Cluster) -> None:
     claim, _ = await allocated(cluster, "a")
     assert await writes.release(cluster.client, claim, ["nobody"], deallocate=False) is claim
 
@@ -188,8 +188,8 @@ async def test_a_claim_that_is_allocated_is_not_allocated_again(cluster: Cluster
         await writes.allocate(cluster.client, claim, ALLOCATION, consumers)
 
 
-async def test_a_claim_is_not_allocated_for_nobody(cluster: Cluster) -> None:
-    with pytest.raises(ValueError, match="for nobody"):
+async def test_a_claim_is_not_allocated_without_a_consumer(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="without a consumer"):
         await writes.allocate(cluster.client, await cluster.claim(), ALLOCATION, [])
 
 
@@ -341,7 +341,7 @@ async def test_a_pod_says_why_it_waits(cluster: Cluster) -> None:
     assert "nominatedNodeName" not in (await cluster.send("GET", paths.pod(pod.id)))["status"]
 
 
-async def test_a_namesake_is_not_told_why_another_waits(cluster: Cluster) -> None:
+async def test_a_pod_of_the_same_name_does_not_get_the_condition(cluster: Cluster) -> None:
     pod = await cluster.pod()
     with pytest.raises(Conflict):
         await writes.write_pod_condition(

@@ -15,26 +15,26 @@ def count(metrics: Metrics, part: Subsystem) -> float | None:
 
 def test_what_a_block_raises_is_logged_once_with_its_traceback_and_counted() -> None:
     metrics = Metrics()
-    with capture_logs() as lines, Confined(metrics, Subsystem.REPAIR, claim="ns/c"):
+    with capture_logs() as lines, Confined(metrics, Subsystem.STALE_ALLOCATIONS, claim="ns/c"):
         raise RuntimeError("a defect")
 
     (line,) = lines
-    assert (line["event"], line["part"], line["claim"]) == ("defect", "repair", "ns/c")
+    assert (line["event"], line["part"], line["claim"]) == ("defect", "stale_allocations", "ns/c")
     assert "test_defects.py" in line["error"]
     assert line["error"].rstrip().endswith("RuntimeError: a defect")
-    assert count(metrics, Subsystem.REPAIR) == 1
+    assert count(metrics, Subsystem.STALE_ALLOCATIONS) == 1
 
 
 def test_what_is_expected_passes_and_is_not_counted() -> None:
     metrics = Metrics()
-    with pytest.raises(KeyError), Confined(metrics, Subsystem.REPAIR, passing=(KeyError,)):
+    with pytest.raises(KeyError), Confined(metrics, Subsystem.STALE_ALLOCATIONS, passing=(KeyError,)):
         raise KeyError("expected")
 
-    assert count(metrics, Subsystem.REPAIR) == 0
+    assert count(metrics, Subsystem.STALE_ALLOCATIONS) == 0
 
 
 def test_a_cancellation_passes() -> None:
-    with pytest.raises(asyncio.CancelledError), Confined(Metrics(), Subsystem.REPAIR):
+    with pytest.raises(asyncio.CancelledError), Confined(Metrics(), Subsystem.STALE_ALLOCATIONS):
         raise asyncio.CancelledError
 
 

@@ -96,7 +96,7 @@ def test_losing_a_device_and_finding_it_taken_is_the_same_state() -> None:
     assert leading_code(lost) == leading_code(of(ReasonCode.DEVICES_IN_USE)) == ReasonCode.DEVICES_IN_USE
 
 
-def test_a_pod_that_only_lost_is_told_so() -> None:
+def test_a_pod_that_fits_alone_waits_for_room() -> None:
     assert leading_code(of(ReasonCode.BUDGET)) is ReasonCode.BUDGET
 
 

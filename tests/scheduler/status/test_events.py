@@ -12,7 +12,7 @@ from tests.support.builders import device_id, pod
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
-def test_a_bound_pod_is_told_as_kube_scheduler_does() -> None:
+def test_the_event_of_a_bound_pod_is_kube_schedulers() -> None:
     event = EventFactory("host").scheduled(pod("p"), "n1", NOW)
 
     assert (event.type, event.reason, event.action) == ("Normal", "Scheduled", "Binding")

@@ -1,7 +1,6 @@
 """What PodGroups are told about themselves, and how often."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +11,7 @@ from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Bound, PartlyBound, Undone
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
@@ -41,15 +40,15 @@ class Server:
         self.sent.append((f"{method} {path}", condition))
         return b""
 
-    async def write(self, request: Callable[[float], Any], *, is_status: bool) -> object:
+    async def write(self, request: ApiCall[Any], *, is_status: bool) -> object:
         assert is_status
-        return await request(1.0)
+        return await request(timeout_seconds=1.0)
 
     def record_partly_bound(self, pod: Pod, message: str) -> None:
         self.sent.append((f"EVENT {pod.id.name}", {"message": message}))
 
 
-class Hall:
+class Scene:
     """Groups with a server, a mirror with a gang of two pods of which `bound` have a node, and a clock."""
 
     def __init__(self, bound: int = 0, condition: tuple[str, str, str] = ("", "", "")) -> None:
@@ -81,80 +80,80 @@ class Hall:
 
 
 async def test_a_gang_that_is_bound_is_scheduled() -> None:
-    hall = Hall(bound=2)
-    hall.groups.settled(Bound(unit=hall.unit, seconds=1.0), hall.pods)
-    ((path, condition),) = await hall.written()
+    scene = Scene(bound=2)
+    scene.groups.settled(Bound(unit=scene.unit, seconds=1.0), scene.pods)
+    ((path, condition),) = await scene.written()
     assert path == "PATCH /apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups/g/status"
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodGroupScheduled", "True", "Scheduled")
     assert condition["observedGeneration"] == 1
 
 
-async def test_what_was_scheduled_once_is_not_taken_back() -> None:
-    hall = Hall(condition=("True", "Scheduled", ""))
-    hall.groups.waits(GANG, "no room")
-    assert await hall.written() == []
+async def test_a_condition_that_is_true_stays_true() -> None:
+    scene = Scene(condition=("True", "Scheduled", ""))
+    scene.groups.report_unschedulable(GANG, "no room")
+    assert await scene.written() == []
 
 
 async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
-    hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
-    assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
-    hall.groups.waits(GANG, "5 nodes lack room")
-    assert await hall.written() == []
-    hall.now += 61
-    assert [each["message"] for _, each in await hall.written()] == ["5 nodes lack room"]
-    hall.now += 61
-    assert await hall.written() == []
+    scene = Scene()
+    scene.groups.report_unschedulable(GANG, "7 nodes lack room")
+    assert len(await scene.written()) == 1
+    scene.groups.report_unschedulable(GANG, "6 nodes lack room")
+    scene.groups.report_unschedulable(GANG, "5 nodes lack room")
+    assert await scene.written() == []
+    scene.now += 61
+    assert [each["message"] for _, each in await scene.written()] == ["5 nodes lack room"]
+    scene.now += 61
+    assert await scene.written() == []
 
 
 async def test_a_text_that_came_back_is_not_written_again() -> None:
-    hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
-    assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
-    assert await hall.written() == []
-    hall.groups.waits(GANG, "7 nodes lack room")
-    assert await hall.written() == []
-    hall.now += 61
-    assert await hall.written() == []
+    scene = Scene()
+    scene.groups.report_unschedulable(GANG, "7 nodes lack room")
+    assert len(await scene.written()) == 1
+    scene.groups.report_unschedulable(GANG, "6 nodes lack room")
+    assert await scene.written() == []
+    scene.groups.report_unschedulable(GANG, "7 nodes lack room")
+    assert await scene.written() == []
+    scene.now += 61
+    assert await scene.written() == []
 
 
 async def test_a_new_reason_is_written_at_once_and_what_was_put_off_is_dropped() -> None:
-    hall = Hall(bound=2)
-    hall.groups.waits(GANG, "7 nodes lack room")
-    assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
-    assert await hall.written() == []
-    hall.groups.settled(Bound(unit=hall.unit, seconds=1.0), hall.pods)
-    assert [each["reason"] for _, each in await hall.written()] == ["Scheduled"]
-    hall.now += 61
-    assert await hall.written() == []
+    scene = Scene(bound=2)
+    scene.groups.report_unschedulable(GANG, "7 nodes lack room")
+    assert len(await scene.written()) == 1
+    scene.groups.report_unschedulable(GANG, "6 nodes lack room")
+    assert await scene.written() == []
+    scene.groups.settled(Bound(unit=scene.unit, seconds=1.0), scene.pods)
+    assert [each["reason"] for _, each in await scene.written()] == ["Scheduled"]
+    scene.now += 61
+    assert await scene.written() == []
 
 
 async def test_what_was_put_off_goes_with_its_group() -> None:
-    hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
-    assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
-    assert await hall.written() == []
-    group = hall.cluster.pod_group(GANG)
+    scene = Scene()
+    scene.groups.report_unschedulable(GANG, "7 nodes lack room")
+    assert len(await scene.written()) == 1
+    scene.groups.report_unschedulable(GANG, "6 nodes lack room")
+    assert await scene.written() == []
+    group = scene.cluster.pod_group(GANG)
     assert group is not None
-    hall.groups.see(became(group, None))
-    hall.now += 61
-    assert await hall.written() == []
+    scene.groups.see(became(group, None))
+    scene.now += 61
+    assert await scene.written() == []
 
 
 async def test_what_the_group_says_already_is_not_written() -> None:
-    hall = Hall(condition=("False", "Unschedulable", "no room"))
-    hall.groups.waits(GANG, "no room")
-    assert await hall.written() == []
+    scene = Scene(condition=("False", "Unschedulable", "no room"))
+    scene.groups.report_unschedulable(GANG, "no room")
+    assert await scene.written() == []
 
 
 async def test_a_gang_that_was_undone_waits() -> None:
-    hall = Hall()
-    hall.groups.settled(Undone(unit=hall.unit, reasons=(CONFLICT,)), hall.pods)
-    ((_, condition),) = await hall.written()
+    scene = Scene()
+    scene.groups.settled(Undone(unit=scene.unit, reasons=(CONFLICT,)), scene.pods)
+    ((_, condition),) = await scene.written()
     assert (condition["status"], condition["reason"], condition["message"]) == (
         "False",
         "Unschedulable",
@@ -162,102 +161,104 @@ async def test_a_gang_that_was_undone_waits() -> None:
     )
 
 
-async def test_a_gang_that_is_bound_in_part_is_counted_and_told_of() -> None:
-    hall = Hall(bound=2)  # the one that failed is still assumed at its node
-    first, last = hall.unit.placements
-    hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
-    (event, condition) = await hall.written()
+async def test_a_partly_bound_gang_is_counted_and_reported() -> None:
+    scene = Scene(bound=2)  # the one that failed is still assumed at its node
+    first, last = scene.unit.placements
+    scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
+    (event, condition) = await scene.written()
     assert event[0] == "EVENT p1"
     assert "gang g is partly bound: 1 of its pods are, 2 have to be; pod p1 is tried again" in event[1]["message"]
     assert (condition[1]["status"], condition[1]["reason"]) == ("False", "SchedulerError")
-    assert hall.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
+    assert scene.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
 
 
-LACKS = "it waits for members: 1 of 2 exist: make the missing pods anew, or delete those that run to give back"
+LACKS = "it waits for members: 1 of 2 exist: create the missing pods again, or delete the running ones to free"
 
 
 async def test_a_member_that_is_gone_is_not_tried_again_but_waited_for() -> None:
-    hall = Hall(bound=1)
-    first, last = hall.unit.placements
-    hall.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
-    hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
-    ((path, condition),) = await hall.written()
+    scene = Scene(bound=1)
+    first, last = scene.unit.placements
+    scene.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
+    scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
+    ((path, condition),) = await scene.written()
     assert path.startswith("PATCH")
     assert f"gang g is partly bound: 1 of its pods are, 2 have to be; {LACKS}" in condition["message"]
     assert condition["reason"] == "Unschedulable"
 
 
 async def test_a_gang_that_runs_in_part_says_at_once_that_the_last_missing_member_is_gone() -> None:
-    hall = Hall(bound=1)
-    first, last = hall.unit.placements
-    hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
-    assert "p1 is tried again" in (await hall.written())[0][1]["message"]
-    hall.groups.left(GANG)
-    assert await hall.written() == []
+    scene = Scene(bound=1)
+    first, last = scene.unit.placements
+    scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
+    assert "p1 is tried again" in (await scene.written())[0][1]["message"]
+    scene.groups.left(GANG)
+    assert await scene.written() == []
 
-    hall.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
-    hall.groups.left(GANG)
+    scene.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
+    scene.groups.left(GANG)
 
-    ((_, condition),) = await hall.written()
+    ((_, condition),) = await scene.written()
     assert LACKS in condition["message"]
     assert "tried again" not in condition["message"]
 
 
 async def test_a_gang_of_which_nothing_runs_says_nothing_when_a_member_goes() -> None:
-    hall = Hall()
-    hall.cluster.apply(Change(kind=Kind.PODS, key="default/p1", value=None))
-    hall.groups.left(GANG)
-    assert await hall.written() == []
+    scene = Scene()
+    scene.cluster.apply(Change(kind=Kind.PODS, key="default/p1", value=None))
+    scene.groups.left(GANG)
+    assert await scene.written() == []
 
 
 async def test_why_a_gang_is_not_placed_is_taken_from_the_plan() -> None:
-    hall = Hall()
-    batch = b.batch(*hall.pods.values(), gangs=hall.unit.gangs)
-    plan = b.plan(*(b.unplaced(pod, ReasonCode.GANG_UNPLACED, "too few fit") for pod in hall.pods.values()))
-    hall.groups.decided(batch, plan)
-    assert [each["message"] for _, each in await hall.written()] == ["too few fit"]
+    scene = Scene()
+    batch = b.batch(*scene.pods.values(), gangs=scene.unit.gangs)
+    plan = b.plan(*(b.unplaced(pod, ReasonCode.GANG_UNPLACED, "too few fit") for pod in scene.pods.values()))
+    scene.groups.decided(batch, plan)
+    assert [each["message"] for _, each in await scene.written()] == ["too few fit"]
 
 
 async def test_a_plan_that_places_some_of_a_gang_says_nothing_of_the_others() -> None:
-    hall = Hall()
-    first, last = hall.pods.values()
-    hall.groups.decided(b.batch(first, last, gangs=hall.unit.gangs), b.plan(b.placement(first, "n1"), b.unplaced(last)))
-    assert await hall.written() == []
+    scene = Scene()
+    first, last = scene.pods.values()
+    scene.groups.decided(
+        b.batch(first, last, gangs=scene.unit.gangs), b.plan(b.placement(first, "n1"), b.unplaced(last))
+    )
+    assert await scene.written() == []
 
 
 @pytest.mark.parametrize("source", ["dovetail.dev", "scheduling.x-k8s.io"])
 async def test_gangs_without_an_object_of_the_server_have_no_condition(source: str) -> None:
-    hall = Hall()
-    hall.groups.waits(GangId(b.NAMESPACE, "g", source), "no room")
-    assert await hall.written() == []
+    scene = Scene()
+    scene.groups.report_unschedulable(GangId(b.NAMESPACE, "g", source), "no room")
+    assert await scene.written() == []
 
 
 async def test_a_write_that_fails_is_no_end() -> None:
-    hall = Hall()
-    hall.server.fails = True
-    hall.groups.waits(GANG, "no room")
-    assert await hall.written() == []
-    hall.server.fails = False
-    assert await hall.written() == []
-    hall.now += 61
-    assert len(await hall.written()) == 1
+    scene = Scene()
+    scene.server.fails = True
+    scene.groups.report_unschedulable(GANG, "no room")
+    assert await scene.written() == []
+    scene.server.fails = False
+    assert await scene.written() == []
+    scene.now += 61
+    assert len(await scene.written()) == 1
 
 
-async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    hall = Hall()
+async def test_an_exception_at_one_gang_keeps_no_other_from_being_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
     other = GangId(b.NAMESPACE, "other", "scheduling.k8s.io")
     group = PodGroup(id=other, uid="uid-other", min_count=2, generation=1)
-    hall.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/other", value=group))
-    found = hall.cluster.pod_group
+    scene.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/other", value=group))
+    found = scene.cluster.pod_group
 
     def failing(gang: GangId) -> PodGroup | None:
         if gang == GANG:
             raise RuntimeError("a defect")
         return found(gang)
 
-    monkeypatch.setattr(hall.cluster, "pod_group", failing)
-    hall.groups.waits(GANG, "for room")
-    hall.groups.waits(other, "for room")
+    monkeypatch.setattr(scene.cluster, "pod_group", failing)
+    scene.groups.report_unschedulable(GANG, "for room")
+    scene.groups.report_unschedulable(other, "for room")
 
-    assert [path.rpartition("podgroups/")[2] for path, _ in await hall.written()] == ["other/status"]
-    assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "groups"}) == 1
+    assert [path.rpartition("podgroups/")[2] for path, _ in await scene.written()] == ["other/status"]
+    assert scene.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "pod_groups"}) == 1

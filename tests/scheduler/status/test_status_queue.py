@@ -1,4 +1,4 @@
-"""What is told about waiting pods, in which order and how often."""
+"""Which condition or event is written next, and how often one of a pod is."""
 
 import datetime as dt
 
@@ -40,23 +40,23 @@ def drain(queue: StatusQueue, now: float, *, has_token: bool = True) -> list[Sta
     return found
 
 
-def texts(tellings: list[StatusWrite]) -> list[str]:
-    return [each.condition.message for each in tellings if each.condition is not None]
+def texts(found: list[StatusWrite]) -> list[str]:
+    return [each.condition.message for each in found if each.condition is not None]
 
 
-def test_the_first_word_is_free() -> None:
+def test_the_first_condition_is_free() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
 
-    (telling,) = drain(queue, 0.0, has_token=False)
+    (written,) = drain(queue, 0.0, has_token=False)
 
-    assert telling.condition is not None
-    assert telling.condition.reason == "Unschedulable"
-    assert telling.event is not None
-    assert telling.event.reason == "FailedScheduling"
+    assert written.condition is not None
+    assert written.condition.reason == "Unschedulable"
+    assert written.event is not None
+    assert written.event.reason == "FailedScheduling"
 
 
-def test_the_same_is_not_told_twice() -> None:
+def test_an_equal_condition_is_not_written_twice() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -65,7 +65,7 @@ def test_the_same_is_not_told_twice() -> None:
     assert texts(drain(queue, 500.0)) == []
 
 
-def test_other_numbers_wait_for_a_minute() -> None:
+def test_a_refresh_waits_for_a_minute() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -75,7 +75,7 @@ def test_other_numbers_wait_for_a_minute() -> None:
     assert "2 free" in texts(drain(queue, 60.0))[0]
 
 
-def test_numbers_that_came_back_within_the_minute_are_no_write() -> None:
+def test_a_refresh_with_the_first_numbers_again_is_not_written() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -85,7 +85,7 @@ def test_numbers_that_came_back_within_the_minute_are_no_write() -> None:
     assert texts(drain(queue, 60.0)) == []
 
 
-def test_a_lost_pod_that_finds_its_device_taken_is_told_nothing_new() -> None:
+def test_a_pod_that_fits_alone_and_then_finds_its_device_taken_has_no_change() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -94,7 +94,7 @@ def test_a_lost_pod_that_finds_its_device_taken_is_told_nothing_new() -> None:
     assert drain(queue, 1.0) == []
 
 
-def test_another_cause_is_told_at_once_where_it_may_be() -> None:
+def test_another_cause_is_written_at_once_with_a_token() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -104,7 +104,7 @@ def test_another_cause_is_told_at_once_where_it_may_be() -> None:
     assert "Insufficient cpu" in texts(drain(queue, 0.1))[0]
 
 
-def test_a_cause_that_went_and_came_back_before_it_was_told_is_no_news() -> None:
+def test_a_cause_that_came_back_before_the_write_is_no_change() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -156,7 +156,7 @@ def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
     assert texts(drain(queue, 110.0)) == ["0/4 nodes are available: 3 Insufficient cpu."]
 
 
-def test_events_of_bound_pods_and_news_take_turns() -> None:
+def test_events_and_changed_conditions_take_turns() -> None:
     queue = made()
     events = EventFactory("host")
     for each in (P, Q):
@@ -167,12 +167,12 @@ def test_events_of_bound_pods_and_news_take_turns() -> None:
         queue.report_unschedulable(each, (CPU,), 4)
         queue.put_event(events.scheduled(each, "n1", now.first_seen))
 
-    order = ["news" if each.condition else "event" for each in drain(queue, 1.0)]
+    order = ["changed" if each.condition else "event" for each in drain(queue, 1.0)]
 
-    assert order in (["news", "event"] * 2, ["event", "news"] * 2)
+    assert order in (["changed", "event"] * 2, ["event", "changed"] * 2)
 
 
-def test_a_pod_whose_condition_could_not_be_written_is_told_again() -> None:
+def test_a_condition_that_could_not_be_written_is_written_again() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
@@ -195,9 +195,9 @@ def test_what_is_due_is_known_beforehand() -> None:
 
 def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_a_second() -> None:
     """
-    Every second one pod is bound (three writes) and everybody else is tried again, in vain and with other numbers.
+    Every second one pod is bound (three writes) and all others are tried again, in vain and with other numbers.
 
-    Counted after everybody was told once. A run without limits would tell ten thousand pods a minute.
+    Counted after the first condition of each. Without limits ten thousand conditions would be written a minute.
     """
     share, seconds, now = 0.5, 40, 0.0
     queue, events = made(), EventFactory("host")
@@ -206,7 +206,7 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     for each in pods:
         queue.report_unschedulable(each, (gpus(0),), 4)
     first = drain(queue, now)
-    placing = telling = 0
+    placing = written = 0
     for second in range(seconds):
         now += 4.0  # the minute comes and goes
         bound = pods.pop()
@@ -221,24 +221,24 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
             queue.report_unschedulable(each, reasons, 4)
         while bucket.wait_seconds() <= 0 and (next_one := take(queue, now, has_token=True)) is not None:
             bucket.take(next_one.cost)
-            telling += next_one.cost
+            written += next_one.cost
 
     assert len(first) == 10_000
     start = 20
-    assert telling - start - 1 <= placing * share / (1 - share)
-    assert telling >= seconds, "those who are bound are told of it all the same"
+    assert written - start - 1 <= placing * share / (1 - share)
+    assert written >= seconds, "events of bound pods are written all the same"
 
 
 @pytest.mark.parametrize("code", [code for code in ReasonCode if code in conditions.MESSAGES_WITHOUT_INVENTORY])
-def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
+def test_without_inventory_reasons_of_the_shell_are_fixed_texts(code: ReasonCode) -> None:
     reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
     for tells_inventory in (True, False):
         queue = StatusQueue(EventFactory("host", tells_inventory=tells_inventory))
         queue.report_unschedulable(P, [reason], 3)
-        (telling,) = drain(queue, 0.0)
-        assert telling.condition is not None
-        assert telling.event is not None
-        for text in (telling.condition.message, telling.event.note):
+        (written,) = drain(queue, 0.0)
+        assert written.condition is not None
+        assert written.event is not None
+        for text in (written.condition.message, written.event.note):
             assert ("secret-node" in text) == tells_inventory
 
 
@@ -283,29 +283,29 @@ def test_a_condition_after_one_that_could_not_be_written_is_the_first_again() ->
     assert write.is_free
 
 
-# However much one namespace has to be told
+# Fairness between namespaces
 
 
-def crowd(namespace: str, count: int) -> list[Pod]:
+def pods_of(namespace: str, count: int) -> list[Pod]:
     return [pod(f"{namespace}-{number}", namespace=namespace) for number in range(count)]
 
 
-def names(tellings: list[StatusWrite]) -> list[str]:
-    return [each.pod.id.name for each in tellings if each.pod is not None]
+def names(found: list[StatusWrite]) -> list[str]:
+    return [each.pod.id.name for each in found if each.pod is not None]
 
 
-def test_the_first_word_about_a_pod_waits_for_one_of_each_other_namespace() -> None:
+def test_first_conditions_go_round_robin_over_namespaces() -> None:
     queue = made()
-    for each in (*crowd("many", 50), *crowd("few", 2)):
+    for each in (*pods_of("many", 50), *pods_of("few", 2)):
         queue.report_unschedulable(each, (gpus(1),), 4)
     assert names(drain(queue, 0.0))[:5] == ["many-0", "few-0", "many-1", "few-1", "many-2"]
 
 
-def test_news_have_one_turn_in_four_while_first_words_wait() -> None:
+def test_changed_conditions_have_one_turn_in_four_while_first_ones_wait() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
-    for each in crowd("many", 50):
+    for each in pods_of("many", 50):
         queue.report_unschedulable(each, (gpus(1),), 4)
     queue.report_unschedulable(P, (CPU,), 4)
     found = [take(queue, 1.0, has_token=True) for _ in range(5)]
@@ -313,12 +313,12 @@ def test_news_have_one_turn_in_four_while_first_words_wait() -> None:
     assert [each.is_free for each in found if each] == [True, True, True, False, True]
 
 
-def test_news_that_nobody_has_token_for_hold_up_no_first_word() -> None:
+def test_changed_conditions_without_a_token_delay_no_first_one() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
     queue.report_unschedulable(P, (CPU,), 4)
-    for each in crowd("many", 9):
+    for each in pods_of("many", 9):
         queue.report_unschedulable(each, (gpus(1),), 4)
     assert len(drain(queue, 1.0, has_token=False)) == 9
 
@@ -326,12 +326,12 @@ def test_news_that_nobody_has_token_for_hold_up_no_first_word() -> None:
 def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
     queue, events, now = made(), EventFactory("host"), dt.datetime.now(dt.UTC)
-    dropped = [queue.put_event(events.failed(each, "why", now)) for each in (P, *crowd("many", 50))]
+    dropped = [queue.put_event(events.failed(each, "why", now)) for each in (P, *pods_of("many", 50))]
     regarding = [each.event.regarding.name for each in drain(queue, 0.0) if each.event is not None]
     assert ("p" in regarding, len(regarding), sum(dropped)) == (True, 10, 41)
 
 
-def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_no_other() -> None:
+def test_first_conditions_of_large_pods_wait_for_the_rate_of_their_namespace_only() -> None:
     """Writing into a large pod takes the API server long: a tenant with many of them had all of its time."""
     queue, size = made(), 64 * 1024
     for index in range(100):
@@ -340,12 +340,12 @@ def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_n
         queue.report_unschedulable(pod(f"p-{index}", namespace="usual"), (gpus(1),), 4)
     at, now = list[tuple[str, float]](), 0.0
     while now < 20.0:
-        telling = queue.take(now, has_token=False)
-        if telling is None or telling.pod is None:
+        written = queue.take(now, has_token=False)
+        if written is None or written.pod is None:
             now += max(0.001, queue.due_in(now, 60.0) or 20.0)
             continue
-        queue.written(telling.pod, size if telling.pod.id.namespace == "large" else 4096, now)
-        at.append((telling.pod.id.namespace, now))
+        queue.written(written.pod, size if written.pod.id.namespace == "large" else 4096, now)
+        at.append((written.pod.id.namespace, now))
 
     assert len(at) == 200
     assert {when for namespace, when in at if namespace == "usual"} == {0.0}

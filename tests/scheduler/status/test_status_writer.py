@@ -1,8 +1,8 @@
-"""What is told, what is dropped, and what is held back; the writer stands still until a test lets it go."""
+"""What is written, dropped and suppressed; the API writer waits until a test lets it go."""
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -13,7 +13,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import ServerError
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.events import EventFactory
 from scheduler.status.rate_limits import StatusTokenBucket
@@ -28,19 +28,19 @@ P = pod("p")
 
 
 class Slow:
-    """Stands where slots are given: every write waits until it is let through."""
+    """In place of the API writer: every write waits until a test opens it."""
 
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
 
-    async def write(self, request: Callable[[float], Awaitable[int]], *, is_status: bool = False) -> int:
-        assert is_status, "nobody waits for a report: it must not take the place of a write"
+    async def write(self, request: ApiCall[int], *, is_status: bool = False) -> int:
+        assert is_status, "a status write must not use a slot of a placing write"
         await self.is_open.wait()
-        return await request(5.0)
+        return await request(timeout_seconds=5.0)
 
 
-class Desk:
-    """Reports over a slow writer, with what reached the wire."""
+class Scene:
+    """A status writer over a slow API writer, and what was sent."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slots = Slow()
@@ -95,8 +95,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    made = Desk(monkeypatch)
+async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    made = Scene(monkeypatch)
     task = asyncio.create_task(made.writer.run())
     try:
         await settle()
@@ -112,7 +112,7 @@ async def settle() -> None:
 
 
 async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
@@ -120,8 +120,8 @@ async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.M
     assert at.events == ["FailedScheduling"]
 
 
-async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+async def test_an_equal_condition_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch) as at:
         for _ in range(3):
             at.writer.report_unschedulable(P, (FULL,), 3)
             await at.let_go()
@@ -130,7 +130,7 @@ async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_condition_that_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.is_failing = True
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -142,8 +142,8 @@ async def test_a_condition_that_could_not_be_written_is_written_the_next_time(mo
     assert len(at.conditions) == 1
 
 
-async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+async def test_a_pod_whose_commit_has_begun_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await settle()
 
@@ -154,7 +154,7 @@ async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatc
 
 
 async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         at.slots.is_open.set()
         await at.is_taken.wait()
@@ -165,7 +165,7 @@ async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: p
 
 
 async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (MISSING,), 3)
         await at.let_go()
         at.writer.record_scheduled(P, "n1")
@@ -175,9 +175,9 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
     assert (at.conditions, at.events) == ([], ["Scheduled"])
 
 
-async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_stays_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Ahead()
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (MISSING,), 3)
         await clock.sleep(2.0)
         await at.let_go()
@@ -187,7 +187,7 @@ async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyP
 
 async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         await settle()
         for _ in range(15):
             at.writer.record_scheduled(P, "n1")
@@ -198,7 +198,7 @@ async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch
 
 
 async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_prebind(P, "n1", "waits for a and b", is_first=True)
         await at.let_go()
         at.writer.report_prebind(P, "n1", "waits for b", is_first=False)
@@ -211,7 +211,7 @@ async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkey
 
 
 async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
         at.writer.report_unschedulable(P, (FULL,), 3)
@@ -227,7 +227,7 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
     monkeypatch: pytest.MonkeyPatch, code: ReasonCode
 ) -> None:
     preemptor = msgspec.structs.replace(P, nominated_node_name="n1")
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(preemptor, (Reason(code=code, message="not now"),), 3)
         await at.let_go()
         at.writer.report_unschedulable(preemptor, (FULL,), 3)
@@ -237,7 +237,7 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
 
 
 async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
@@ -247,7 +247,7 @@ async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pyte
 async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.is_failing = True
         at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
@@ -260,7 +260,7 @@ async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
 
 
 async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.earn()
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -275,7 +275,7 @@ async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch:
 
 async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.restore_since(P.uid, before)
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -287,12 +287,12 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
     assert at.since[1] > before
 
 
-async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+async def test_an_exception_at_one_pod_keeps_no_other_from_being_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(monkeypatch) as at:
         at.broken = "bad"
         at.writer.report_unschedulable(pod("bad"), (FULL,), 3)
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert [name for name, _ in at.conditions] == ["p"]
-    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "reports"}) == 1
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 1

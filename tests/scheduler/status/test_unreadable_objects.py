@@ -15,7 +15,7 @@ from tests.support.shell_clock import VirtualClock
 POD = pod("hostile")
 
 
-class Telling:
+class RecordedEvents:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.events: list[tuple[ObjectReference, str]] = []
@@ -33,67 +33,67 @@ class Telling:
 
 
 @pytest.fixture
-def telling() -> Telling:
-    return Telling()
+def recorded() -> RecordedEvents:
+    return RecordedEvents()
 
 
-def test_a_series_counts_them_by_kind_from_the_start(telling: Telling) -> None:
-    assert all(telling.count(kind) == 0 for kind in Kind)
-    telling.unreadable("a")
-    telling.unreadable("a")
-    telling.unreadable("b")
-    assert (telling.count(Kind.CLAIMS), telling.count(Kind.PODS)) == (2, 0)
-    telling.quarantine.readable(Kind.CLAIMS, "ml/a")
-    assert telling.count(Kind.CLAIMS) == 1
+def test_a_series_counts_them_by_kind_from_the_start(recorded: RecordedEvents) -> None:
+    assert all(recorded.count(kind) == 0 for kind in Kind)
+    recorded.unreadable("a")
+    recorded.unreadable("a")
+    recorded.unreadable("b")
+    assert (recorded.count(Kind.CLAIMS), recorded.count(Kind.PODS)) == (2, 0)
+    recorded.quarantine.readable(Kind.CLAIMS, "ml/a")
+    assert recorded.count(Kind.CLAIMS) == 1
 
 
-def test_each_version_has_a_line_in_the_log_and_so_has_the_end(telling: Telling) -> None:
+def test_each_version_has_a_line_in_the_log_and_so_has_the_end(recorded: RecordedEvents) -> None:
     with capture_logs() as lines:
-        telling.unreadable()
-        telling.unreadable(message="x" * 100_000)
-        telling.quarantine.readable(Kind.CLAIMS, "ml/hostile")
+        recorded.unreadable()
+        recorded.unreadable(message="x" * 100_000)
+        recorded.quarantine.readable(Kind.CLAIMS, "ml/hostile")
     unreadable, readable = logs.OBJECT_UNREADABLE, logs.OBJECT_READABLE
     assert [each["event"] for each in lines] == [unreadable, unreadable, readable]
     assert all(each["key"] == "ml/hostile" for each in lines)
     assert max(len(each.get("error", "")) for each in lines) <= 500
 
 
-def test_an_object_is_told_by_an_event_on_it_once_in_a_while(telling: Telling) -> None:
+def test_an_object_gets_an_event_every_ten_minutes(recorded: RecordedEvents) -> None:
     for _ in range(100):
-        telling.unreadable()
-    ((reference, message),) = telling.events
+        recorded.unreadable()
+    ((reference, message),) = recorded.events
     assert reference == ObjectReference(
         api_version="resource.k8s.io/v1", kind="ResourceClaim", namespace="ml", name="hostile", uid="uid-1"
     )
     assert message.startswith("Dovetail cannot read this object, and does not use it until it changes: spec.devices:")
-    telling.clock.now += 601
-    telling.unreadable()
-    assert len(telling.events) == 2
+    recorded.clock.now += 601
+    recorded.unreadable()
+    assert len(recorded.events) == 2
 
 
-def test_events_of_many_objects_are_bounded(telling: Telling) -> None:
+def test_events_of_many_objects_are_bounded(recorded: RecordedEvents) -> None:
     for index in range(3000):
-        telling.unreadable(f"hostile-{index}")
-    assert len(telling.events) == 100
-    assert telling.count(Kind.CLAIMS) == 3000
+        recorded.unreadable(f"hostile-{index}")
+    assert len(recorded.events) == 100
+    assert recorded.count(Kind.CLAIMS) == 3000
 
 
-def test_one_namespaces_objects_leave_the_others_their_events(telling: Telling) -> None:
+def test_one_namespaces_objects_leave_the_others_their_events(recorded: RecordedEvents) -> None:
     for namespace in range(20):
         for index in range(150):
-            telling.unreadable(f"hostile-{index}", namespace=f"team-{namespace}")
-    assert len(telling.events) == 1000
+            recorded.unreadable(f"hostile-{index}", namespace=f"team-{namespace}")
+    assert len(recorded.events) == 1000
 
 
-def test_an_object_that_raises_where_it_is_seen_is_counted_and_stops_nothing(telling: Telling) -> None:
+def test_an_object_that_raises_where_it_is_seen_is_counted_and_stops_nothing(recorded: RecordedEvents) -> None:
     def see(_: object) -> None:
         raise KeyError("a defect")
 
     change = Change(kind=Kind.PODS, key=str(POD.id), value=POD)
-    telling.quarantine.isolate(change, see)
-    telling.quarantine.unreadable(Kind.PODS, DecodeError("pods", str(POD.id), "spec", "no int"))
-    assert telling.count(Kind.PODS) == 1
-    telling.quarantine.usable(change)
-    assert telling.count(Kind.PODS) == 1, "it still cannot be read"
-    telling.quarantine.readable(Kind.PODS, str(POD.id))
-    assert telling.count(Kind.PODS) == 0
+    recorded.quarantine.isolate(change, see)
+    recorded.quarantine.unreadable(Kind.PODS, DecodeError("pods", str(POD.id), "spec", "no int"))
+    assert recorded.count(Kind.PODS) == 1
+    recorded.quarantine.usable(change)
+    assert recorded.count(Kind.PODS) == 1, "it still cannot be read"
+    recorded.quarantine.readable(Kind.PODS, str(POD.id))
+    assert recorded.count(Kind.PODS) == 0

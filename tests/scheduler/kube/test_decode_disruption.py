@@ -42,7 +42,7 @@ def test_what_it_allows_and_whom_it_selects() -> None:
     assert not found.selects("other", {"app": "web"})
 
 
-def test_an_empty_selector_selects_all_and_none_selects_nobody() -> None:
+def test_an_empty_selector_selects_all_and_none_selects_none() -> None:
     assert budget(selector={}).selects("ml", {})
     assert not budget().selects("ml", {})
 

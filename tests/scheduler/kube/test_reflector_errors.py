@@ -91,7 +91,7 @@ async def test_a_listing_goes_over_into_a_watch_that_is_resumed_where_it_ended(p
     assert errors == []
 
 
-async def test_an_expired_version_leads_to_a_new_listing_that_tells_what_is_gone(play: Any) -> None:
+async def test_an_expired_version_leads_to_a_new_listing_with_deletions(play: Any) -> None:
     script, changes, errors = await play(LISTED, [EXPIRED], [bookmark(20, ends_listing=True)])
     assert changes == [("a", True), ("a", False)]
     assert "sendInitialEvents" in script.asked[2]
@@ -160,7 +160,7 @@ async def test_watches_that_end_at_once_are_not_repeated_without_a_pause(play: A
     assert play.pauses[2] > play.pauses[0]
 
 
-async def test_a_malformed_object_is_told_and_the_rest_handed_over(play: Any) -> None:
+async def test_a_malformed_object_is_reported_and_the_rest_handed_over(play: Any) -> None:
     bad = namespace("bad")
     bad["metadata"]["labels"] = {"x": 1}
     _, changes, errors = await play([line("ADDED", bad), *LISTED])

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.commit.operations import Allocate, ClaimWrite, Done, Operations, Reserve, Retry, judge, operations
+from scheduler.commit.claims import Allocate, ClaimWrite, Done, Operations, Reserve, Retry, judge, operations
 from solver.domain import Claim, ClaimId, ReasonCode
 from tests.support.builders import (
     allocation,

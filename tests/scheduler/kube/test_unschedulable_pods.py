@@ -24,7 +24,7 @@ async def found(cluster: Cluster) -> tuple[UnschedulablePod, ...]:
     )
 
 
-async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
+async def test_pods_with_the_condition_are_listed(cluster: Cluster) -> None:
     pod = await cluster.pod("waits")
     await told(cluster, pod, "NodeReserved")
     await cluster.pod("new")

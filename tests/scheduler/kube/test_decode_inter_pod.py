@@ -158,7 +158,7 @@ def test_spread_constraints(wire: dict[str, Any], read: SpreadConstraint) -> Non
     assert decoded(topologySpreadConstraints=[constraint], meta={"labels": {"hash": "1"}}).spread == (read,)
 
 
-# More than can be looked at for every pod
+# Limits
 
 
 def many(count: int, **term: Any) -> list[dict[str, Any]]:
@@ -277,7 +277,7 @@ def test_more_host_ports_than_can_be_looked_at_are_refused_with_what_to_write() 
 
     waiting = decode(Kind.PODS, encoded(pod(containers=[ports(257)])))
     assert isinstance(waiting, Pod)
-    assert waiting.invalid == ("spec.containers.ports: 257 host ports are more than can be looked at; use at most 256")
+    assert waiting.invalid == ("spec.containers.ports: 257 host ports are above the limit: use at most 256")
     assert waiting.host_ports == ()
 
 

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.backoff import doubled, jittered
 from scheduler.cluster import Transition, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
-from scheduler.components import Parts
+from scheduler.components import Components
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined
@@ -34,12 +34,12 @@ class PutBack(Protocol):
         """Take the reasons why it was not bound, and when its decision began."""
 
 
-class Settlement:
+class BindingCycle:
     """Commits units and settles what came of them. `wake` gets what that changed, `put_back` the pods not bound."""
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         wake: Callable[[Sequence[Transition]], None],
         put_back: PutBack,
         *,

@@ -16,14 +16,14 @@ from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import Avoidance
 from scheduler.commit.prebind import Waits
 from scheduler.commit.stale_allocations import Repairs
-from scheduler.costly_loop import Asides
+from scheduler.costly_loop import CostlyLoop
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
 from scheduler.kube.elector import LeaderElector
 from scheduler.kube.writer import Gate, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
+from scheduler.queue import Backoff, GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import Narrator
@@ -37,13 +37,13 @@ from scheduler.worker.telemetry import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Components:
     """What is made once and lives as long as the scheduler leads."""
 
     cluster: Cluster
-    pending: Pending
-    passed_over: PassedOver
-    completing: Completing
+    pending: SchedulingQueue
+    passed_over: StarvationTracker
+    completing: GangReplacements
     worker: Worker
     decider: Decider
     commit: Commit
@@ -51,7 +51,7 @@ class Parts:
     repairs: Repairs
     groups: GroupStatusQueue
     evictions: Evictions
-    asides: Asides
+    asides: CostlyLoop
     reports: Reports
     quarantine: Quarantine
     tally: AttemptMetrics
@@ -60,10 +60,10 @@ class Parts:
 
 def assemble(
     settings: Settings, client: Client, gate: Gate, elector: LeaderElector | None, *, metrics: Metrics, health: Health
-) -> Parts:
+) -> Components:
     """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
     cluster = Cluster(time.monotonic)
-    completing = Completing(cluster.claim)
+    completing = GangReplacements(cluster.claim)
     pending = _queue(settings, cluster, completing)
     pace = Pace(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: pace.limit)
@@ -83,13 +83,13 @@ def assemble(
     sight = Sight(metrics, health.ready("solver"), folder)
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
-    asides = Asides(
+    asides = CostlyLoop(
         cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
     )
-    return Parts(
+    return Components(
         cluster=cluster,
         pending=pending,
-        passed_over=PassedOver(settings.queue.max_passed_over_seconds, completing),
+        passed_over=StarvationTracker(settings.queue.max_passed_over_seconds, completing),
         completing=completing,
         worker=worker,
         decider=decider,
@@ -113,15 +113,15 @@ def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  
         reports.earn()
 
 
-def _queue(settings: Settings, cluster: Cluster, completing: Completing) -> Pending:
+def _queue(settings: Settings, cluster: Cluster, completing: GangReplacements) -> SchedulingQueue:
     """Make the queue of pods that wait."""
-    return Pending(
+    return SchedulingQueue(
         settings.scheduler_names,
         backoff=Backoff(
             initial_seconds=settings.queue.initial_backoff_seconds,
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
         sweep_seconds=settings.queue.retry_after_seconds,
-        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
+        musters=QueuedGangs(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
         muster_seconds=settings.queue.report_missing_members_seconds,
     )

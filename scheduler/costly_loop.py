@@ -20,7 +20,16 @@ import msgspec
 from scheduler.cluster import Cluster, split_held
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import AsideQueue, Backoff, Credit, Job, Parking, Pending, SpecKey, kin_of
+from scheduler.queue import (
+    Backoff,
+    CostKey,
+    CostlyBackoff,
+    CostlyJob,
+    CostlyQueue,
+    DecisionTimeQuota,
+    SchedulingQueue,
+    cost_key,
+)
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
 from scheduler.worker.supervisor import AsideEndedError, SolveFailedError, WorkerError
@@ -56,13 +65,13 @@ class Carrier(Protocol):
         ...
 
 
-class Asides:
+class CostlyLoop:
     """Which pods are decided aside, when, and what that did. Times are seconds of `clock`."""
 
     def __init__(
         self,
         cluster: Cluster,
-        pending: Pending,
+        pending: SchedulingQueue,
         decider: Decider,
         tell: Tell,
         metrics: Metrics,
@@ -77,11 +86,11 @@ class Asides:
         self._tell: Final = tell
         self._metrics: Final = metrics
         self._clock: Final = clock
-        self._credit: Final = Credit(share)
-        self._parking: Final = Parking(_BACKOFF)
-        self._queue: Final = AsideQueue(self._credit, self._kin)
+        self._credit: Final = DecisionTimeQuota(share)
+        self._parking: Final = CostlyBackoff(_BACKOFF)
+        self._queue: Final = CostlyQueue(self._credit, self._kin)
         self._lost: Final[dict[frozenset[str], int]] = {}
-        self._overtaken: Final[dict[SpecKey, None]] = {}
+        self._overtaken: Final[dict[CostKey, None]] = {}
         """Kin whose last plan did not hold any more when it came: those that were overtaken last."""
         self._changed: Final = asyncio.Event()
         metrics.aside_pods.set_function(lambda: len(self._queue))
@@ -154,7 +163,7 @@ class Asides:
                 self._metrics.aside_decisions.labels(outcome).inc()
                 self._metrics.aside_seconds.inc(seconds)
 
-    async def _next(self) -> Job:
+    async def _next(self) -> CostlyJob:
         while True:
             self._changed.clear()
             now = self._clock()
@@ -166,7 +175,7 @@ class Asides:
                 async with asyncio.timeout(None if due is None else max(0.0, due - now)):
                     await self._changed.wait()
 
-    async def _decide(self, job: Job, carrier: Carrier) -> str:
+    async def _decide(self, job: CostlyJob, carrier: Carrier) -> str:
         """Decide one job; give how it ended, in the words of the series."""
         pods = self._present(job.pods)
         if not pods:
@@ -201,7 +210,7 @@ class Asides:
         self._pending.give_back(job.rest, self._clock())
         return "parked" if job.kin is not None and self._parking.is_known(job.kin) else "decided"
 
-    def _note(self, job: Job, decision: Decision) -> None:
+    def _note(self, job: CostlyJob, decision: Decision) -> None:
         """Note what a decision cost, before it is carried out: a kin that kept the limits goes with others again."""
         now = self._clock()
         if job.kin is None:
@@ -215,7 +224,7 @@ class Asides:
         else:
             self._parking.survived(job.kin)
 
-    def _note_overtaken(self, kins: Iterable[SpecKey], *, held: bool) -> None:
+    def _note_overtaken(self, kins: Iterable[CostKey], *, held: bool) -> None:
         for kin in kins:
             self._overtaken.pop(kin, None)
             if not held:
@@ -223,7 +232,7 @@ class Asides:
         while len(self._overtaken) > _MOST_OVERTAKEN:
             del self._overtaken[next(iter(self._overtaken))]
 
-    def _break(self, job: Job, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
+    def _break(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
         """Divide suspects further where a decision was ended; let a kin rest that was alone in it."""
         if job.kin is None:
             self._queue.suspect(pods)
@@ -232,13 +241,13 @@ class Asides:
         self._park(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
 
-    def _park(self, job: Job, pods: Iterable[Pod], why: Reason, carrier: Carrier) -> None:
+    def _park(self, job: CostlyJob, pods: Iterable[Pod], why: Reason, carrier: Carrier) -> None:
         """Let the kin of a job rest, and put its pods back."""
         for kin in {self._kin(pod) for pod in job.pods}:
             self._parking.broke(kin, (why,), self._clock())
         carrier.give_up(self._present(pods), (why,))
 
-    def _lose(self, job: Job, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
+    def _lose(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
         """Decide again where the whole process ended, by a batch most likely; not for ever."""
         key = frozenset(pod.uid for pod in job.pods)
         self._lost[key] = self._lost.get(key, 0) + 1
@@ -248,12 +257,12 @@ class Asides:
         (self._queue.add if job.kin is not None else self._queue.suspect)([*pods, *job.rest])
         return "lost"
 
-    def _kin(self, pod: Pod) -> SpecKey:
+    def _kin(self, pod: Pod) -> CostKey:
         """Give the kin of a pod; one that raises is like no other."""
         try:
-            return kin_of(pod, self._cluster.claim)
+            return cost_key(pod, self._cluster.claim)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are decided
-            return SpecKey(pod.id.namespace, hash(pod.uid))
+            return CostKey(pod.id.namespace, hash(pod.uid))
 
     def _is_for_aside(self, pod: Pod, now: float) -> bool:
         kin = self._kin(pod)

@@ -20,15 +20,15 @@ from typing import Final
 
 import msgspec
 
-from scheduler.binding_cycle import Settlement, names
+from scheduler.binding_cycle import BindingCycle, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_held, split_plan
-from scheduler.components import Parts
+from scheduler.components import Components
 from scheduler.costly_loop import Ask
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
-from scheduler.queue import Shapes
+from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, ClaimId, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
@@ -48,12 +48,12 @@ _OVERTAKEN: Final = Reason(
 _log: Final = logs.logger()
 
 
-class Cycle:
+class SchedulingCycle:
     """Moves pods from the watch to their nodes. `policies` are by schedulerName; every batch is of one of them."""
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         policies: Mapping[str, Policy],
         max_pods: int,
         clock: Callable[[], float] = time.monotonic,
@@ -65,7 +65,7 @@ class Cycle:
         self._max_pods: Final = max_pods
         self._clock: Final = clock
         self._intake: Final = Intake(parts.cluster)
-        self._settlement: Final = Settlement(parts, self._wake, self._put_back, clock=clock, sleep=sleep)
+        self._settlement: Final = BindingCycle(parts, self._wake, self._put_back, clock=clock, sleep=sleep)
         self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
@@ -76,7 +76,7 @@ class Cycle:
         self._last_units = 0
         self._seconds_of_others = 0.0
         parts.waits.connect(self.see, self._ended.set)
-        parts.pending.connect(Shapes(parts.cluster.claim, self._is_apart, self._is_overdue).of)
+        parts.pending.connect(EquivalenceKeys(parts.cluster.claim, self._is_apart, self._is_overdue).of)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""

@@ -24,8 +24,8 @@ from scheduler.commit.local_taints import Suspicion
 from scheduler.commit.manually_bound import Strays
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import recall
-from scheduler.components import Parts, assemble
-from scheduler.cycle import Cycle
+from scheduler.components import Components, assemble
+from scheduler.cycle import SchedulingCycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
@@ -36,7 +36,7 @@ from scheduler.kube.writer import Gate, LeaderGate, OpenGate
 from scheduler.observe import logs
 from scheduler.observe.health import CheckState, Health, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.queue.load_shedding import Shedding
+from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
@@ -254,7 +254,7 @@ class Process:
         parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
-        cycle = Cycle(parts, policies, self._settings.batch.max_pods)
+        cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
         shedding = self._shedding(parts.cluster)
         suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
@@ -300,11 +300,11 @@ class Process:
         _log.info(logs.STOPPED)
         return _STOPPED
 
-    def _shedding(self, cluster: Cluster) -> Shedding:
+    def _shedding(self, cluster: Cluster) -> MemoryBudget:
         budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
-        return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
+        return MemoryBudget(self._settings.scheduler_names, budget_bytes, cluster.interner)
 
-    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Parts) -> None:
+    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Components) -> None:
         """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
         await watches.listed()
         _log.info(logs.SYNCED)

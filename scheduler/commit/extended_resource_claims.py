@@ -29,7 +29,7 @@ from scheduler.kube.writer import GateClosedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
 _UNSERVED_SECONDS: Final = 20.0
@@ -186,7 +186,7 @@ class Leftovers:
     def __init__(
         self,
         cluster: Cluster,
-        pending: Pending,
+        pending: SchedulingQueue,
         specials: SpecialClaims,
         metrics: Metrics,
         *,

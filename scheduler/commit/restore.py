@@ -17,7 +17,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
-from scheduler.queue import PassedOver
+from scheduler.queue import StarvationTracker
 from scheduler.status.conditions import ConditionReason
 from scheduler.status.reports import Reports
 from solver.domain import PASSED_OVER
@@ -34,7 +34,7 @@ _log: Final = logs.logger()
 async def recall(
     client: Client,
     cluster: Cluster,
-    told: tuple[PassedOver, Reports],
+    told: tuple[StarvationTracker, Reports],
     scheduler_names: Collection[str],
     *,
     wall_clock: Callable[[], float] = time.time,

@@ -20,7 +20,7 @@ from scheduler.kube.writer import GateClosedError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from scheduler.status.reports import Reports
 from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
@@ -52,7 +52,7 @@ class Repairs:
     def __init__(
         self,
         cluster: Cluster,
-        pending: Pending,
+        pending: SchedulingQueue,
         withdrawal: Withdrawal,
         reports: Reports,
         metrics: Metrics,

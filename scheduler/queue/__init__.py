@@ -9,28 +9,28 @@ what namespaces have used, `parking` which kin rest because a decision about the
 """
 
 from scheduler.backoff import Backoff
-from scheduler.queue.cluster_events import ClusterEvent, facts_of
-from scheduler.queue.costly_pods import AsideQueue, Credit, Job, Parking, SpecKey, kin_of
-from scheduler.queue.equivalence import Shapes
-from scheduler.queue.gangs import Completing, Musters
+from scheduler.queue.cluster_events import ClusterEvent, events_of
+from scheduler.queue.costly_queue import CostKey, CostlyBackoff, CostlyJob, CostlyQueue, DecisionTimeQuota, cost_key
+from scheduler.queue.equivalence import EquivalenceKeys
+from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.queued_pod import PodState
-from scheduler.queue.scheduling_queue import Pending
-from scheduler.queue.starvation import PassedOver
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.queue.starvation import StarvationTracker
 
 __all__ = [
-    "AsideQueue",
     "Backoff",
     "ClusterEvent",
-    "Completing",
-    "Credit",
-    "Job",
-    "Musters",
-    "Parking",
-    "PassedOver",
-    "Pending",
+    "CostKey",
+    "CostlyBackoff",
+    "CostlyJob",
+    "CostlyQueue",
+    "DecisionTimeQuota",
+    "EquivalenceKeys",
+    "GangReplacements",
     "PodState",
-    "Shapes",
-    "SpecKey",
-    "facts_of",
-    "kin_of",
+    "QueuedGangs",
+    "SchedulingQueue",
+    "StarvationTracker",
+    "cost_key",
+    "events_of",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 
 FEWEST_RETRIED: Final = 16
 """Kinds of retried pods of one namespace in a batch, at least: some 20 ms of a decision."""
@@ -25,7 +25,7 @@ _ALL: Final = ""
 """Stands for all namespaces: none is called so."""
 
 
-class Quotas:
+class AdaptiveQuotas:
     """
     How many new pods, or retried ones, a batch may have, by namespace and in all.
 
@@ -70,23 +70,23 @@ class Quotas:
         self._failed.clear()
 
 
-class Lanes:
+class ActiveQueue:
     """The lines, one for the new pods of each namespace and one for its retried ones."""
 
     def __init__(self) -> None:
-        self._lines: Final[tuple[dict[str, IndexedHeap[Rank]], dict[str, IndexedHeap[Rank]]]] = ({}, {})
+        self._lines: Final[tuple[dict[str, IndexedHeap[SortKey]], dict[str, IndexedHeap[SortKey]]]] = ({}, {})
 
     def __bool__(self) -> bool:
         """Whether a pod can be taken."""
         return any(any(lines.values()) for lines in self._lines)
 
-    def line(self, namespace: str, *, is_retried: bool) -> IndexedHeap[Rank]:
+    def line(self, namespace: str, *, is_retried: bool) -> IndexedHeap[SortKey]:
         """Give the line for a pod."""
         return self._lines[is_retried].setdefault(namespace, IndexedHeap())
 
     def turns(
-        self, limit: int, quotas: tuple[Quotas, Quotas], before: "NamespaceTurns | None" = None
-    ) -> "NamespaceTurns":
+        self, limit: int, quotas: tuple[AdaptiveQuotas, AdaptiveQuotas], before: "PopOrder | None" = None
+    ) -> "PopOrder":
         """
         Begin a batch of at most so many pods, after another one; namespaces without a pod are dropped.
 
@@ -95,7 +95,7 @@ class Lanes:
         for lines in self._lines:
             for namespace in [namespace for namespace, line in lines.items() if not line]:
                 del lines[namespace]
-        return NamespaceTurns(self._lines, limit, quotas, before.taken() if before is not None else {})
+        return PopOrder(self._lines, limit, quotas, before.taken() if before is not None else {})
 
 
 class _Head(NamedTuple):
@@ -103,11 +103,11 @@ class _Head(NamedTuple):
 
     negative_priority: int
     taken: int
-    rank: Rank
+    rank: SortKey
     namespace: str
 
 
-class NamespaceTurns:
+class PopOrder:
     """
     The order in which one batch takes pods. What it gives is taken out of its line before the next is asked for.
 
@@ -116,9 +116,9 @@ class NamespaceTurns:
 
     def __init__(
         self,
-        lines: tuple[dict[str, IndexedHeap[Rank]], dict[str, IndexedHeap[Rank]]],
+        lines: tuple[dict[str, IndexedHeap[SortKey]], dict[str, IndexedHeap[SortKey]]],
         limit: int,
-        quotas: tuple[Quotas, Quotas],
+        quotas: tuple[AdaptiveQuotas, AdaptiveQuotas],
         before: Mapping[str, int],
     ) -> None:
         self._lines: Final = lines
@@ -173,12 +173,12 @@ class NamespaceTurns:
         taken, quotas = self._kinds_taken[is_retried], self._quotas[is_retried]
         return taken[namespace] >= quotas.most(namespace) or taken[_ALL] >= quotas.most()
 
-    def _heads(self, lines: dict[str, IndexedHeap[Rank]]) -> list[_Head]:
+    def _heads(self, lines: dict[str, IndexedHeap[SortKey]]) -> list[_Head]:
         heads = [head for namespace, line in lines.items() if (head := self._head(namespace, line)) is not None]
         heapify(heads)
         return heads
 
-    def _head(self, namespace: str, line: IndexedHeap[Rank]) -> _Head | None:
+    def _head(self, namespace: str, line: IndexedHeap[SortKey]) -> _Head | None:
         rank = line.head()
         if rank is None:
             return None

@@ -103,7 +103,7 @@ class ClusterEvent(StrEnum):
     """A node can have more volumes of a driver attached, or has fewer."""
 
 
-def facts_of(transition: Transition) -> frozenset[ClusterEvent]:
+def events_of(transition: Transition) -> frozenset[ClusterEvent]:
     """
     Derive the facts of a transition.
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
 
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
-from scheduler.queue.queueing_hints import OF_ITS_OWN, RETRIED
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
+from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
-ShapeOf = Callable[[Pod], Hashable | None]
+KeyOf = Callable[[Pod], Hashable | None]
 """Gives what makes a pod equal to others for every rule; None where it is like no other."""
 
 FIRST: Final = 64
@@ -30,18 +30,18 @@ MOST: Final = 1024
 """Pods of a crowd that are tried together at most, however many have been placed before them."""
 
 
-class Shape:
+class EquivalenceClass:
     """What equal pods have in common: their crowds by reasons, and the number of the last batch that placed one."""
 
     __slots__ = ("__weakref__", "crowds", "placed")
 
     def __init__(self) -> None:
-        self.crowds: dict[frozenset[ReasonCode], EquivalenceClass] = {}
+        self.crowds: dict[frozenset[ReasonCode], RetryGroup] = {}
         self.placed = 0
 
 
 @dataclass(slots=True, eq=False)
-class EquivalenceClass:
+class RetryGroup:
     """
     Pods of one shape that wait for the same reasons.
 
@@ -51,10 +51,10 @@ class EquivalenceClass:
     of the last batch that placed a pod of the shape.
     """
 
-    shape: Shape
+    shape: EquivalenceClass
     codes: frozenset[ReasonCode]
     ahead: dict[PodId, None] = field(default_factory=dict)
-    behind: IndexedHeap[Rank] = field(default_factory=IndexedHeap)
+    behind: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
     quota: int = FIRST
     settled: int = 0
     told: frozenset[ReasonCode] = frozenset()
@@ -67,39 +67,39 @@ class EquivalenceClass:
         return self.placed > known or any(last_wake.get(code, 0) > known for code in self.codes | self.told)
 
 
-class Crowds:
+class EquivalenceClasses:
     """Tells who is equal, and who of them waits where. Whose crowd loses somebody has it looked at (`untended`)."""
 
     def __init__(self) -> None:
-        self._shape_of: ShapeOf = _nothing
-        self._shapes: Final[WeakValueDictionary[Hashable, Shape]] = WeakValueDictionary()
-        self._untended: dict[EquivalenceClass, None] = {}
+        self._shape_of: KeyOf = _nothing
+        self._shapes: Final[WeakValueDictionary[Hashable, EquivalenceClass]] = WeakValueDictionary()
+        self._untended: dict[RetryGroup, None] = {}
 
-    def connect(self, shape_of: ShapeOf) -> None:
+    def connect(self, shape_of: KeyOf) -> None:
         """Say who tells which pods are equal; before that none is."""
         self._shape_of = shape_of
 
-    def known(self, pod: Pod) -> Shape | None:
+    def known(self, pod: Pod) -> EquivalenceClass | None:
         """Give the shape of a pod, if others of it wait."""
         if not self._shapes:
             return None
         key = self._shape_of(pod)
         return self._shapes.get(key) if key is not None else None
 
-    def joined(self, pod: Pod, codes: frozenset[ReasonCode]) -> EquivalenceClass | None:
+    def joined(self, pod: Pod, codes: frozenset[ReasonCode]) -> RetryGroup | None:
         """Give the crowd in which a pod waits for these reasons, if need be a new one; None for a pod like no other."""
         key = self._shape_of(pod) if codes and not codes & RETRIED else None
         if key is None:
             return None
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape()
+            shape = self._shapes[key] = EquivalenceClass()
         crowd = shape.crowds.get(codes)
         if crowd is None:
-            crowd = shape.crowds[codes] = EquivalenceClass(shape, codes)
+            crowd = shape.crowds[codes] = RetryGroup(shape, codes)
         return crowd
 
-    def leave(self, crowd: EquivalenceClass, pod: PodId) -> None:
+    def leave(self, crowd: RetryGroup, pod: PodId) -> None:
         """Let a pod out of its crowd; another one takes its place."""
         crowd.ahead.pop(pod, None)
         crowd.behind.discard(pod)
@@ -109,7 +109,7 @@ class Crowds:
             self._untended.pop(crowd, None)
             crowd.shape.crowds.pop(crowd.codes, None)
 
-    def place(self, crowd: EquivalenceClass, rank: Rank, *, is_tried: bool) -> bool:
+    def place(self, crowd: RetryGroup, rank: SortKey, *, is_tried: bool) -> bool:
         """Let a pod into its crowd, and give whether it stands ahead: it does while it is being tried."""
         head = crowd.behind.head()
         is_early = len(crowd.ahead) < crowd.quota if head is None else rank < head
@@ -120,14 +120,14 @@ class Crowds:
             self._untended[crowd] = None
         return True
 
-    def placed(self, shape: Shape, taken: int) -> None:
+    def placed(self, shape: EquivalenceClass, taken: int) -> None:
         """Note that the batch of this number placed a pod: its equals are tried, unless one of them failed in it."""
         shape.placed = taken
         for crowd in shape.crowds.values():
             crowd.placed, crowd.is_growing = taken, True
             self._untended[crowd] = None
 
-    def untended(self) -> Iterator[EquivalenceClass]:
+    def untended(self) -> Iterator[RetryGroup]:
         """Give the crowds that have to be looked at, each once."""
         while self._untended:
             crowd = next(iter(self._untended))
@@ -138,14 +138,14 @@ class Crowds:
 
 def is_telling(codes: frozenset[ReasonCode]) -> bool:
     """Whether what a pod fails at is what its equals fail at too."""
-    return bool(codes) and not codes & (RETRIED | OF_ITS_OWN)
+    return bool(codes) and not codes & (RETRIED | POD_SPECIFIC)
 
 
 def _nothing(_: Pod) -> None:
     return None
 
 
-class Shapes:
+class EquivalenceKeys:
     """
     Tells which pods are equal, by the claims as they are now.
 

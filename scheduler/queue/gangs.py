@@ -17,7 +17,7 @@ from scheduler.cluster.gangs import GangProgress
 from scheduler.queue.equivalence import spec
 from solver.domain import Batch, Claim, ClaimId, Gang, GangId, Pod, PodId
 
-HEIR_SECONDS: Final = 600.0
+REPLACEMENT_SECONDS: Final = 600.0
 """So long after a member left, or could not be bound, a pod may go first in its place."""
 
 
@@ -78,7 +78,7 @@ class _Places:
 
     def prune(self, now: float) -> None:
         """Forget places that are filled, or were empty for too long; they stand in the order in which they emptied."""
-        while self.empty and (self.empty[0].is_filled or now - self.empty[0].since > HEIR_SECONDS):
+        while self.empty and (self.empty[0].is_filled or now - self.empty[0].since > REPLACEMENT_SECONDS):
             place = self.empty.popleft()
             place.is_filled = True
             self._unfree(place)
@@ -90,7 +90,7 @@ class _Places:
             self.free.pop(place.shape, None)
 
 
-class Completing:
+class GangReplacements:
     """Remembers the places of gangs' members; nothing here outlives the members and `HEIR_SECONDS`."""
 
     def __init__(self, claim: Callable[[ClaimId], Claim | None] = _no_claim) -> None:
@@ -138,7 +138,7 @@ class Completing:
         places = self._gangs.get(pod.gang, _Places())
         own = places.taken.get(pod.uid)
         if own is not None:
-            return now - own.since <= HEIR_SECONDS
+            return now - own.since <= REPLACEMENT_SECONDS
         heir = places.heirs.get(pod.uid)
         if heir is not None and not heir.is_filled:
             return True
@@ -168,7 +168,7 @@ class Completing:
         return (pod.priority, *spec(pod), *asked) if is_whole else None
 
     def _forget_old(self, now: float) -> None:
-        while self._emptied and now - self._emptied[0][0] > HEIR_SECONDS:
+        while self._emptied and now - self._emptied[0][0] > REPLACEMENT_SECONDS:
             _, gang = self._emptied.popleft()
             if gang in self._gangs:
                 self._prune(gang, now)
@@ -185,12 +185,12 @@ Stand = Callable[[GangId], GangProgress]
 _COMPLETE: Final = GangProgress(missing=0, is_partial=False)
 
 
-class Musters:
+class QueuedGangs:
     """Pods of the queue by gang. Whoever knows all members, those that run too, is asked how a gang stands."""
 
-    def __init__(self, stand: Stand = lambda _: _COMPLETE, completing: Completing | None = None) -> None:
+    def __init__(self, stand: Stand = lambda _: _COMPLETE, completing: GangReplacements | None = None) -> None:
         self._stand: Final = stand
-        self._completing: Final = completing if completing is not None else Completing()
+        self._completing: Final = completing if completing is not None else GangReplacements()
         self._members: Final[dict[GangId, dict[PodId, None]]] = {}
 
     def enter(self, pod: Pod) -> None:

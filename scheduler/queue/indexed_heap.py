@@ -8,7 +8,7 @@ from solver.domain import PodId
 _SLACK = 16
 
 
-class Rank(NamedTuple):
+class SortKey(NamedTuple):
     """Where a pod stands: higher priority first, then who was seen first, then by key."""
 
     negative_priority: int
@@ -16,14 +16,14 @@ class Rank(NamedTuple):
     pod: PodId
 
 
-class Due(NamedTuple):
+class DueTime(NamedTuple):
     """When a pod's turn comes, in seconds of the queue's clock, and its rank among those of the same moment."""
 
     at: float
-    rank: Rank
+    rank: SortKey
 
 
-R = TypeVar("R", Rank, Due)
+R = TypeVar("R", SortKey, DueTime)
 
 
 class IndexedHeap(Generic[R]):

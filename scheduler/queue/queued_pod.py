@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from scheduler.queue.equivalence import EquivalenceClass, Shape
-from scheduler.queue.indexed_heap import Due, IndexedHeap, Rank
+from scheduler.queue.equivalence import EquivalenceClass, RetryGroup
+from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
 from solver.domain import ClaimId, Pod, PodId, ReasonCode, VolumeClaimId
 
 
@@ -18,14 +18,14 @@ class PodState(StrEnum):
 
     ACTIVE = "active"
     BACKING_OFF = "backoff"
-    WAITING = "waiting"
+    UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     IN_FLIGHT = "in-flight"
     """Taken with a batch: it comes back with `put_back`, or leaves when the watch shows it bound or gone."""
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class QueuedPod:
     """
     A pod of the queue.
 
@@ -53,9 +53,9 @@ class Entry:
     is_completing: bool = False
     is_told: bool = False
     sweep_at: float = 0.0
-    lines: list[IndexedHeap[Rank] | IndexedHeap[Due]] = field(default_factory=list)
-    shape: Shape | None = None
-    crowd: EquivalenceClass | None = None
+    lines: list[IndexedHeap[SortKey] | IndexedHeap[DueTime]] = field(default_factory=list)
+    shape: EquivalenceClass | None = None
+    crowd: RetryGroup | None = None
 
     @property
     def kind(self) -> object:
@@ -63,9 +63,9 @@ class Entry:
         return self.crowd or self
 
     @property
-    def rank(self) -> Rank:
+    def rank(self) -> SortKey:
         """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
-        return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
+        return SortKey(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
 
 
 AnyClaim = ClaimId | VolumeClaimId

@@ -195,12 +195,12 @@ def _of_gangs(fact: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[Re
     return frozenset(unplaced | topology)
 
 
-WAKES: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
+QUEUEING_HINTS: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     fact: codes | _of_gangs(fact, codes) for fact, codes in _SINGLE.items()
 }
 """The reasons that each fact wakes. A change of the pod itself wakes every reason and is not in it."""
 
-OF_ONE_CLAIM: Final = frozenset(
+CLAIM_EVENTS: Final = frozenset(
     {
         ClusterEvent.CLAIM_CREATED,
         ClusterEvent.CLAIM_ALLOCATED,
@@ -230,18 +230,18 @@ RETRIED: Final = frozenset(
 )
 """Reasons that no change has to remove: another attempt after the backoff may do better."""
 
-OF_ITS_OWN: Final = (
+POD_SPECIFIC: Final = (
     _CLAIM_STATE
     | _VOLUME_CLAIM
     | _VOLUME_PLACE
     | _VOLUME_USE
     | _NEIGHBOURS_NODE
-    | WAKES[ClusterEvent.GANG_CHANGED]
+    | QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
     | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
 )
 """Reasons that lie in a pod's own labels, claims, volumes or gang: what is asked for alike may well fit elsewhere."""
 
 
-def wakes(fact: ClusterEvent, code: ReasonCode) -> bool:
+def is_hint(fact: ClusterEvent, code: ReasonCode) -> bool:
     """Whether a fact wakes a pod that waits for this reason (and references the claim, for facts of one claim)."""
-    return code in WAKES[fact]
+    return code in QUEUEING_HINTS[fact]

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from scheduler.queue.active_queue import FEWEST_NEW, FEWEST_RETRIED, Lanes, NamespaceTurns, Quotas
-from scheduler.queue.equivalence import FIRST, MOST, Crowds, EquivalenceClass, is_telling
-from scheduler.queue.gangs import Musters
-from scheduler.queue.indexed_heap import Due, IndexedHeap, Rank
-from scheduler.queue.queued_pod import Entry, PodState
+from scheduler.queue.active_queue import FEWEST_NEW, FEWEST_RETRIED, ActiveQueue, AdaptiveQuotas, PopOrder
+from scheduler.queue.equivalence import FIRST, MOST, EquivalenceClasses, RetryGroup, is_telling
+from scheduler.queue.gangs import QueuedGangs
+from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
+from scheduler.queue.queued_pod import PodState, QueuedPod
 from scheduler.queue.queueing_hints import RETRIED
-from scheduler.queue.unschedulable_pods import Waiting, enter
+from scheduler.queue.unschedulable_pods import UnschedulablePods, enter
 from solver.domain import PodId, ReasonCode
 
 MOST_MOVES: Final = 2000
@@ -22,7 +22,7 @@ NEW_SHARE: Final = 4
 """Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
 
 
-class WaitingPods:
+class Queues:
     """
     The pods and the lines in which they stand.
 
@@ -30,20 +30,20 @@ class WaitingPods:
     up for that to be told after `muster_seconds`.
     """
 
-    def __init__(self, musters: Musters, sweep_seconds: float, muster_seconds: float) -> None:
-        self.entries: Final[dict[PodId, Entry]] = {}
+    def __init__(self, musters: QueuedGangs, sweep_seconds: float, muster_seconds: float) -> None:
+        self.entries: Final[dict[PodId, QueuedPod]] = {}
         self.counts: Final = dict.fromkeys(PodState, 0)
-        self.waiting: Final = Waiting()
-        self.crowds: Final = Crowds()
+        self.waiting: Final = UnschedulablePods()
+        self.crowds: Final = EquivalenceClasses()
         self._musters: Final = musters
         self._sweep_seconds: Final = sweep_seconds
         self._muster_seconds: Final = muster_seconds
-        self._quotas: Final = (Quotas(FEWEST_NEW), Quotas(FEWEST_RETRIED))
-        self._lanes: Final = Lanes()
-        self._turns: NamespaceTurns | None = None
-        self._resting: Final[IndexedHeap[Due]] = IndexedHeap()
-        self._resting_by_rank: Final[IndexedHeap[Rank]] = IndexedHeap()
-        self._sweep: Final[IndexedHeap[Due]] = IndexedHeap()
+        self._quotas: Final = (AdaptiveQuotas(FEWEST_NEW), AdaptiveQuotas(FEWEST_RETRIED))
+        self._lanes: Final = ActiveQueue()
+        self._turns: PopOrder | None = None
+        self._resting: Final[IndexedHeap[DueTime]] = IndexedHeap()
+        self._resting_by_rank: Final[IndexedHeap[SortKey]] = IndexedHeap()
+        self._sweep: Final[IndexedHeap[DueTime]] = IndexedHeap()
 
     def due(self, now: float) -> float | None:
         """Give the time from which there may be a pod to take: now, later, or None where none is waited for."""
@@ -65,18 +65,18 @@ class WaitingPods:
             self.activate(self.entries[rank.pod], now)
             moves -= 1
 
-    def turns(self, limit: int) -> NamespaceTurns:
+    def turns(self, limit: int) -> PopOrder:
         """Begin a batch of at most so many pods."""
         for quotas in self._quotas:
             quotas.adapt(limit)
         self._turns = self._lanes.turns(limit, self._quotas, self._turns)
         return self._turns
 
-    def quotas(self, entry: Entry) -> Quotas:
+    def quotas(self, entry: QueuedPod) -> AdaptiveQuotas:
         """Give the quotas that a pod counts for: those of new pods or of retried ones."""
         return self._quotas[entry.attempts > 0]
 
-    def next(self, turns: NamespaceTurns, position: int) -> Entry | None:
+    def next(self, turns: PopOrder, position: int) -> QueuedPod | None:
         """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
         new, retried = turns.first(is_retried=False), turns.first(is_retried=True)
         first = min((head for head in (new, retried) if head is not None), default=None)
@@ -87,7 +87,7 @@ class WaitingPods:
             first = new
         return self.entries[first.rank.pod]
 
-    def take(self, entry: Entry, number: int) -> Entry:
+    def take(self, entry: QueuedPod, number: int) -> QueuedPod:
         """Let a pod go with the batch of this number, and give it."""
         self._stand(entry, PodState.IN_FLIGHT)
         entry.shape = entry.shape or self.crowds.known(entry.pod)
@@ -95,14 +95,14 @@ class WaitingPods:
         entry.is_parked = False
         return entry
 
-    def activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
+    def activate(self, entry: QueuedPod, now: float, *, is_swept: bool = False) -> None:
         """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
         pod = entry.pod.id
         if entry.pod.scheduling_gates:
             self._stand(entry, PodState.GATED)
         elif now < entry.not_before:
             self._stand(entry, PodState.BACKING_OFF)
-            self._resting.add(pod, Due(entry.not_before, entry.rank))
+            self._resting.add(pod, DueTime(entry.not_before, entry.rank))
             entry.lines.append(self._resting)
             enter(entry, self._resting_by_rank)
         elif not is_swept and self._musters.is_missing_some(entry.pod):
@@ -112,31 +112,31 @@ class WaitingPods:
             self._stand(entry, PodState.ACTIVE)
             enter(entry, self._lanes.line(entry.pod.id.namespace, is_retried=entry.attempts > 0))
 
-    def wait(self, entry: Entry, now: float, seconds: float | None = None) -> None:
+    def wait(self, entry: QueuedPod, now: float, seconds: float | None = None) -> None:
         """Let a pod wait for what its reasons name, at most so long."""
-        self._stand(entry, PodState.WAITING)
+        self._stand(entry, PodState.UNSCHEDULABLE)
         entry.sweep_at = now + (self._sweep_seconds if seconds is None else seconds)
         self._line_up(entry, is_ahead=self.join(entry))
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: QueuedPod) -> None:
         """Let a pod go for good."""
         self._step_out(entry)
         self._leave_crowd(entry)
         self.counts[entry.state] -= 1
 
-    def has_more(self, entry: Entry) -> bool:
+    def has_more(self, entry: QueuedPod) -> bool:
         """Whether equals of a pod that is tried stand behind, of whom nobody knows yet whether they can be placed."""
         behind = entry.crowd.behind.head() if entry.crowd is not None else None
         return behind is not None and self._is_open(self.entries[behind.pod])
 
-    def predecessor(self, entry: Entry) -> Entry | None:
+    def predecessor(self, entry: QueuedPod) -> QueuedPod | None:
         """Give the first equal that comes before a pod, stands behind in another crowd and may be placed as well."""
         others = entry.crowd.shape.crowds.values() if entry.crowd is not None else ()
-        heads = (crowd.behind.head() for crowd in others if crowd is not entry.crowd)
+        heads = (crowd.behind.head() for crowd in others)
         before = (self.entries[head.pod] for head in heads if head is not None and head < entry.rank)
         return min((each for each in before if self._is_open(each)), key=lambda each: each.rank, default=None)
 
-    def rivals(self, taken: Sequence[Entry]) -> list[Entry]:
+    def rivals(self, taken: Sequence[QueuedPod]) -> list[QueuedPod]:
         """
         Give the first pods that come before one that is tried again, and rest although something came about for them.
 
@@ -144,8 +144,8 @@ class WaitingPods:
         """
         last = max((entry.rank for entry in taken if entry.attempts), default=None)
         lowest = min((entry.pod.priority for entry in taken), default=0)
-        looked_at: list[Entry] = []
-        found: list[Entry] = []
+        looked_at: list[QueuedPod] = []
+        found: list[QueuedPod] = []
         namespaces = Counter[str]()
         while last is not None and len(looked_at) < _MOST_LOOKED_AT and len(found) < MOST_RIVALS:
             rank = self._resting_by_rank.head()
@@ -162,26 +162,26 @@ class WaitingPods:
             self._resting_by_rank.add(entry.pod.id, entry.rank)
         return found
 
-    def _is_rival(self, entry: Entry) -> bool:
+    def _is_rival(self, entry: QueuedPod) -> bool:
         """Whether a pod that rests could be placed by now: something came about that it waits for."""
         if entry.is_parked or entry.codes & RETRIED or self._musters.is_missing_some(entry.pod):
             return False
         return self._is_open(entry) or any(self.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
 
-    def settle(self, entry: Entry) -> None:
+    def settle(self, entry: QueuedPod) -> None:
         """Take a pod that comes back out of its crowd, to which it may tell that there is nothing for anybody."""
         crowd = entry.crowd
         if crowd is not None and is_telling(entry.codes):
             self._tell(crowd, entry)
         self._leave_crowd(entry)
 
-    def join(self, entry: Entry) -> bool:
+    def join(self, entry: QueuedPod) -> bool:
         """Let a pod join those that are equal and wait for the same; give whether it stands ahead."""
         entry.crowd = crowd = self.crowds.joined(entry.pod, entry.codes)
         entry.shape = crowd.shape if crowd is not None else None
-        return crowd is None or self.crowds.place(crowd, entry.rank, is_tried=entry.state is not PodState.WAITING)
+        return crowd is None or self.crowds.place(crowd, entry.rank, is_tried=entry.state is not PodState.UNSCHEDULABLE)
 
-    def placed(self, entry: Entry) -> None:
+    def placed(self, entry: QueuedPod) -> None:
         """Have the equals of a pod tried that was placed."""
         self._leave_crowd(entry)
         if entry.shape is not None:
@@ -195,9 +195,9 @@ class WaitingPods:
             if entry.shape is not None and self.crowds.known(entry.pod) is not entry.shape:
                 self.stand_apart(entry)
 
-    def stand_apart(self, entry: Entry) -> None:
+    def stand_apart(self, entry: QueuedPod) -> None:
         """Let a pod stand for itself, because it is or may be no longer equal to others; what has woken it counts."""
-        if entry.state is PodState.WAITING and entry.crowd is not None:
+        if entry.state is PodState.UNSCHEDULABLE and entry.crowd is not None:
             is_woken = self._is_open(entry) or self.waiting.is_woken_singly(entry)
             entry.codes |= entry.crowd.told
             self._leave_crowd(entry)
@@ -207,14 +207,14 @@ class WaitingPods:
         self._leave_crowd(entry)
         entry.shape = None
 
-    def _tell(self, crowd: EquivalenceClass, entry: Entry) -> None:
+    def _tell(self, crowd: RetryGroup, entry: QueuedPod) -> None:
         """Let a crowd know at what one of it failed, which may by now be something else than what it waits for."""
         crowd.settled, crowd.quota = max(crowd.settled, entry.taken), FIRST
         told = entry.codes - crowd.codes
         if told != crowd.told:
             crowd.told = told
             for each in (self.entries[pod] for pod in crowd.ahead):
-                if each.state is PodState.WAITING:
+                if each.state is PodState.UNSCHEDULABLE:
                     self.waiting.enter(each, told)
 
     def _tend(self, now: float) -> None:
@@ -227,50 +227,50 @@ class WaitingPods:
             if len(crowd.ahead) > 2 * crowd.quota:
                 self._shrink(crowd)
 
-    def _grow(self, crowd: EquivalenceClass, now: float) -> None:
+    def _grow(self, crowd: RetryGroup, now: float) -> None:
         crowd.is_growing = False
         if crowd.placed <= crowd.settled:
             return
         crowd.quota = min(2 * crowd.quota, MOST)
         for entry in [self.entries[pod] for pod in crowd.ahead]:
-            if entry.state in {PodState.WAITING, PodState.BACKING_OFF}:
+            if entry.state in {PodState.UNSCHEDULABLE, PodState.BACKING_OFF}:
                 entry.not_before = now
                 self.activate(entry, now)
 
-    def _shrink(self, crowd: EquivalenceClass) -> None:
-        waiting = [entry for pod in crowd.ahead if (entry := self.entries[pod]).state is PodState.WAITING]
+    def _shrink(self, crowd: RetryGroup) -> None:
+        waiting = [entry for pod in crowd.ahead if (entry := self.entries[pod]).state is PodState.UNSCHEDULABLE]
         waiting.sort(key=lambda entry: entry.rank)
         for entry in waiting[crowd.quota :]:
             if not self.waiting.is_woken_singly(entry):
                 del crowd.ahead[entry.pod.id]
                 self._line_up(entry, is_ahead=False)
 
-    def _bring_up(self, entry: Entry, now: float) -> None:
+    def _bring_up(self, entry: QueuedPod, now: float) -> None:
         if self._is_open(entry) or self.waiting.is_woken_singly(entry):
             self.activate(entry, now)
         elif entry.crowd is not None:
             self._line_up(entry, is_ahead=True)
             entry.crowd.ahead[entry.pod.id] = None
 
-    def _is_open(self, entry: Entry) -> bool:
+    def _is_open(self, entry: QueuedPod) -> bool:
         return entry.crowd is not None and entry.crowd.is_open(entry.taken, self.waiting.last)
 
-    def _leave_crowd(self, entry: Entry) -> None:
+    def _leave_crowd(self, entry: QueuedPod) -> None:
         if entry.crowd is not None:
             self.crowds.leave(entry.crowd, entry.pod.id)
             entry.crowd = None
 
-    def _line_up(self, entry: Entry, *, is_ahead: bool) -> None:
+    def _line_up(self, entry: QueuedPod, *, is_ahead: bool) -> None:
         """Let a pod that waits stand in the lines of its reasons, or behind its equals."""
         self._step_out(entry)
         if entry.crowd is not None and not is_ahead:
             enter(entry, entry.crowd.behind)
         else:
             self.waiting.enter(entry, entry.codes | (entry.crowd.told if entry.crowd is not None else frozenset()))
-        self._sweep.add(entry.pod.id, Due(entry.sweep_at, entry.rank))
+        self._sweep.add(entry.pod.id, DueTime(entry.sweep_at, entry.rank))
         entry.lines.append(self._sweep)
 
-    def _stand(self, entry: Entry, state: PodState) -> None:
+    def _stand(self, entry: QueuedPod, state: PodState) -> None:
         self._step_out(entry)
         if entry.crowd is not None:
             entry.crowd.ahead[entry.pod.id] = None
@@ -278,7 +278,7 @@ class WaitingPods:
         self.counts[state] += 1
         entry.state = state
 
-    def _step_out(self, entry: Entry) -> None:
+    def _step_out(self, entry: QueuedPod) -> None:
         for line in entry.lines:
             line.discard(entry.pod.id)
         entry.lines.clear()

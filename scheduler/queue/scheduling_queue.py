@@ -9,16 +9,16 @@ import msgspec
 from scheduler.backoff import MOST_EARLY, Backoff
 from scheduler.change import Transition
 from scheduler.cluster.gang_members import looks_alike
-from scheduler.queue.cluster_events import ClusterEvent, claim_of, facts_of, gang_of
-from scheduler.queue.equivalence import FIRST, ShapeOf
-from scheduler.queue.gangs import Musters
-from scheduler.queue.queued_pod import AnyClaim, Entry, PodState, Users
-from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES
-from scheduler.queue.queues import WaitingPods
+from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
+from scheduler.queue.equivalence import FIRST, KeyOf
+from scheduler.queue.gangs import QueuedGangs
+from scheduler.queue.queued_pod import AnyClaim, PodState, QueuedPod, Users
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
+from scheduler.queue.queues import Queues
 from solver.domain import Batch, GangId, Pod, PodId, Reason, ReasonCode
 
 
-class Pending:
+class SchedulingQueue:
     """
     The queue. Times are seconds of one monotonic clock of the caller's; pods are given as the watch gave them.
 
@@ -33,15 +33,15 @@ class Pending:
         *,
         backoff: Backoff | None = None,
         sweep_seconds: float = 300.0,
-        musters: Musters | None = None,
+        musters: QueuedGangs | None = None,
         muster_seconds: float = 10.0,
     ) -> None:
-        self._musters: Final = musters or Musters()
+        self._musters: Final = musters or QueuedGangs()
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._backoff: Final = backoff or Backoff()
         self._users: Final = Users()
         self._lacking: Final[set[GangId]] = set()
-        self._standing: Final = WaitingPods(self._musters, sweep_seconds, muster_seconds)
+        self._standing: Final = Queues(self._musters, sweep_seconds, muster_seconds)
 
     def __len__(self) -> int:
         """Give the number of pods in the queue, those in flight included."""
@@ -56,7 +56,7 @@ class Pending:
         """Count the pods by state."""
         return dict(self._standing.counts)
 
-    def connect(self, shape_of: ShapeOf) -> None:
+    def connect(self, shape_of: KeyOf) -> None:
         """Say who tells which pods are equal, so that not all of them need be tried; before that each is by itself."""
         self._standing.crowds.connect(shape_of)
 
@@ -122,7 +122,7 @@ class Pending:
         standing = self._standing
         standing.advance(now)
         number, turns = standing.waiting.count(), standing.turns(limit)
-        taken, early = list[Entry](), 0
+        taken, early = list[QueuedPod](), 0
         while len(taken) < limit:
             entry = standing.next(turns, len(taken))
             if entry is None or turns.is_over(entry.pod.priority):
@@ -231,14 +231,14 @@ class Pending:
         claim = claim_of(transition)
         if claim is not None:
             self._standing.compare(self._users.of(claim))
-        facts = facts_of(transition)
+        facts = events_of(transition)
         if not facts:
             return
         self._standing.waiting.count()
         for fact in facts:
             if fact is ClusterEvent.GANG_CHANGED:
                 self._wake_gang(gang_of(transition))
-            elif fact not in OF_ONE_CLAIM:
+            elif fact not in CLAIM_EVENTS:
                 self._wake_all(fact)
             elif claim is not None:
                 self._wake_users(claim, fact)
@@ -269,7 +269,7 @@ class Pending:
         return is_waiting and pod.scheduler_name in self._scheduler_names
 
     def _let_in(self, pod: Pod, now: float) -> None:
-        entry = self._standing.entries[pod.id] = Entry(pod=pod, first_seen=now)
+        entry = self._standing.entries[pod.id] = QueuedPod(pod=pod, first_seen=now)
         entry.is_completing = self._musters.is_completing(pod, now)
         self._standing.counts[entry.state] += 1
         self._users.enter(pod)
@@ -277,14 +277,14 @@ class Pending:
         self._standing.activate(entry, now)
         self._wake_gang(pod.gang)
 
-    def _together(self, entry: Entry) -> list[Entry]:
+    def _together(self, entry: QueuedPod) -> list[QueuedPod]:
         """Give a pod with all of its gang that can be taken with it."""
         if entry.pod.gang is None:
             return [entry]
         members = (self._standing.entries[each] for each in self._musters.members(entry.pod.gang))
         return [each for each in members if each.state not in {PodState.IN_FLIGHT, PodState.GATED}]
 
-    def _is_awake(self, entry: Entry) -> bool:
+    def _is_awake(self, entry: QueuedPod) -> bool:
         """Whether a pod that comes back has no need to wait for anything."""
         is_complete = ReasonCode.GANG_INCOMPLETE in entry.codes and not self._musters.is_missing_some(entry.pod)
         return (
@@ -306,7 +306,7 @@ class Pending:
         self._lacking.clear()
 
     def _wake_all(self, fact: ClusterEvent) -> None:
-        for code in WAKES[fact]:
+        for code in QUEUEING_HINTS[fact]:
             self._standing.waiting.wake(code)
 
     def _wake_gang(self, gang: GangId | None) -> None:
@@ -329,20 +329,20 @@ class Pending:
         for pod in self._users.of(claim):
             self._wake_singly(self._standing.entries[pod], fact)
 
-    def _wake_singly(self, entry: Entry, fact: ClusterEvent) -> None:
+    def _wake_singly(self, entry: QueuedPod, fact: ClusterEvent) -> None:
         if entry.state is PodState.IN_FLIGHT:
-            entry.missed |= WAKES[fact]
-        elif entry.state is PodState.WAITING and entry.codes & WAKES[fact]:
+            entry.missed |= QUEUEING_HINTS[fact]
+        elif entry.state is PodState.UNSCHEDULABLE and entry.codes & QUEUEING_HINTS[fact]:
             self._standing.waiting.wake_singly(entry)
 
-    def _wake_changed(self, entry: Entry, now: float) -> None:
+    def _wake_changed(self, entry: QueuedPod, now: float) -> None:
         if entry.state is PodState.IN_FLIGHT:
             entry.is_changed = True
         elif entry.state is not PodState.BACKING_OFF or entry.pod.scheduling_gates:
             self._standing.activate(entry, now)
 
 
-def _is_restless(entry: Entry) -> bool:
+def _is_restless(entry: QueuedPod) -> bool:
     """
     Whether a pod need not rest: what it rested for came about, or it lost to its equals what there was.
 

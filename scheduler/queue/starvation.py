@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.queue.gangs import Completing
+from scheduler.queue.gangs import GangReplacements
 from solver.domain import Batch, Gang, Hold, Plan, Pod, PodId, Reason, ReasonCode
 
 _ROOM: Final = frozenset(
@@ -53,12 +53,12 @@ class _Waiting:
         self.group: _Group | None = None
 
 
-class PassedOver:
+class StarvationTracker:
     """Remembers waiting pods by uid, and the last placements by priority: nothing here grows with time."""
 
-    def __init__(self, seconds: float, completing: Completing | None = None) -> None:
+    def __init__(self, seconds: float, completing: GangReplacements | None = None) -> None:
         self._seconds: Final = seconds
-        self._completing: Final = completing if completing is not None else Completing()
+        self._completing: Final = completing if completing is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
         self._holds: Final[dict[str, Hold]] = {}

@@ -5,13 +5,13 @@ from heapq import heappop, heappush
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
-from scheduler.queue.queued_pod import Entry
-from scheduler.queue.queueing_hints import WAKES
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.queueing_hints import QUEUEING_HINTS
 from solver.domain import GangId, PodId, ReasonCode
 
 
-class Waiting:
+class UnschedulablePods:
     """
     Lines by reason. To wake a reason marks its whole line, whatever its length.
 
@@ -23,10 +23,10 @@ class Waiting:
         self.last: Final[dict[ReasonCode, int]] = {}
         self._gangs: Final[dict[GangId, _OfGang]] = {}
         self._number = 0
-        self._lines: Final[dict[ReasonCode, IndexedHeap[Rank]]] = {}
-        self._singly: Final[IndexedHeap[Rank]] = IndexedHeap()
+        self._lines: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
+        self._singly: Final[IndexedHeap[SortKey]] = IndexedHeap()
         self._marked = 0
-        self._woken: list[tuple[Rank, int, IndexedHeap[Rank]]] = []
+        self._woken: list[tuple[SortKey, int, IndexedHeap[SortKey]]] = []
         """A heap of the lines that were woken, each by the first pod that stood in it when it was looked at."""
 
     def count(self) -> int:
@@ -34,7 +34,7 @@ class Waiting:
         self._number += 1
         return self._number
 
-    def enter(self, entry: Entry, codes: Iterable[ReasonCode]) -> None:
+    def enter(self, entry: QueuedPod, codes: Iterable[ReasonCode]) -> None:
         """Let a pod stand in the lines of these reasons too."""
         for code in codes:
             line = self._lines.setdefault(code, IndexedHeap())
@@ -42,7 +42,7 @@ class Waiting:
                 enter(entry, line)
         if entry.pod.gang is not None:
             of_gang = self._gangs.setdefault(entry.pod.gang, _OfGang())
-            if entry.codes & WAKES[ClusterEvent.GANG_CHANGED] and entry.pod.id not in of_gang.waiting:
+            if entry.codes & QUEUEING_HINTS[ClusterEvent.GANG_CHANGED] and entry.pod.id not in of_gang.waiting:
                 enter(entry, of_gang.waiting)
             is_told = entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes
             if is_told and entry.pod.id not in of_gang.told:
@@ -67,11 +67,13 @@ class Waiting:
         """Forget a gang no pod of which is left."""
         self._gangs.pop(gang, None)
 
-    def is_gang_woken(self, entry: Entry) -> bool:
+    def is_gang_woken(self, entry: QueuedPod) -> bool:
         """Whether the gang of a pod that comes back was woken since it was taken, and it waits for that."""
         of_gang = self._gangs.get(entry.pod.gang) if entry.pod.gang is not None else None
         return (
-            of_gang is not None and of_gang.last > entry.taken and bool(entry.codes & WAKES[ClusterEvent.GANG_CHANGED])
+            of_gang is not None
+            and of_gang.last > entry.taken
+            and bool(entry.codes & QUEUEING_HINTS[ClusterEvent.GANG_CHANGED])
         )
 
     def wake(self, code: ReasonCode) -> None:
@@ -80,16 +82,16 @@ class Waiting:
         if line := self._lines.pop(code, None):
             self._mark(line)
 
-    def wake_singly(self, entry: Entry) -> None:
+    def wake_singly(self, entry: QueuedPod) -> None:
         """Wake one pod."""
         if entry.pod.id not in self._singly:
             enter(entry, self._singly)
 
-    def is_woken_singly(self, entry: Entry) -> bool:
+    def is_woken_singly(self, entry: QueuedPod) -> bool:
         """Whether a pod was woken by itself."""
         return entry.pod.id in self._singly
 
-    def first_woken(self) -> Rank | None:
+    def first_woken(self) -> SortKey | None:
         """Give the first of those that were woken and still stand in a line."""
         single, others = self._singly.head(), self._first_marked()
         return min((rank for rank in (single, others) if rank is not None), default=None)
@@ -98,13 +100,13 @@ class Waiting:
         """Whether anybody was woken and still stands in a line."""
         return bool(self._singly) or self._first_marked() is not None
 
-    def _mark(self, line: IndexedHeap[Rank]) -> None:
+    def _mark(self, line: IndexedHeap[SortKey]) -> None:
         """Note that a line is woken: pods only leave it from now on."""
         if (head := line.head()) is not None:
             self._marked += 1
             heappush(self._woken, (head, self._marked, line))
 
-    def _first_marked(self) -> Rank | None:
+    def _first_marked(self) -> SortKey | None:
         """Give the first pod of the lines that are woken; those that all have left are forgotten."""
         while self._woken:
             known, number, line = self._woken[0]
@@ -128,11 +130,11 @@ class _OfGang:
 
     def __init__(self) -> None:
         self.last = 0
-        self.waiting: IndexedHeap[Rank] = IndexedHeap()
-        self.told: IndexedHeap[Rank] = IndexedHeap()
+        self.waiting: IndexedHeap[SortKey] = IndexedHeap()
+        self.told: IndexedHeap[SortKey] = IndexedHeap()
 
 
-def enter(entry: Entry, line: IndexedHeap[Rank]) -> None:
+def enter(entry: QueuedPod, line: IndexedHeap[SortKey]) -> None:
     """Let a pod stand in one line more."""
     line.add(entry.pod.id, entry.rank)
     entry.lines.append(line)

@@ -14,7 +14,7 @@ from scheduler.commit.rollback import Withdrawal
 from scheduler.commit.stale_allocations import Repairs
 from scheduler.kube.writer import GateClosedError
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from scheduler.status.reports import Reports
 from solver.domain import Claim, ClaimId, Pod, PodId, Reason, ReasonCode
 from tests.support import builders as b
@@ -52,7 +52,7 @@ class Queue:
     """A queue in which every pod waits."""
 
     def state(self, _: PodId) -> PodState:
-        return PodState.WAITING
+        return PodState.UNSCHEDULABLE
 
 
 class Desk:
@@ -61,7 +61,7 @@ class Desk:
 
 
 def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> Repairs:
-    waiting = cast("Pending", Queue())
+    waiting = cast("SchedulingQueue", Queue())
     return Repairs(cluster, waiting, cast("Withdrawal", server), cast("Reports", Desk()), metrics)
 
 
@@ -120,7 +120,7 @@ async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypa
 
     looking = Leftovers(
         cast("Cluster", Left()),
-        cast("Pending", Queue()),
+        cast("SchedulingQueue", Queue()),
         cast("SpecialClaims", server),
         metrics,
         clock=itertools.count(1.0, 0.001).__next__,

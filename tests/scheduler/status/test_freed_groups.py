@@ -15,7 +15,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from scheduler.status.reports import Reports
 from solver.domain import Claim, ConsumerReference, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
@@ -136,7 +136,7 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
 def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> Repairs:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
     withdrawal = server.withdrawal(monkeypatch)
-    return Repairs(cluster, cast("Pending", None), withdrawal, cast("Reports", None), Metrics())
+    return Repairs(cluster, cast("SchedulingQueue", None), withdrawal, cast("Reports", None), Metrics())
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)

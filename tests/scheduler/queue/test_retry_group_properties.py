@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.backoff import Backoff
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, pod, result
 from tests.support.cluster_builders import became
@@ -41,7 +41,7 @@ class Crowded(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.pending = Pending(["dovetail"])
+        self.pending = SchedulingQueue(["dovetail"])
         self.pending.connect(shape_of)
         self.free = Counter[str]()
         self.room = 10_000
@@ -156,7 +156,7 @@ class Crowded(RuleBasedStateMachine):
         asleep = [
             key
             for key in self.pods
-            if self.pending.state(key) is PodState.WAITING and self.rests.get(key, 0.0) <= self.now
+            if self.pending.state(key) is PodState.UNSCHEDULABLE and self.rests.get(key, 0.0) <= self.now
         ]
         resting = {shape_of(each) for key, each in self.pods.items() if self.is_resting(key)}
         for key in asleep:
@@ -221,3 +221,17 @@ class Crowded(RuleBasedStateMachine):
 
 Crowded.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
 TestCrowded = Crowded.TestCase
+
+
+def test_equals_that_were_woken_in_flight_do_not_go_before_older_ones_that_were_not() -> None:
+    """The event comes while the first and the last are in flight; the last may be retried before the first again."""
+    queue = Crowded()
+    queue.begin(high=200, low=100, is_told=True)
+    queue.others_come_and_go(room=1)
+    queue.others_come_and_go(room=0)
+    queue.take(limit=40)
+    queue.time_passes(seconds=301.0)
+    queue.take(limit=1000)
+    queue.others_come_and_go(room=100)
+
+    queue.nobody_waits_for_what_is_free()

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.queue import Completing, PassedOver
+from scheduler.queue import GangReplacements, StarvationTracker
 from solver.domain import Batch, GangId, Hold, Plan, Pod, ReasonCode
 from tests.support import builders as b
 
@@ -14,11 +14,11 @@ def plan(*placed: Pod, waiting: tuple[Pod, ...] = (), code: ReasonCode = ReasonC
     return b.plan(*(b.placement(each, "n") for each in placed), *(b.unplaced(each, code) for each in waiting))
 
 
-def overdue(passed: PassedOver, now: float, *pods: Pod) -> list[str]:
+def overdue(passed: StarvationTracker, now: float, *pods: Pod) -> list[str]:
     return [each.name for each in passed.marked(b.batch(*pods), now).overdue]
 
 
-def decided(passed: PassedOver, found: Plan, now: float, *pods: Pod) -> bool:
+def decided(passed: StarvationTracker, found: Plan, now: float, *pods: Pod) -> bool:
     return passed.decided(b.batch(*pods), found, now)
 
 
@@ -27,7 +27,7 @@ def held(pod: Pod, *nodes: str) -> Hold:
 
 
 def test_a_pod_is_overdue_when_others_got_ahead_of_it_for_long_enough() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
     decided(passed, plan(SMALL), 10.0, SMALL)
     assert overdue(passed, 20.0, BIG) == []
@@ -36,14 +36,14 @@ def test_a_pod_is_overdue_when_others_got_ahead_of_it_for_long_enough() -> None:
 
 
 def test_a_pod_that_waits_alone_is_never_overdue() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(SMALL), 0.0, SMALL)
     decided(passed, plan(waiting=(BIG,)), 1.0, BIG)
     assert overdue(passed, 1000.0, BIG) == []
 
 
 def test_pods_of_a_higher_priority_do_not_get_ahead() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     urgent = replace(SMALL, priority=5)
     decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
     decided(passed, plan(urgent), 1.0, urgent)
@@ -55,21 +55,21 @@ def test_pods_of_a_higher_priority_do_not_get_ahead() -> None:
 
 
 def test_who_loses_in_the_same_decision_is_passed_over() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(SMALL, waiting=(BIG,), code=ReasonCode.OUTRANKED), 0.0, BIG, SMALL)
     overdue(passed, 1.0, BIG)
     assert overdue(passed, 61.0, BIG) == ["big"]
 
 
 def test_a_pod_that_could_run_nowhere_is_not_passed_over() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(SMALL, waiting=(BIG,), code=ReasonCode.NODE_AFFINITY), 0.0, BIG, SMALL)
     overdue(passed, 1.0, BIG)
     assert overdue(passed, 100.0, BIG) == []
 
 
 def test_pods_without_claims_do_not_get_ahead_of_one_that_lacks_devices() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(PLAIN, waiting=(BIG,)), 0.0, BIG, PLAIN)
     overdue(passed, 1.0, BIG)
     assert overdue(passed, 100.0, BIG) == []
@@ -79,7 +79,7 @@ def test_pods_without_claims_do_not_get_ahead_of_one_that_lacks_devices() -> Non
 
 
 def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     gang = GangId("default", "g", "dovetail.dev")
     first, second = replace(BIG, gang=gang), replace(b.pod("late", "late"), gang=gang)
     decided(passed, plan(SMALL, waiting=(first,)), 0.0, first, SMALL)
@@ -93,7 +93,7 @@ def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
 
 
 def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     hold = held(BIG, "n1")
     decided(passed, replace(plan(waiting=(BIG,)), holds=(hold,)), 0.0, BIG)
     assert not decided(passed, plan(SMALL), 1.0, SMALL)
@@ -101,7 +101,7 @@ def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
 
 
 def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
     assert decided(passed, plan(BIG), 1.0, BIG)
     assert passed.holds == ()
@@ -112,14 +112,14 @@ def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
 
 
 def test_a_hold_that_moves_lets_its_node_go() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
     assert not decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 1.0, BIG)
     assert decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n2"),)), 2.0, BIG)
 
 
 def test_who_has_held_for_longest_stays_first() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     other = b.pod("other", "other")
     decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
     decided(passed, replace(plan(waiting=(other,)), holds=(held(other, "n2"),)), 1.0, other)
@@ -129,14 +129,14 @@ def test_who_has_held_for_longest_stays_first() -> None:
 
 def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
     batch = b.batch(SMALL)
-    assert PassedOver(60.0).marked(batch, 0.0) is batch
+    assert StarvationTracker(60.0).marked(batch, 0.0) is batch
 
 
 def test_a_gang_that_was_placed_and_lost_members_is_overdue_at_once() -> None:
-    completing = Completing()
+    completing = GangReplacements()
     first, second, heir = (b.member(b.pod(name), "g") for name in ("first", "second", "heir"))
     whole, part = b.gang("g", 2), replace(b.gang("g", 2), running_count=1)
-    passed = PassedOver(60.0, completing)
+    passed = StarvationTracker(60.0, completing)
     assert passed.marked(b.batch(heir, gangs=[part]), 0.0).overdue == (), "a pod that runs is no gang that was placed"
 
     completing.placed([first, second], 0.0)
@@ -147,14 +147,14 @@ def test_a_gang_that_was_placed_and_lost_members_is_overdue_at_once() -> None:
 
 
 def test_a_new_leader_goes_on_counting_where_the_old_one_was() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     passed.recall([(BIG, 0.0)], [(SMALL, -5.0), (SMALL, 10.0), (SMALL, 50.0)])
     assert overdue(passed, 70.0, BIG) == []
     assert overdue(passed, 70.1, BIG) == ["big"]
 
 
 def test_a_new_leader_holds_nodes_for_whom_they_were_held_whoever_has_ended_since() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     passed.recall([(BIG, 0.0)], [], {BIG.uid})
     assert overdue(passed, 61.0, BIG) == ["big"]
 
@@ -169,7 +169,7 @@ def test_a_new_leader_holds_nodes_for_whom_they_were_held_whoever_has_ended_sinc
     ],
 )
 def test_a_new_leader_counts_only_who_got_ahead(running: list[tuple[Pod, float]]) -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     passed.recall([(BIG, 0.0)], running)
     assert overdue(passed, 1000.0, BIG) == []
     decided(passed, plan(SMALL, waiting=(BIG,)), 1000.0, BIG, SMALL)
@@ -178,7 +178,7 @@ def test_a_new_leader_counts_only_who_got_ahead(running: list[tuple[Pod, float]]
 
 
 def test_what_was_recalled_is_dropped_where_room_is_not_what_is_missing() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     passed.recall([(BIG, 0.0)], [(SMALL, 1.0)])
     decided(passed, plan(waiting=(BIG,), code=ReasonCode.NODE_AFFINITY), 100.0, BIG)
     assert overdue(passed, 100.0, BIG) == []
@@ -189,7 +189,7 @@ def names(batches: tuple[Batch, ...]) -> list[list[str]]:
 
 
 def test_who_was_overdue_before_the_restart_is_decided_first_with_all_who_are_more_important() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     passed.recall([(BIG, 0.0)], [(SMALL, 1.0)])
     urgent = replace(b.pod("urgent", "urgent"), priority=5)
     batch = b.batch(urgent, SMALL, BIG)
@@ -201,7 +201,7 @@ def test_who_was_overdue_before_the_restart_is_decided_first_with_all_who_are_mo
 
 
 def test_a_gang_that_was_overdue_before_the_restart_stays_whole() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     first, second = b.member(BIG, "g"), b.member(b.pod("second", "second"), "g")
     passed.recall([(first, 0.0)], [(SMALL, 1.0)])
     batch = b.batch(SMALL, first, second)
@@ -209,7 +209,7 @@ def test_a_gang_that_was_overdue_before_the_restart_stays_whole() -> None:
 
 
 def test_the_time_runs_from_the_first_that_got_ahead_though_the_pod_is_not_tried_again() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
     for now in (10.0, 30.0, 69.0):
         decided(passed, plan(SMALL), now, SMALL)
@@ -218,7 +218,7 @@ def test_the_time_runs_from_the_first_that_got_ahead_though_the_pod_is_not_tried
 
 
 def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_again() -> None:
-    passed, roomless = PassedOver(60.0), b.pod("roomless", "big")
+    passed, roomless = StarvationTracker(60.0), b.pod("roomless", "big")
     decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
     decided(passed, plan(waiting=(roomless,), code=ReasonCode.NODE_RESOURCES), 0.0, roomless)
     decided(passed, plan(PLAIN), 10.0, PLAIN)
@@ -227,7 +227,7 @@ def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_
 
 
 def test_it_is_known_for_whom_nodes_are_held() -> None:
-    passed = PassedOver(60.0)
+    passed = StarvationTracker(60.0)
     found = replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),))
     decided(passed, found, 0.0, BIG)
 

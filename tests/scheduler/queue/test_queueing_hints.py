@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.queue.cluster_events import ClusterEvent
-from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES, wakes
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED, is_hint
 from solver.domain import ReasonCode
 
 OPENED = {
@@ -165,20 +165,20 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
 @pytest.mark.parametrize("code", ReasonCode)
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_cell(fact: ClusterEvent, code: ReasonCode) -> None:
-    assert wakes(fact, code) == (fact in WOKEN_BY[code])
+    assert is_hint(fact, code) == (fact in WOKEN_BY[code])
 
 
 def test_every_fact_has_a_row() -> None:
-    assert set(WAKES) == set(ClusterEvent)
+    assert set(QUEUEING_HINTS) == set(ClusterEvent)
 
 
 @pytest.mark.parametrize("code", ReasonCode)
 def test_every_reason_ends_by_a_fact_or_by_itself_or_by_the_pod(code: ReasonCode) -> None:
-    is_woken = any(code in woken for woken in WAKES.values())
+    is_woken = any(code in woken for woken in QUEUEING_HINTS.values())
 
     assert is_woken + (code in RETRIED) + (code == ReasonCode.POD_INVALID) == 1
 
 
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_facts_of_one_claim_are_those_named_after_it(fact: ClusterEvent) -> None:
-    assert (fact in OF_ONE_CLAIM) == fact.startswith(("Claim", "VolumeClaim"))
+    assert (fact in CLAIM_EVENTS) == fact.startswith(("Claim", "VolumeClaim"))

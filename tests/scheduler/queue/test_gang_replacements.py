@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.queue import Completing
-from scheduler.queue.gangs import HEIR_SECONDS
+from scheduler.queue import GangReplacements
+from scheduler.queue.gangs import REPLACEMENT_SECONDS
 from solver.domain import Claim, ClaimId, Pod
 from tests.support import builders as b
 
@@ -16,7 +16,7 @@ class Stage:
 
     def __init__(self, *members: Pod, minimum: int = 2, claims: tuple[Claim, ...] = ()) -> None:
         known = {each.id: each for each in claims}
-        self.completing = Completing(known.get)
+        self.completing = GangReplacements(known.get)
         self.minimum = minimum
         self.completing.placed(members, 0.0)
 
@@ -49,8 +49,8 @@ def test_the_replacement_of_a_member_goes_first_for_a_while() -> None:
     assert stage.first(HEIR) == [], "nobody has left"
     stage.lose(WORKER)
     assert stage.first(HEIR) == ["heir"]
-    assert stage.first(HEIR, now=HEIR_SECONDS) == ["heir"]
-    assert stage.first(HEIR, now=HEIR_SECONDS + 1) == []
+    assert stage.first(HEIR, now=REPLACEMENT_SECONDS) == ["heir"]
+    assert stage.first(HEIR, now=REPLACEMENT_SECONDS + 1) == []
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_a_place_is_empty_once_its_member_is_lost(ended: dict[str, Any], expecte
 def test_a_member_that_could_not_be_bound_keeps_its_place_for_a_while() -> None:
     stage = Stage(KEEPER, WORKER)
     assert stage.first(WORKER) == ["worker"]
-    assert stage.first(WORKER, now=HEIR_SECONDS + 1) == []
+    assert stage.first(WORKER, now=REPLACEMENT_SECONDS + 1) == []
 
 
 def test_nothing_is_remembered_of_gangs_that_are_gone() -> None:
     claims: dict[ClaimId, Claim] = {}
-    completing = Completing(claims.get)
+    completing = GangReplacements(claims.get)
     for n in range(100):
         pods = [b.member(b.pod(f"p{n}-{m}"), f"g{n}") for m in range(3)]
         completing.placed(pods, float(n))

@@ -128,7 +128,7 @@ class _Pool:
             del self.shares[namespace]
 
 
-class Shedding:
+class MemoryBudget:
     """
     The budgets, and what was taken or left out because of them.
 

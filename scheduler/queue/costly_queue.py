@@ -28,7 +28,7 @@ _MOST_REMEMBERED: Final = 4096
 """Namespaces of which it is known when they were served: those that were served last."""
 
 
-class Credit:
+class DecisionTimeQuota:
     """
     Seconds of decisions by namespace.
 
@@ -76,22 +76,22 @@ class Credit:
             del self._accounts[full]
 
 
-class SpecKey(NamedTuple):
+class CostKey(NamedTuple):
     """The namespace, and a hash of everything in the specs that a decision looks at."""
 
     namespace: str
     spec: int
 
 
-def kin_of(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> SpecKey:
+def cost_key(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> CostKey:
     """Give the kin of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang are one."""
     if pod.gang is not None:
-        return SpecKey(pod.id.namespace, hash(pod.gang))
+        return CostKey(pod.id.namespace, hash(pod.gang))
     asked = tuple(_asked(entry, claim) for entry in pod.claims)
     preferred = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity)
     volumes = tuple(each.claim is not None for each in pod.volumes)
     special = (pod.scheduler_name, preferred, volumes)
-    return SpecKey(pod.id.namespace, hash((special, spec(pod), company(pod), asked)))
+    return CostKey(pod.id.namespace, hash((special, spec(pod), company(pod), asked)))
 
 
 def _asked(entry: PodClaim, find: Callable[[ClaimId], Claim | None]) -> Hashable:
@@ -104,12 +104,12 @@ def _asked(entry: PodClaim, find: Callable[[ClaimId], Claim | None]) -> Hashable
 _MOST_TOGETHER: Final = 64
 """Pods of a kin that are decided together aside: what they cost is nearly what one costs."""
 
-Key = tuple[str, SpecKey | GangId]
+Key = tuple[str, CostKey | GangId]
 """The schedulerName, and what is decided together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CostlyJob:
     """
     One decision aside: its pods, all of one scheduler name, and the others of their kin, for which it speaks too.
 
@@ -118,7 +118,7 @@ class Job:
 
     pods: tuple[Pod, ...]
     rest: tuple[Pod, ...] = ()
-    kin: SpecKey | None = None
+    kin: CostKey | None = None
 
     @property
     def namespace(self) -> str:
@@ -126,10 +126,10 @@ class Job:
         return self.pods[0].id.namespace
 
 
-class AsideQueue:
+class CostlyQueue:
     """The queue, by namespace. Times are seconds of the caller's monotonic clock; pods are known by uid."""
 
-    def __init__(self, credit: Credit, kin_of: Callable[[Pod], SpecKey]) -> None:
+    def __init__(self, credit: DecisionTimeQuota, kin_of: Callable[[Pod], CostKey]) -> None:
         self._credit: Final = credit
         self._kin_of: Final = kin_of
         self._suspects: Final[deque[tuple[Pod, ...]]] = deque()
@@ -174,7 +174,7 @@ class AsideQueue:
             return now
         return min((self._credit.free_at(namespace, now) for namespace in self._costly), default=None)
 
-    def take(self, now: float) -> Job | None:
+    def take(self, now: float) -> CostlyJob | None:
         """Take the next job; None where no namespace that has one may begin it now."""
         self._sweep()
         if self._suspects:
@@ -189,11 +189,11 @@ class AsideQueue:
         if not groups:
             del self._costly[namespace]
         most = len(pods) if pods[0].gang is not None else _MOST_TOGETHER
-        return Job(pods=pods[:most], rest=pods[most:], kin=self._kin_of(pods[0]))
+        return CostlyJob(pods=pods[:most], rest=pods[most:], kin=self._kin_of(pods[0]))
 
-    def _single(self, pods: tuple[Pod, ...]) -> Job:
+    def _single(self, pods: tuple[Pod, ...]) -> CostlyJob:
         keys = {self._key(pod) for pod in pods}
-        return Job(pods=pods, kin=self._kin_of(pods[0]) if len(keys) == 1 else None)
+        return CostlyJob(pods=pods, kin=self._kin_of(pods[0]) if len(keys) == 1 else None)
 
     def _key(self, pod: Pod) -> Key:
         return (pod.scheduler_name, pod.gang or self._kin_of(pod))
@@ -234,7 +234,7 @@ class _Case:
     why: tuple[Reason, ...] = ()
 
 
-class Parking:
+class CostlyBackoff:
     """
     Kin by what their last decision did.
 
@@ -244,14 +244,14 @@ class Parking:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff: Final = backoff
-        self._cases: Final[OrderedDict[SpecKey, _Case]] = OrderedDict()
-        self._proven: Final[OrderedDict[SpecKey, None]] = OrderedDict()
+        self._cases: Final[OrderedDict[CostKey, _Case]] = OrderedDict()
+        self._proven: Final[OrderedDict[CostKey, None]] = OrderedDict()
 
     def __len__(self) -> int:
         """Give the number of kin that have broken a limit and are remembered."""
         return len(self._cases)
 
-    def broke(self, kin: SpecKey, why: Collection[Reason], now: float) -> None:
+    def broke(self, kin: CostKey, why: Collection[Reason], now: float) -> None:
         """Note that a decision about a kin broke a limit, and why: it rests."""
         self._drop_old(now)
         case = self._cases.setdefault(kin, _Case())
@@ -262,7 +262,7 @@ class Parking:
         while len(self._cases) > _MOST:
             self._cases.popitem(last=False)
 
-    def survived(self, kin: SpecKey) -> None:
+    def survived(self, kin: CostKey) -> None:
         """Note that a decision aside about a kin kept the limits: it may be decided with others again."""
         self._cases.pop(kin, None)
         self._proven[kin] = None
@@ -270,25 +270,25 @@ class Parking:
         while len(self._proven) > _MOST:
             self._proven.popitem(last=False)
 
-    def is_known(self, kin: SpecKey) -> bool:
+    def is_known(self, kin: CostKey) -> bool:
         """Whether the last decision about a kin broke a limit, so that the next one is to be aside."""
         return kin in self._cases
 
-    def is_proven(self, kin: SpecKey) -> bool:
+    def is_proven(self, kin: CostKey) -> bool:
         """Whether a decision aside about a kin has kept the limits."""
         return kin in self._proven
 
-    def breaks(self, kin: SpecKey) -> int:
+    def breaks(self, kin: CostKey) -> int:
         """Give how often in a row decisions about a kin broke a limit."""
         case = self._cases.get(kin)
         return case.breaks if case is not None else 0
 
-    def until(self, kin: SpecKey, now: float) -> float | None:
+    def until(self, kin: CostKey, now: float) -> float | None:
         """Give the time until which a kin rests, None where it does not."""
         case = self._cases.get(kin)
         return case.until if case is not None and case.until > now else None
 
-    def why(self, kin: SpecKey) -> tuple[Reason, ...]:
+    def why(self, kin: CostKey) -> tuple[Reason, ...]:
         """Give the reasons of the last decision about a kin that broke a limit."""
         case = self._cases.get(kin)
         return case.why if case is not None else ()

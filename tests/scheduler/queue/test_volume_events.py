@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Object
-from scheduler.queue import Backoff, ClusterEvent, Pending, PodState, facts_of
+from scheduler.queue import Backoff, ClusterEvent, PodState, SchedulingQueue, events_of
 from solver.domain import (
     LabelSelector,
     NodeDrivers,
@@ -72,16 +72,16 @@ USING = v.using(b.pod("p", node_name="n1"), "data")
     ],
 )
 def test_facts(before: Object | None, after: Object | None, facts: set[ClusterEvent]) -> None:
-    assert facts_of(became(before, after)) == facts
+    assert events_of(became(before, after)) == facts
 
 
 def test_a_pod_that_leaves_releases_its_volumes() -> None:
-    assert ClusterEvent.VOLUMES_RELEASED in facts_of(became(USING, None))
-    assert ClusterEvent.VOLUMES_RELEASED not in facts_of(became(b.pod("p", node_name="n1"), None))
+    assert ClusterEvent.VOLUMES_RELEASED in events_of(became(USING, None))
+    assert ClusterEvent.VOLUMES_RELEASED not in events_of(became(b.pod("p", node_name="n1"), None))
 
 
 def test_only_pods_that_use_a_claim_are_woken_by_it() -> None:
-    pending = Pending({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
+    pending = SchedulingQueue({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
     pods = {name: v.using(b.pod(name), claim) for name, claim in (("user", "data"), ("other", "log"))}
     both = v.using(b.pod("both", "data"), "data")  # its claim for devices has the same name
     for pod in (*pods.values(), both):
@@ -93,7 +93,7 @@ def test_only_pods_that_use_a_claim_are_woken_by_it() -> None:
 
     pending.wake(became(None, CLAIM))
     assert {pod.id.name for pod in pending.take_batch(1.0, 10).pods} == {"user", "both"}
-    assert pending.state(pods["other"].id) is PodState.WAITING
+    assert pending.state(pods["other"].id) is PodState.UNSCHEDULABLE
     for pod in (*pods.values(), both):
         pending.remove(pod.id)
     pending.wake(became(CLAIM, None))

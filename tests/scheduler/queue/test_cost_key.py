@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.queue import kin_of
+from scheduler.queue import cost_key
 from solver.domain import Claim, ClaimId, Pod, PodClaim
 from tests.support.builders import allocation, claim, member, pod, request, result
 
@@ -14,7 +14,7 @@ HELD = claim("one", allocation=allocation(result("gpu", "gpu-0", "n1")))
 
 def kin(each: Pod, *claims: Claim) -> object:
     known: dict[ClaimId, Claim] = {found.id: found for found in claims}
-    return kin_of(each, known.get)
+    return cost_key(each, known.get)
 
 
 def test_the_next_pod_of_a_controller_is_kin() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 from msgspec import structs
 
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from scheduler.queue.equivalence import FIRST
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, pod, result
@@ -26,7 +26,7 @@ class Queue:
     """A queue in which crowds wait, and what was taken of it last."""
 
     def __init__(self) -> None:
-        self.pending = Pending(["dovetail"])
+        self.pending = SchedulingQueue(["dovetail"])
         self.pending.connect(shape_of)
         self.taken: tuple[Pod, ...] = ()
 
@@ -66,7 +66,7 @@ def test_of_equal_pods_only_the_first_are_tried_and_one_that_fails_tells_for_all
     queue.decide(5.0, 1, LOST)
 
     assert queue.take(6.0) == []
-    assert queue.pending.counts()[PodState.WAITING] == 499
+    assert queue.pending.counts()[PodState.UNSCHEDULABLE] == 499
 
 
 def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> None:

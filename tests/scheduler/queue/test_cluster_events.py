@@ -3,7 +3,7 @@ import pytest
 
 from scheduler.change import Kind, Object
 from scheduler.cluster import Transition
-from scheduler.queue import ClusterEvent, facts_of
+from scheduler.queue import ClusterEvent, events_of
 from solver.domain import HostPort, Namespace
 from tests.support.builders import (
     allocation,
@@ -238,7 +238,7 @@ def other(each: Object, **fields: object) -> Object:
 def test_a_transition_says_what_could_help(
     before: Object | None, after: Object | None, facts: set[ClusterEvent]
 ) -> None:
-    assert facts_of(became(before, after)) == facts
+    assert events_of(became(before, after)) == facts
 
 
 @pytest.mark.parametrize(
@@ -260,6 +260,6 @@ def test_a_transition_says_what_could_help(
 def test_a_disruption_budget_says_what_could_help(
     before: Object | None, after: Object | None, *, is_fact: bool
 ) -> None:
-    found = facts_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
+    found = events_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
 
     assert found == ({ClusterEvent.DISRUPTIONS_ALLOWED} if is_fact else set())

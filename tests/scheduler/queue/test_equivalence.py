@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.queue import Shapes
+from scheduler.queue import EquivalenceKeys
 from solver.domain import Claim, ClaimId, GangId, HostPort, Pod, PodClaim, PodTerm
 from tests.support.builders import allocation, claim, consumer, pod, request, toleration
 
@@ -39,7 +39,9 @@ class World:
         self.claims: dict[ClaimId, Claim] = {}
         self.apart = set[str]()
         self.overdue = set[str]()
-        self.shapes = Shapes(self.claims.get, lambda pod: pod.uid in self.apart, lambda pod: pod.uid in self.overdue)
+        self.shapes = EquivalenceKeys(
+            self.claims.get, lambda pod: pod.uid in self.apart, lambda pod: pod.uid in self.overdue
+        )
 
     def pod(self, name: str, **fields: object) -> Pod:
         """Give a pod with a claim that was made from a template for it."""

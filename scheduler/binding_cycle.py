@@ -80,7 +80,7 @@ class BindingCycle:
     def _unsettled(self, unit: Unit) -> Unit:
         """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
         pending = self._parts.pending
-        left = [each for each in unit.placements if pending.is_in_flight(each.pod, each.pod_uid)]
+        left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
 
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
@@ -89,7 +89,7 @@ class BindingCycle:
         with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
             self._parts.groups.settled(outcome, pods)
             if isinstance(outcome, Bound | PartlyBound):
-                self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
+                self._parts.replacements.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 if seconds is not None:

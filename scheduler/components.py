@@ -43,7 +43,7 @@ class Components:
     cluster: Cluster
     pending: SchedulingQueue
     passed_over: StarvationTracker
-    completing: GangReplacements
+    replacements: GangReplacements
     worker: Worker
     decider: Decider
     commit: Commit
@@ -63,8 +63,8 @@ def assemble(
 ) -> Components:
     """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
     cluster = Cluster(time.monotonic)
-    completing = GangReplacements(cluster.claim)
-    pending = _queue(settings, cluster, completing)
+    replacements = GangReplacements(cluster.claim)
+    pending = _queue(settings, cluster, replacements)
     pace = Pace(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: pace.limit)
     writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
@@ -89,8 +89,8 @@ def assemble(
     return Components(
         cluster=cluster,
         pending=pending,
-        passed_over=StarvationTracker(settings.queue.max_passed_over_seconds, completing),
-        completing=completing,
+        passed_over=StarvationTracker(settings.queue.max_passed_over_seconds, replacements),
+        replacements=replacements,
         worker=worker,
         decider=decider,
         asides=asides,
@@ -113,7 +113,7 @@ def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  
         reports.earn()
 
 
-def _queue(settings: Settings, cluster: Cluster, completing: GangReplacements) -> SchedulingQueue:
+def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements) -> SchedulingQueue:
     """Make the queue of pods that wait."""
     return SchedulingQueue(
         settings.scheduler_names,
@@ -121,7 +121,7 @@ def _queue(settings: Settings, cluster: Cluster, completing: GangReplacements) -
             initial_seconds=settings.queue.initial_backoff_seconds,
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
-        sweep_seconds=settings.queue.retry_after_seconds,
-        musters=QueuedGangs(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
-        muster_seconds=settings.queue.report_missing_members_seconds,
+        flush_seconds=settings.queue.retry_after_seconds,
+        gangs=QueuedGangs(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), replacements),
+        gang_report_seconds=settings.queue.report_missing_members_seconds,
     )

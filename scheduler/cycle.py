@@ -200,12 +200,12 @@ class SchedulingCycle:
         started = self._clock()
         batch, policy = self._prepared(batch, started)
         pending = self._parts.pending
-        takings = {pod.id: pending.taking(pod.id) for pod in batch.pods}
+        takings = {pod.id: pending.batch_number(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
         async with self._turn:
             is_valid = await self._parts.decider.holds(decision, policy)
             # One that left the queue meanwhile and came back is decided about by others.
-            returned = {key for key, taking in takings.items() if pending.taking(key) not in {None, taking}}
+            returned = {key for key, taking in takings.items() if pending.batch_number(key) not in {None, taking}}
             if is_valid and not returned:
                 self._carry_out(decision, started)
             else:
@@ -305,7 +305,7 @@ class SchedulingCycle:
             before = transition.before
             if not isinstance(before, Pod):
                 continue
-            self._parts.completing.see(before, after if isinstance(after, Pod) else None, now)
+            self._parts.replacements.see(before, after if isinstance(after, Pod) else None, now)
             is_here = isinstance(after, Pod) and after.uid == before.uid
             if after is None:  # a namesake is the queue's own to tell apart
                 pending.remove(before.id)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.backoff import Backoff
-from scheduler.queue.equivalence import company, spec
+from scheduler.queue.equivalence import interpod_terms, node_terms
 from solver.domain import Claim, ClaimId, GangId, Pod, PodClaim, Reason
 
 _WINDOW_SECONDS: Final = 60.0
@@ -91,7 +91,7 @@ def cost_key(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> CostKey:
     preferred = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity)
     volumes = tuple(each.claim is not None for each in pod.volumes)
     special = (pod.scheduler_name, preferred, volumes)
-    return CostKey(pod.id.namespace, hash((special, spec(pod), company(pod), asked)))
+    return CostKey(pod.id.namespace, hash((special, node_terms(pod), interpod_terms(pod), asked)))
 
 
 def _asked(entry: PodClaim, find: Callable[[ClaimId], Claim | None]) -> Hashable:

@@ -56,9 +56,9 @@ class _Waiting:
 class StarvationTracker:
     """Remembers waiting pods by uid, and the last placements by priority: nothing here grows with time."""
 
-    def __init__(self, seconds: float, completing: GangReplacements | None = None) -> None:
+    def __init__(self, seconds: float, replacements: GangReplacements | None = None) -> None:
         self._seconds: Final = seconds
-        self._completing: Final = completing if completing is not None else GangReplacements()
+        self._replacements: Final = replacements if replacements is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
         self._holds: Final[dict[str, Hold]] = {}
@@ -122,7 +122,7 @@ class StarvationTracker:
         overdue = {pod.id for pod in batch.pods if self.is_overdue(pod, now)}
         for gang in batch.gangs:
             overdue |= _with_needed(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
-        overdue |= self._completing.completing(batch, now)
+        overdue |= self._replacements.replacements(batch, now)
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
         if not ids and not self._holds:
             return batch

@@ -139,14 +139,14 @@ class Town:
         self.reports = Reports(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
         avoidance = Avoidance(60.0, self.metrics)
         waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
-        pending = SchedulingQueue(OURS, musters=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
-        completing, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
+        pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        replacements, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.waits, node_count=0)
         self.parts = Components(
             cluster=self.cluster,
             pending=pending,
-            passed_over=StarvationTracker(300.0, completing),
-            completing=completing,
+            passed_over=StarvationTracker(300.0, replacements),
+            replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
             decider=deciding,

@@ -150,8 +150,8 @@ class Hall:
     def __init__(self, max_pods: int = 100, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
-        self.completing = GangReplacements(self.cluster.claim)
-        self.passed_over = StarvationTracker(300.0, self.completing)
+        self.replacements = GangReplacements(self.cluster.claim)
+        self.passed_over = StarvationTracker(300.0, self.replacements)
         self.pending = SchedulingQueue({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
@@ -165,7 +165,7 @@ class Hall:
             cluster=self.cluster,
             pending=self.pending,
             passed_over=self.passed_over,
-            completing=self.completing,
+            replacements=self.replacements,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
@@ -719,10 +719,10 @@ async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
 
 
 async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spec(_: Pod) -> object:
+    def node_terms(_: Pod) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("scheduler.queue.equivalence.spec", spec)
+    monkeypatch.setattr("scheduler.queue.equivalence.node_terms", node_terms)
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))

@@ -63,7 +63,7 @@ class Path:
         self.replica = Cluster()
         self._watches = {kind: Mirrored(kind) for kind in Kind}
         self._pending = SchedulingQueue(
-            SCHEDULERS, musters=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS))
+            SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS))
         )
         self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = Engine()

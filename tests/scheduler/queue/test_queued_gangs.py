@@ -18,9 +18,9 @@ class Stage:
 
     def __init__(self) -> None:
         self.standing: dict[str, GangProgress] = {}
-        self.completing = GangReplacements()
-        musters = QueuedGangs(lambda gang: self.standing.get(gang.name, COMPLETE), self.completing)
-        self.pending = SchedulingQueue(["dovetail"], musters=musters, muster_seconds=10.0)
+        self.replacements = GangReplacements()
+        gangs = QueuedGangs(lambda gang: self.standing.get(gang.name, COMPLETE), self.replacements)
+        self.pending = SchedulingQueue(["dovetail"], gangs=gangs, gang_report_seconds=10.0)
 
     def lacks(self, gang: str, missing: int) -> None:
         self.standing[gang] = GangProgress(missing=missing, is_partial=False)
@@ -28,8 +28,8 @@ class Stage:
     def lost(self, gang: str) -> None:
         """Let a gang be placed and lose a member."""
         self.standing[gang] = GangProgress(missing=0, is_partial=True)
-        self.completing.placed([member("gone", gang)], 0.0)
-        self.completing.see(member("gone", gang), None, 0.0)
+        self.replacements.placed([member("gone", gang)], 0.0)
+        self.replacements.see(member("gone", gang), None, 0.0)
 
     def offer(self, *names: str, gang: str = "g", now: float = 0.0, priority: int = 0) -> None:
         for name in names:

@@ -133,14 +133,14 @@ def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
 
 
 def test_a_gang_that_was_placed_and_lost_members_is_overdue_at_once() -> None:
-    completing = GangReplacements()
+    replacements = GangReplacements()
     first, second, heir = (b.member(b.pod(name), "g") for name in ("first", "second", "heir"))
     whole, part = b.gang("g", 2), replace(b.gang("g", 2), running_count=1)
-    passed = StarvationTracker(60.0, completing)
+    passed = StarvationTracker(60.0, replacements)
     assert passed.marked(b.batch(heir, gangs=[part]), 0.0).overdue == (), "a pod that runs is no gang that was placed"
 
-    completing.placed([first, second], 0.0)
-    completing.see(second, None, 1.0)
+    replacements.placed([first, second], 0.0)
+    replacements.see(second, None, 1.0)
 
     assert passed.marked(b.batch(heir, gangs=[part]), 2.0).overdue == (heir.id,)
     assert passed.marked(b.batch(heir, gangs=[whole]), 2.0).overdue == ()

@@ -79,7 +79,7 @@ class BindingCycle:
 
     def _unsettled(self, unit: Unit) -> Unit:
         """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
-        pending = self._parts.pending
+        pending = self._parts.queue
         left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
 

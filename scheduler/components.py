@@ -41,8 +41,8 @@ class Components:
     """What is made once and lives as long as the scheduler leads."""
 
     cluster: Cluster
-    pending: SchedulingQueue
-    passed_over: StarvationTracker
+    queue: SchedulingQueue
+    starvation: StarvationTracker
     replacements: GangReplacements
     worker: Worker
     decider: Decider
@@ -51,7 +51,7 @@ class Components:
     repairs: Repairs
     groups: GroupStatusQueue
     evictions: Evictions
-    asides: CostlyLoop
+    costly_loop: CostlyLoop
     reports: Reports
     quarantine: Quarantine
     tally: AttemptMetrics
@@ -64,7 +64,7 @@ def assemble(
     """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
-    pending = _queue(settings, cluster, replacements)
+    queue = _queue(settings, cluster, replacements)
     pace = Pace(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: pace.limit)
     writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
@@ -83,21 +83,21 @@ def assemble(
     sight = Sight(metrics, health.ready("solver"), folder)
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
-    asides = CostlyLoop(
-        cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
+    costly_loop = CostlyLoop(
+        cluster, queue, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
     )
     return Components(
         cluster=cluster,
-        pending=pending,
-        passed_over=StarvationTracker(settings.queue.max_passed_over_seconds, replacements),
+        queue=queue,
+        starvation=StarvationTracker(settings.queue.max_passed_over_seconds, replacements),
         replacements=replacements,
         worker=worker,
         decider=decider,
-        asides=asides,
+        costly_loop=costly_loop,
         commit=commit,
         waits=waits,
         groups=GroupStatusQueue(client, writer, cluster, (reports, metrics)),
-        repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
+        repairs=Repairs(cluster, queue, commit.withdrawal, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
         quarantine=Quarantine(metrics, reports.unreadable),

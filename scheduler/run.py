@@ -276,7 +276,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                leftovers = Leftovers(parts.cluster, parts.queue, parts.commit.specials, self.metrics)
                 readmission = Readmission(
                     self._client,
                     shedding,
@@ -286,7 +286,7 @@ class Process:
                     worker_pid=lambda: parts.worker.pid,
                 )
                 behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
-                working = [group.create_task(each) for each in (cycle.decide(), parts.asides.run(cycle), *behind)]
+                working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)
@@ -313,7 +313,7 @@ class Process:
                 await parts.worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
-        told = parts.passed_over, parts.reports
+        told = parts.starvation, parts.reports
         await recall(self._client, parts.cluster, told, self._settings.scheduler_names)
 
 

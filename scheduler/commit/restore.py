@@ -51,7 +51,7 @@ async def recall(
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
-    passed_over, reports = told
+    starvation, reports = told
     behind = wall_clock() - clock()
     waiting, overdue = [], set()
     for wait in waits:
@@ -68,4 +68,4 @@ async def recall(
         for pod in cluster.snapshot().pods
         if pod.started and pod.scheduler_name in scheduler_names
     ]
-    passed_over.recall(waiting, running, overdue)
+    starvation.restore(waiting, running, overdue)

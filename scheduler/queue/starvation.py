@@ -39,17 +39,17 @@ class _Waiting:
     """
     A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it.
 
-    `is_recalled` says that this process has not decided about it yet. `group` is where it is found by the first that
+    `is_restored` says that this process has not decided about it yet. `group` is where it is found by the first that
     gets ahead of it.
     """
 
-    __slots__ = ("first_failed", "group", "is_recalled", "needs_room", "passed_since")
+    __slots__ = ("first_failed", "group", "is_restored", "needs_room", "passed_since")
 
     def __init__(self, now: float) -> None:
         self.first_failed = now
         self.needs_room = False
         self.passed_since: float | None = None
-        self.is_recalled = False
+        self.is_restored = False
         self.group: _Group | None = None
 
 
@@ -69,7 +69,7 @@ class StarvationTracker:
         """Nodes that are held, for the pod first that has waited longest."""
         return tuple(self._holds.values())
 
-    def recall(
+    def restore(
         self,
         waiting: Iterable[tuple[Pod, float]],
         running: Iterable[tuple[Pod, float]],
@@ -87,7 +87,7 @@ class StarvationTracker:
             times.sort()
         for pod, since in waiting:
             known = self._waiting[pod.uid] = _Waiting(since)
-            known.needs_room, known.is_recalled = not pod.claims, True
+            known.needs_room, known.is_restored = not pod.claims, True
             later = [
                 times[bisect_left(times, since)]
                 for (priority, has_claims), times in begun.items()
@@ -96,17 +96,17 @@ class StarvationTracker:
             known.passed_since = since if pod.uid in overdue else min(later, default=None)
             self._sort_in(pod, known)
 
-    def divided(self, batch: Batch, now: float) -> tuple[Batch, ...]:
+    def split_restored(self, batch: Batch, now: float) -> tuple[Batch, ...]:
         """
         Split off who was overdue before this process began, with all who are more important; gangs stay whole.
 
         What was held for them is not known any more: it is held anew before the others are decided about.
         """
-        recalled = {pod.id for pod in batch.pods if self._is_recalled(pod.uid) and self.is_overdue(pod, now)}
-        if not recalled:
+        restored = {pod.id for pod in batch.pods if self._is_restored(pod.uid) and self.is_overdue(pod, now)}
+        if not restored:
             return (batch,)
-        least = min(pod.priority for pod in batch.pods if pod.id in recalled)
-        before = [pod for pod in batch.pods if pod.id in recalled or pod.priority > least]
+        least = min(pod.priority for pod in batch.pods if pod.id in restored)
+        before = [pod for pod in batch.pods if pod.id in restored or pod.priority > least]
         gangs = {pod.gang for pod in before if pod.gang is not None}
         first = {pod.id for pod in before} | {pod.id for pod in batch.pods if pod.gang in gangs}
         rest = batch.without(first)
@@ -143,12 +143,12 @@ class StarvationTracker:
         self._holds.update(order)
         return not before <= {name for hold in self._holds.values() for name in hold.nodes}
 
-    def gone(self, uid: str) -> bool:
+    def forget(self, uid: str) -> bool:
         """Forget a pod that was bound or is not there any more; give whether nodes were held for it."""
         self._drop(uid)
-        return self.let_go(uid)
+        return self.release(uid)
 
-    def holds_for(self, uid: str) -> bool:
+    def has_nodes(self, uid: str) -> bool:
         """Whether nodes are held for a pod, alone or with its gang."""
         return any(uid in hold.uids for hold in self._holds.values())
 
@@ -157,7 +157,7 @@ class StarvationTracker:
         waiting = self._waiting.get(pod.uid)
         return waiting is not None and waiting.passed_since is not None and now - waiting.passed_since > self._seconds
 
-    def let_go(self, uid: str) -> bool:
+    def release(self, uid: str) -> bool:
         """Hold no node for a pod any more, which cannot be placed for now; give whether one was held."""
         released = [first for first, hold in self._holds.items() if uid in hold.uids]
         for first in released:
@@ -169,14 +169,14 @@ class StarvationTracker:
         if codes & (_ROOM | _DEVICES):
             waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
             waiting.needs_room = not pod.claims or ReasonCode.NODE_RESOURCES in codes
-            waiting.is_recalled = False
+            waiting.is_restored = False
             self._sort_in(pod, waiting)
-        elif self._is_recalled(pod.uid):
+        elif self._is_restored(pod.uid):
             self._drop(pod.uid)  # its condition said no more than that it waited
 
-    def _is_recalled(self, uid: str) -> bool:
+    def _is_restored(self, uid: str) -> bool:
         waiting = self._waiting.get(uid)
-        return waiting is not None and waiting.is_recalled
+        return waiting is not None and waiting.is_restored
 
     def _drop(self, uid: str) -> None:
         waiting = self._waiting.pop(uid, None)

@@ -144,13 +144,15 @@ class Town:
         told = partial(self.reports.waits, node_count=0)
         self.parts = Components(
             cluster=self.cluster,
-            pending=pending,
-            passed_over=StarvationTracker(300.0, replacements),
+            queue=pending,
+            starvation=StarvationTracker(300.0, replacements),
             replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
             decider=deciding,
-            asides=CostlyLoop(self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now),
+            costly_loop=CostlyLoop(
+                self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now
+            ),
             commit=cast("Commit", Committing()),
             waits=waits,
             repairs=Repairs(self.cluster, pending, cast("Withdrawal", None), self.reports, self.metrics),

@@ -107,7 +107,7 @@ class Stage:
         self.hall = Hall(max_pods, clock=asyncio.get_running_loop().time)
         self.deciding = Slow(self.hall, self.ahead)
         self.hall.deciding = self.deciding
-        self.hall.parts.asides._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
+        self.hall.parts.costly_loop._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
         object.__setattr__(self.hall.parts, "decider", self.deciding)
 
     def arrive(self, name: str, *claims: str, namespace: str = "default", **fields: Any) -> Pod:

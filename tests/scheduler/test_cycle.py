@@ -151,7 +151,7 @@ class Hall:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
         self.replacements = GangReplacements(self.cluster.claim)
-        self.passed_over = StarvationTracker(300.0, self.replacements)
+        self.starvation = StarvationTracker(300.0, self.replacements)
         self.pending = SchedulingQueue({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
@@ -163,13 +163,13 @@ class Hall:
         )
         parts = Components(
             cluster=self.cluster,
-            pending=self.pending,
-            passed_over=self.passed_over,
+            queue=self.pending,
+            starvation=self.starvation,
             replacements=self.replacements,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
-            asides=CostlyLoop(
+            costly_loop=CostlyLoop(
                 self.cluster,
                 self.pending,
                 cast("Decider", self.deciding),
@@ -208,7 +208,7 @@ class Hall:
 
     def remade(self) -> SchedulingCycle:
         """Give a cycle over the same parts that passes pods over as this hall does now."""
-        return SchedulingCycle(replace(self.parts, passed_over=self.passed_over), self.policies, 100)
+        return SchedulingCycle(replace(self.parts, starvation=self.starvation), self.policies, 100)
 
     async def pause(self, seconds: float) -> None:
         """Let the time between two live reads pass at once, and let others have their turn."""
@@ -233,7 +233,7 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.asides.run(hall.cycle)))
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.costly_loop.run(hall.cycle)))
     try:
         await settle()
         yield
@@ -542,7 +542,7 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
 
 async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_is_placed() -> None:
     hall = Hall()
-    hall.passed_over = StarvationTracker(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     big = msgspec.structs.replace(pod("big", "four"), labels=())
     async with running(hall):
@@ -556,7 +556,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
         hall.arrive(pod("third", "three"))
         await settle()
         assert state(hall, "third") is PodState.UNSCHEDULABLE
@@ -565,13 +565,13 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         await asyncio.sleep(1.2)
         await settle()
 
-    assert hall.passed_over.holds == ()
+    assert hall.starvation.holds == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
 
 
 async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
     hall = Hall()
-    hall.passed_over = StarvationTracker(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     async with running(hall):
         hall.arrive(pod("first", "one"))
@@ -584,7 +584,7 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
 
         hall.cycle.see([gone(claim("four"))])
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
@@ -592,7 +592,7 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         await settle()
 
     assert state(hall, "big") is PodState.UNSCHEDULABLE
-    assert hall.passed_over.holds == ()
+    assert hall.starvation.holds == ()
 
 
 async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> None:
@@ -608,7 +608,7 @@ async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> No
 
 async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision() -> None:
     hall = Hall()
-    hall.passed_over = StarvationTracker(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     hall.arrive(pod("p", cpu=100))
     hall.deciding.may_solve.clear()
@@ -621,13 +621,13 @@ async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision()
         await settle()
 
     assert [name for name, _ in hall.telling.told] == ["q"]
-    assert hall.passed_over.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
+    assert hall.starvation.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
 
 
 def crowd(hall: Hall, count: int) -> None:
     """Let equal pods wait for the one device of a node that is in use; they need not rest."""
     pending = SchedulingQueue({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
-    hall.pending, hall.parts = pending, replace(hall.parts, pending=pending)
+    hall.pending, hall.parts = pending, replace(hall.parts, queue=pending)
     hall.cycle = SchedulingCycle(hall.parts, hall.policies, 1000, clock=lambda: 100.0)
     hall.cycle.see([seen(gpu_slice("n1", count=1)), seen(HELD), seen(pod("old", "old", node_name="n1"))])
     for number in range(count):

@@ -1,8 +1,8 @@
 """
-What comes of the units of a plan: each is written, and then confirmed or forgotten.
+The binding cycle: each unit of a plan is written, and then confirmed or forgotten.
 
-A unit stays assumed until its outcome is settled. Where a defect ends the write or the settlement, live reads of the
-API server decide: nothing that may have been written is given to another pod before that.
+A unit stays assumed until its outcome is known. Where a defect ends the write or what follows it, live reads of the API
+server decide: nothing that may have been written is given to another pod before that.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from scheduler.observe.unexpected_errors import Confined
 from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
 
 _FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
-"""Between the live reads that decide about a unit after a defect: it stays assumed, and its pods stay in flight."""
+"""Between live reads after a defect; the unit stays assumed, and its pods stay in flight."""
 
 _log: Final = logs.logger()
 
@@ -35,7 +35,7 @@ class PutBack(Protocol):
 
 
 class BindingCycle:
-    """Commits units and settles what came of them. `wake` gets what that changed, `put_back` the pods not bound."""
+    """Commits units. `wake` gets what that changed, `put_back` the pods that were not bound."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class BindingCycle:
         self._confined: Final = partial(Confined, parts.metrics)
 
     async def commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Write a unit, and settle what came of it. Where a defect ends either, live reads decide."""
+        """Write a unit, and confirm or forget it. Where a defect ends either, live reads decide."""
         outcome: Outcome | None = None
         with self._confined(Subsystem.COMMIT, pods=names(unit.placements)):
             outcome = await self._written(unit)
@@ -78,13 +78,13 @@ class BindingCycle:
             self._parts.commit.end(unit)
 
     def _unsettled(self, unit: Unit) -> Unit:
-        """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
+        """Give the part of a unit that was neither bound nor put back: its pods are still in flight."""
         pending = self._parts.queue
         left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
 
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Confirm or forget what was assumed, and put back who was not bound."""
+        """Confirm or forget what was assumed, and put back the pods that were not bound."""
         metrics = self._parts.metrics
         with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
             self._parts.groups.settled(outcome, pods)

@@ -1,7 +1,4 @@
-"""The parts that schedule, made from the settings and connected with each other.
-
-The parts of a scheduler that its loops connect.
-"""
+"""The components of a scheduler that leads, made from the settings and connected with each other."""
 
 import socket
 import tempfile
@@ -38,7 +35,7 @@ from scheduler.worker.telemetry import Sight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """What is made once and lives as long as the scheduler leads."""
+    """What is made once, and lives as long as the scheduler leads."""
 
     cluster: Cluster
     queue: SchedulingQueue
@@ -61,7 +58,7 @@ class Components:
 def assemble(
     settings: Settings, client: Client, gate: Gate, elector: LeaderElector | None, *, metrics: Metrics, health: Health
 ) -> Components:
-    """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
+    """Make the components by these settings; nothing runs yet, and nothing is known of the cluster."""
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
     queue = _queue(settings, cluster, replacements)
@@ -107,14 +104,14 @@ def assemble(
 
 
 def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback
-    """Count a write that is sent; those that place pods earn what may be told."""
+    """Count a write that is sent. Writes that place pods earn the share of writes of status."""
     metrics.writes.labels("telling" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
 
 
 def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements) -> SchedulingQueue:
-    """Make the queue of pods that wait."""
+    """Make the scheduling queue."""
     return SchedulingQueue(
         settings.scheduler_names,
         backoff=Backoff(

@@ -1,4 +1,4 @@
-"""What a transition means for pods that wait: facts, derived from an object before and after."""
+"""Cluster events: what the change of an object means for pods in the queue."""
 
 from enum import StrEnum
 
@@ -32,39 +32,39 @@ from solver.domain import (
 
 
 class ClusterEvent(StrEnum):
-    """Something that happened and could let a waiting pod in. What can only make things worse is no fact."""
+    """Something that could make a pod schedulable. What can only make things worse is no event."""
 
     NODE_ADDED = "NodeAdded"
     NODE_ALLOCATABLE_GREW = "NodeAllocatableGrew"
     """A node has more of some resource."""
-    NODE_RESOURCE_CHANGED_HANDS = "NodeResourceChangedHands"
+    NODE_EXTENDED_RESOURCE_MOVED = "NodeExtendedResourceMoved"
     """A node began or ceased to offer an extended resource itself: a device plugin serves it there, or devices do."""
     NODE_LABELS_CHANGED = "NodeLabelsChanged"
     NODE_TAINT_REMOVED = "NodeTaintRemoved"
     """A taint is gone or was changed."""
     NODE_TAINT_ADDED = "NodeTaintAdded"
-    """A node got a taint that keeps pods away: it is no longer a domain for constraints that honour taints."""
-    NODE_GONE = "NodeGone"
-    """A node went away, and with it what ran there and perhaps a domain that others were measured against."""
+    """A node got a taint that keeps pods away: it is no longer a domain of spread constraints that honour taints."""
+    NODE_DELETED = "NodeDeleted"
+    """A node was deleted, and with it the pods there and perhaps a domain of spread constraints."""
     NODE_UNCORDONED = "NodeUncordoned"
     NODE_ROOM_FREED = "NodeRoomFreed"
     """A pod ended, was deleted, is no longer assumed on its node, or asks for less than it did."""
     PORTS_FREED = "PortsFreed"
     """A pod with host ports ended, was deleted, or is no longer assumed on its node."""
-    NEIGHBOUR_ARRIVED = "NeighbourArrived"
-    """A pod holds a node that did not before: others may want to be with it, or count it."""
-    NEIGHBOUR_LEFT = "NeighbourLeft"
-    """A pod no longer holds its node, so that nobody has to keep away from it."""
-    NEIGHBOUR_LEAVING = "NeighbourLeaving"
-    """A pod is being deleted: it holds its node still, and no spread constraint counts it any more."""
-    NEIGHBOUR_CHANGED = "NeighbourChanged"
-    """The labels of a pod that holds a node changed."""
+    ASSIGNED_POD_ADDED = "AssignedPodAdded"
+    """A pod is on a node that was not before: affinity may require it, and spread constraints count it."""
+    ASSIGNED_POD_REMOVED = "AssignedPodRemoved"
+    """A pod has left its node: no anti-affinity keeps others away from it."""
+    ASSIGNED_POD_TERMINATING = "AssignedPodTerminating"
+    """A pod is being deleted: it is on its node still, and no spread constraint counts it any more."""
+    ASSIGNED_POD_LABELS_CHANGED = "AssignedPodLabelsChanged"
+    """The labels of a pod on a node changed."""
     NAMESPACE_CHANGED = "NamespaceChanged"
-    """A namespace was added or deleted, or its labels changed, so that other pods are meant by some terms."""
+    """A namespace was added or deleted, or its labels changed: terms with a namespaceSelector match other pods."""
     NOMINATION_ENDED = "NominationEnded"
-    """A pod of any scheduler no longer waits for the node that it had nominated: what was kept for it there is free."""
-    HOLD_RELEASED = "HoldReleased"
-    """A node is not held any more for a pod that was passed over."""
+    """A pod of any scheduler no longer waits for its nominated node: what was kept for it there is free."""
+    RESERVATION_RELEASED = "ReservationReleased"
+    """A node is not reserved any more for a starving pod."""
     DEVICES_FREED = "DevicesFreed"
     """A claim that held devices was deallocated or deleted."""
     CLASS_CHANGED = "ClassChanged"
@@ -82,7 +82,7 @@ class ClusterEvent(StrEnum):
     """A claim has another owner, or can be read now."""
     CLAIM_DELETED = "ClaimDeleted"
     GANG_CHANGED = "GangChanged"
-    """A PodGroup was added, changed or deleted, or another member completes a gang or says something else of it."""
+    """A PodGroup was added, changed or deleted, or a member completes a gang or describes it otherwise."""
     DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
     """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
     EVICTION_EASED = "EvictionEased"
@@ -98,68 +98,71 @@ class ClusterEvent(StrEnum):
     STORAGE_CLASS_CHANGED = "StorageClassChanged"
     """A StorageClass was added or changed."""
     STORAGE_GREW = "StorageGrew"
-    """There is more room for volumes of a class, or a driver no longer tells how much."""
+    """There is more capacity for volumes of a class, or a driver no longer publishes how much."""
     ATTACHMENTS_GREW = "AttachmentsGrew"
     """A node can have more volumes of a driver attached, or has fewer."""
 
 
 def events_of(transition: Transition) -> frozenset[ClusterEvent]:
     """
-    Derive the facts of a transition.
+    Derive the events of a transition.
 
-    An object that was replaced by a namesake (another uid) counts as deleted and created.
+    An object that was replaced by another one of its name (another uid) counts as deleted and created.
     """
     found: set[ClusterEvent] = set()
     match transition.before, transition.after:
         case (Node() | Pod() | Namespace(), _) | (_, Node() | Pod() | Namespace()):
-            found = _core_facts(transition)
+            found = _core_events(transition)
         case (Claim() as before, Claim() | None as after):
-            found = _claim_facts(before, after)
+            found = _claim_events(before, after)
         case (None, Claim()):
             found = {ClusterEvent.CLAIM_CREATED}
         case (DeviceClass() | None as before, DeviceClass() as after):
             found = {ClusterEvent.CLASS_CHANGED} if before is None or _selecting(before) != _selecting(after) else set()
         case (DeviceClass() as before, None):
-            # Another class may stand for its extended resource now, or none: then plugins alone offer it.
+            # Another class may serve its extended resource now, or none: then device plugins alone offer it.
             found = {ClusterEvent.CLASS_CHANGED} if before.extended_resource_name else set()
         case (ResourceSlice() | None as before, ResourceSlice() | None as after):
-            found = _slice_facts(before, after)
+            found = _slice_events(before, after)
         case (DeviceTaintRule(), _):
             found = {ClusterEvent.DEVICE_TAINT_REMOVED}
         case (DisruptionBudget() as before, DisruptionBudget() | None as after):
             found = {ClusterEvent.DISRUPTIONS_ALLOWED} if _allows_more(before, after) else set()
         case _:
-            found = _gang_facts(transition) or _storage_facts(transition)
+            found = _gang_events(transition) or _storage_events(transition)
     return frozenset(found)
 
 
-def _core_facts(transition: Transition) -> set[ClusterEvent]:
+def _core_events(transition: Transition) -> set[ClusterEvent]:
     match transition.before, transition.after:
         case (Node() | None as before, Node() as after):
-            return _node_facts(before, after)
+            return _node_events(before, after)
         case (Node(), None):
-            return {ClusterEvent.NODE_GONE}
+            return {ClusterEvent.NODE_DELETED}
         case (Namespace(), _) | (_, Namespace()):
             return {ClusterEvent.NAMESPACE_CHANGED}
         case (Pod() as before, Pod() | None as after):
-            eased = {ClusterEvent.EVICTION_EASED} if _may_go_now(before, after) else set()
+            eased = {ClusterEvent.EVICTION_EASED} if _became_preemptible(before, after) else set()
             return (
-                _pod_facts(before, after) | _neighbour_facts(before, after) | _nomination_facts(before, after) | eased
+                _pod_events(before, after)
+                | _assigned_pod_events(before, after)
+                | _nomination_events(before, after)
+                | eased
             )
         case (None, Pod() as after):
-            return _neighbour_facts(None, after)
+            return _assigned_pod_events(None, after)
     return set()
 
 
 def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:
-    """Give the claim, for devices or for a volume, that a transition is about, if it is about one."""
+    """Give the claim, for devices or for a volume, of which a transition is one."""
     for each in (transition.after, transition.before):
         if isinstance(each, Claim | VolumeClaim):
             return each.id
     return None
 
 
-def _gang_facts(transition: Transition) -> set[ClusterEvent]:
+def _gang_events(transition: Transition) -> set[ClusterEvent]:
     match transition.before, transition.after:
         case (PodGroup() | None as before, PodGroup() as after):
             return {ClusterEvent.GANG_CHANGED} if before is None or _demands(before) != _demands(after) else set()
@@ -186,10 +189,10 @@ def _allows_more(before: DisruptionBudget, after: DisruptionBudget | None) -> bo
     return (after.allowed > before.allowed and not after.is_stale) or (before.is_stale and not after.is_stale)
 
 
-def _storage_facts(transition: Transition) -> set[ClusterEvent]:
+def _storage_events(transition: Transition) -> set[ClusterEvent]:
     match transition.before, transition.after:
         case (VolumeClaim() as before, VolumeClaim() | None as after):
-            return _volume_claim_facts(before, after)
+            return _volume_claim_events(before, after)
         case (None, VolumeClaim()):
             return {ClusterEvent.VOLUME_CLAIM_CREATED}
         case (Volume() | None as before, Volume() as after):
@@ -197,10 +200,10 @@ def _storage_facts(transition: Transition) -> set[ClusterEvent]:
         case (StorageClass() | None, StorageClass()):
             return {ClusterEvent.STORAGE_CLASS_CHANGED}
         case _:
-            return _driver_facts(transition)
+            return _driver_events(transition)
 
 
-def _driver_facts(transition: Transition) -> set[ClusterEvent]:
+def _driver_events(transition: Transition) -> set[ClusterEvent]:
     match transition.before, transition.after:
         case (NodeDrivers() | None as before, NodeDrivers() as after):
             return {ClusterEvent.ATTACHMENTS_GREW} if _can_attach_more(before, after) else set()
@@ -215,7 +218,7 @@ def _driver_facts(transition: Transition) -> set[ClusterEvent]:
     return set()
 
 
-def _volume_claim_facts(before: VolumeClaim, after: VolumeClaim | None) -> set[ClusterEvent]:
+def _volume_claim_events(before: VolumeClaim, after: VolumeClaim | None) -> set[ClusterEvent]:
     if after is None:
         return {ClusterEvent.VOLUME_CLAIM_DELETED}
     if after.uid != before.uid:
@@ -225,7 +228,7 @@ def _volume_claim_facts(before: VolumeClaim, after: VolumeClaim | None) -> set[C
 
 
 def _offering(each: Volume) -> tuple[object, ...]:
-    """What decides who can use a volume; that somebody has taken it is no offer."""
+    """What decides which pods can use a volume. That a claim has taken it offers nothing."""
     taken_by = each.claim if each.claim_uid == "" else None
     is_free = each.phase == "Available" and each.claim is None
     terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
@@ -241,19 +244,19 @@ def _can_attach_more(before: NodeDrivers | None, after: NodeDrivers) -> bool:
     )
 
 
-def _node_facts(before: Node | None, after: Node) -> set[ClusterEvent]:
+def _node_events(before: Node | None, after: Node) -> set[ClusterEvent]:
     if before is None or before.uid != after.uid:
         return {ClusterEvent.NODE_ADDED}
     had = dict(before.allocatable)
     found = {
         ClusterEvent.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS: _offered(before) != _offered(after),
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED: _offered(before) != _offered(after),
         ClusterEvent.NODE_LABELS_CHANGED: before.labels != after.labels,
         ClusterEvent.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
         ClusterEvent.NODE_TAINT_ADDED: _lost(after.taints, before.taints),
         ClusterEvent.NODE_UNCORDONED: before.is_unschedulable and not after.is_unschedulable,
     }
-    return {fact for fact, holds in found.items() if holds}
+    return {event for event, holds in found.items() if holds}
 
 
 def _offered(node: Node) -> set[str]:
@@ -265,7 +268,7 @@ def _selecting(each: DeviceClass) -> tuple[object, ...]:
     return (each.selectors, each.extended_resource_name, each.invalid)
 
 
-def _pod_facts(before: Pod, after: Pod | None) -> set[ClusterEvent]:
+def _pod_events(before: Pod, after: Pod | None) -> set[ClusterEvent]:
     if not holds_node(before):
         return set()
     if after is None or not holds_node(after) or (after.uid, after.node_name) != (before.uid, before.node_name):
@@ -279,13 +282,13 @@ def _pod_facts(before: Pod, after: Pod | None) -> set[ClusterEvent]:
     return {ClusterEvent.NODE_ROOM_FREED} if is_less else set()
 
 
-def _may_go_now(before: Pod, after: Pod | None) -> bool:
-    """Whether a pod that may not be evicted stays on its node and may be from now on."""
+def _became_preemptible(before: Pod, after: Pod | None) -> bool:
+    """Whether a pod stays on its node that could not be evicted, and can be now."""
     return after is not None and holds_node(after) and after.is_preemptible and not before.is_preemptible
 
 
-def _nomination_facts(before: Pod, after: Pod | None) -> set[ClusterEvent]:
-    """What a pod means that room was kept for; one that is bound where it was kept has taken it."""
+def _nomination_events(before: Pod, after: Pod | None) -> set[ClusterEvent]:
+    """The events of a nomination that ends; a pod that is bound to its nominated node has taken what was kept."""
     kept = _awaited(before)
     if not kept or (after is not None and after.uid == before.uid and kept in {_awaited(after), after.node_name}):
         return set()
@@ -297,25 +300,28 @@ def _awaited(pod: Pod) -> str:
     return pod.nominated_node_name if is_waiting else ""
 
 
-def _neighbour_facts(before: Pod | None, after: Pod | None) -> set[ClusterEvent]:
-    """What a pod on a node means for others that want to be with it, or away from it."""
+def _assigned_pod_events(before: Pod | None, after: Pod | None) -> set[ClusterEvent]:
+    """What a pod on a node means for affinity, anti-affinity, spread constraints and host ports of others."""
     had = before if before is not None and holds_node(before) else None
     has = after if after is not None and holds_node(after) else None
     if had is not None and has is not None and (had.uid, had.node_name) == (has.uid, has.node_name):
         is_leaving = has.is_deleting and not had.is_deleting
-        found = {ClusterEvent.NEIGHBOUR_LEAVING: is_leaving, ClusterEvent.NEIGHBOUR_CHANGED: had.labels != has.labels}
+        found = {
+            ClusterEvent.ASSIGNED_POD_TERMINATING: is_leaving,
+            ClusterEvent.ASSIGNED_POD_LABELS_CHANGED: had.labels != has.labels,
+        }
     else:
         is_free = had is not None and bool(had.host_ports)
         gone, come = had is not None, has is not None
         found = {
-            ClusterEvent.NEIGHBOUR_LEFT: gone,
+            ClusterEvent.ASSIGNED_POD_REMOVED: gone,
             ClusterEvent.PORTS_FREED: is_free,
-            ClusterEvent.NEIGHBOUR_ARRIVED: come,
+            ClusterEvent.ASSIGNED_POD_ADDED: come,
         }
-    return {fact for fact, holds in found.items() if holds}
+    return {event for event, holds in found.items() if holds}
 
 
-def _claim_facts(before: Claim, after: Claim | None) -> set[ClusterEvent]:
+def _claim_events(before: Claim, after: Claim | None) -> set[ClusterEvent]:
     held = before.allocation is not None and any(not each.admin_access for each in before.allocation.results)
     if after is None or after.uid != before.uid:
         gone = {ClusterEvent.CLAIM_DELETED} | ({ClusterEvent.DEVICES_FREED} if held else set())
@@ -323,7 +329,7 @@ def _claim_facts(before: Claim, after: Claim | None) -> set[ClusterEvent]:
     left = {each.uid for each in after.reserved_for}
     is_deallocated = before.allocation is not None and after.allocation is None
     has_shrunk = any(each.uid not in left for each in before.reserved_for)
-    # With all consumers evicted its devices come free, which they did not while one of them was protected.
+    # Its devices become free when all consumers are evicted, which was impossible while one of them was protected.
     is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
     found = {
         ClusterEvent.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
@@ -333,14 +339,14 @@ def _claim_facts(before: Claim, after: Claim | None) -> set[ClusterEvent]:
         ClusterEvent.EVICTION_EASED: is_eased and held and not is_deallocated,
         ClusterEvent.CLAIM_CHANGED: _reading(before) != _reading(after),
     }
-    return {fact for fact, holds in found.items() if holds}
+    return {event for event, holds in found.items() if holds}
 
 
 def _reading(claim: Claim) -> tuple[object, ...]:
     return (claim.invalid, claim.owner_pod_uid, claim.owner_pod_group, claim.requests, claim.constraints)
 
 
-def _slice_facts(before: ResourceSlice | None, after: ResourceSlice | None) -> set[ClusterEvent]:
+def _slice_events(before: ResourceSlice | None, after: ResourceSlice | None) -> set[ClusterEvent]:
     if after is None:
         return {ClusterEvent.SLICE_DELETED} if before is not None else set()
     if before is None or _untainted(before) != _untainted(after):
@@ -356,7 +362,7 @@ def _untainted(each: ResourceSlice) -> ResourceSlice:
 
 
 def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
-    """Whether a taint that keeps pods away is gone; a new time on the same taint is none."""
+    """Whether a taint that keeps pods away was removed; a new timeAdded is no change."""
     kept = {(taint.key, taint.value, taint.effect) for taint in after}
     gone = (taint for taint in before if (taint.key, taint.value, taint.effect) not in kept)
     return any(taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE} for taint in gone)

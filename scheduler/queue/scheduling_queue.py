@@ -242,7 +242,7 @@ class SchedulingQueue:
     def release(self) -> None:
         """Hint the pods that found a node reserved for a starving pod, because it is not reserved any more."""
         self._queues.unschedulable.next_number()
-        self._hint_all(ClusterEvent.HOLD_RELEASED)
+        self._hint_all(ClusterEvent.RESERVATION_RELEASED)
 
     def hasten(self, pod: PodId, now: float) -> None:
         """Retry a pod at once that backs off until its victims are gone, because they are."""

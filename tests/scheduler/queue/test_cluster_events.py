@@ -26,7 +26,7 @@ NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
 PORTLY = msgspec.structs.replace(BOUND, host_ports=(HostPort(port=80),))
 NOMINATED = msgspec.structs.replace(WAITING, nominated_node_name="n1")
-LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.NEIGHBOUR_LEFT}
+LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.ASSIGNED_POD_REMOVED}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
 HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
@@ -46,18 +46,18 @@ def other(each: Object, **fields: object) -> Object:
     [
         pytest.param(None, NODE, {ClusterEvent.NODE_ADDED}, id="node added"),
         pytest.param(NODE, other(NODE, uid="x"), {ClusterEvent.NODE_ADDED}, id="node remade"),
-        pytest.param(NODE, None, {ClusterEvent.NODE_GONE}, id="node deleted"),
+        pytest.param(NODE, None, {ClusterEvent.NODE_DELETED}, id="node deleted"),
         pytest.param(NODE, node("n1", cpu=5), {ClusterEvent.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
         pytest.param(
             NODE,
             node("n1", cpu=4, extended={"e.com/x": 1}),
-            {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED},
             id="node with a new resource",
         ),
         pytest.param(
             node("n1", cpu=4, extended={"e.com/x": 1}),
             node("n1", cpu=4, extended={"e.com/x": 0}),
-            {ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED},
             id="node without a resource",
         ),
         pytest.param(
@@ -95,8 +95,8 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(NODE, other(NODE, images=(("i", 1),)), set(), id="node with another image"),
         pytest.param(None, WAITING, set(), id="pod created"),
         pytest.param(WAITING, None, set(), id="waiting pod deleted"),
-        pytest.param(WAITING, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="pod bound"),
-        pytest.param(None, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod created"),
+        pytest.param(WAITING, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="pod bound"),
+        pytest.param(None, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="bound pod created"),
         pytest.param(BOUND, None, LEFT, id="bound pod deleted"),
         pytest.param(BOUND, other(BOUND, is_terminal=True), LEFT, id="pod ended"),
         pytest.param(BOUND, WAITING, LEFT, id="pod no longer assumed"),
@@ -104,18 +104,21 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             BOUND,
             other(BOUND, node_name="n2"),
-            LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED},
+            LEFT | {ClusterEvent.ASSIGNED_POD_ADDED},
             id="pod bound elsewhere than assumed",
         ),
-        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod remade"),
+        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {ClusterEvent.ASSIGNED_POD_ADDED}, id="bound pod remade"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to less"),
         pytest.param(BOUND, pod("p", node_name="n1"), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to nothing"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=3), set(), id="pod resized to more"),
         pytest.param(
-            BOUND, other(BOUND, labels=(("a", "b"),)), {ClusterEvent.NEIGHBOUR_CHANGED}, id="bound pod relabelled"
+            BOUND,
+            other(BOUND, labels=(("a", "b"),)),
+            {ClusterEvent.ASSIGNED_POD_LABELS_CHANGED},
+            id="bound pod relabelled",
         ),
         pytest.param(
-            BOUND, other(BOUND, is_deleting=True), {ClusterEvent.NEIGHBOUR_LEAVING}, id="bound pod being deleted"
+            BOUND, other(BOUND, is_deleting=True), {ClusterEvent.ASSIGNED_POD_TERMINATING}, id="bound pod being deleted"
         ),
         pytest.param(WAITING, other(WAITING, labels=(("a", "b"),)), set(), id="waiting pod relabelled"),
         pytest.param(other(BOUND, is_terminal=True), None, set(), id="ended pod deleted"),
@@ -217,11 +220,11 @@ def other(each: Object, **fields: object) -> Object:
             {ClusterEvent.NOMINATION_ENDED},
             id="another node nominated",
         ),
-        pytest.param(NOMINATED, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="nominated pod bound"),
+        pytest.param(NOMINATED, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="nominated pod bound"),
         pytest.param(
             other(NOMINATED, nominated_node_name="n2"),
             BOUND,
-            {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NOMINATION_ENDED},
+            {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NOMINATION_ENDED},
             id="nominated pod bound elsewhere",
         ),
         pytest.param(WAITING, NOMINATED, set(), id="node nominated"),

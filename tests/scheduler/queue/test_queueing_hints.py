@@ -9,7 +9,7 @@ from solver.domain import ReasonCode
 OPENED = {
     ClusterEvent.NODE_ADDED,
     ClusterEvent.NODE_LABELS_CHANGED,
-    ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+    ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
     ClusterEvent.CLASS_CHANGED,
     ClusterEvent.SLICE_CHANGED,
     ClusterEvent.SLICE_DELETED,
@@ -29,7 +29,7 @@ VOLUME_USE = {
 
 EASED = {ClusterEvent.DEVICE_TAINT_REMOVED}
 LABELS = {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}
-LEFT = {ClusterEvent.NEIGHBOUR_LEFT, ClusterEvent.NODE_GONE, ClusterEvent.NEIGHBOUR_CHANGED}
+LEFT = {ClusterEvent.ASSIGNED_POD_REMOVED, ClusterEvent.NODE_DELETED, ClusterEvent.ASSIGNED_POD_LABELS_CHANGED}
 
 WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.POD_INVALID: set(),
@@ -60,7 +60,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_RESOURCES: {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,
         ClusterEvent.NOMINATION_ENDED,
         ClusterEvent.CLASS_CHANGED,
@@ -68,19 +68,19 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_TOO_SMALL: {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.CLASS_CHANGED,
     },
-    ReasonCode.NODE_HELD: {ClusterEvent.NODE_ADDED, ClusterEvent.HOLD_RELEASED},
-    ReasonCode.HOLDING: {ClusterEvent.NODE_GONE},
+    ReasonCode.NODE_HELD: {ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED},
+    ReasonCode.HOLDING: {ClusterEvent.NODE_DELETED},
     ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
-    ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NAMESPACE_CHANGED},
+    ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},
     ReasonCode.POD_ANTI_AFFINITY: LABELS | LEFT | {ClusterEvent.NAMESPACE_CHANGED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.TOPOLOGY_SPREAD: LABELS
     | LEFT
     | {
-        ClusterEvent.NEIGHBOUR_ARRIVED,
-        ClusterEvent.NEIGHBOUR_LEAVING,
+        ClusterEvent.ASSIGNED_POD_ADDED,
+        ClusterEvent.ASSIGNED_POD_TERMINATING,
         ClusterEvent.NODE_TAINT_ADDED,
         ClusterEvent.NODE_TAINT_REMOVED,
     },
@@ -105,7 +105,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.OUTRANKED: OPENED
     | FREED
     | CLAIM
-    | {ClusterEvent.HOLD_RELEASED}
+    | {ClusterEvent.RESERVATION_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_TAINT_REMOVED,
@@ -123,7 +123,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.GANG_UNPLACED: OPENED
     | FREED
     | CLAIM
-    | {ClusterEvent.HOLD_RELEASED}
+    | {ClusterEvent.RESERVATION_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_TAINT_REMOVED,

@@ -74,16 +74,7 @@ class InterPodTerms(NamedTuple):
 
 def node_terms(pod: Pod) -> NodeTerms:
     """Give what a pod asks of a node."""
-    return NodeTerms(
-        preemption_policy=pod.preemption_policy,
-        requests=pod.requests,
-        containers=pod.containers,
-        level_slack=pod.level_slack,
-        node_selector=pod.node_selector,
-        required_affinity=pod.required_affinity,
-        tolerations=pod.tolerations,
-        host_ports=pod.host_ports,
-    )
+    return NodeTerms(*(getattr(pod, name) for name in NodeTerms._fields))
 
 
 def interpod_terms(pod: Pod) -> InterPodTerms | None:

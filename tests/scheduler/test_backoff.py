@@ -128,3 +128,12 @@ async def test_a_binding_of_unknown_fate_waits_for_a_live_read_however_long_the_
 
     assert found == wanted
     assert reads[-1] - reads[0] > timedelta(hours=1).total_seconds()
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (10_000, 10)])
+def test_the_backoff_of_pods_doubles_up_to_a_ceiling(attempts: int, seconds: float) -> None:
+    assert QueueBackoff().seconds(attempts) == seconds
+
+
+def test_a_ceiling_below_the_first_backoff_wins() -> None:
+    assert QueueBackoff(initial_seconds=5, ceiling_seconds=3).seconds(1) == 3

@@ -283,7 +283,7 @@ def test_a_disruption_budget_says_what_could_help(
     assert found == ({ClusterEvent.DISRUPTIONS_ALLOWED} if is_fact else set())
 
 
-CLAIM = v.volume_claim("data")
+VOLUME_CLAIM = v.volume_claim("data")
 DISK = v.volume("disk")
 LIMITED = NodeDrivers(node="n1", limits=(("d", 2),))
 ROOM = StorageCapacity(namespace="s", name="c", storage_class="x", topology=LabelSelector(), most=10)
@@ -295,16 +295,18 @@ USING = v.using(b.pod("p", node_name="n1"), "data")
 @pytest.mark.parametrize(
     ("before", "after", "facts"),
     [
-        pytest.param(None, CLAIM, {ClusterEvent.VOLUME_CLAIM_CREATED}, id="claim made"),
-        pytest.param(CLAIM, None, {ClusterEvent.VOLUME_CLAIM_DELETED}, id="claim gone"),
+        pytest.param(None, VOLUME_CLAIM, {ClusterEvent.VOLUME_CLAIM_CREATED}, id="claim made"),
+        pytest.param(VOLUME_CLAIM, None, {ClusterEvent.VOLUME_CLAIM_DELETED}, id="claim gone"),
         pytest.param(
-            CLAIM,
-            replace(CLAIM, uid="x"),
+            VOLUME_CLAIM,
+            replace(VOLUME_CLAIM, uid="x"),
             {ClusterEvent.VOLUME_CLAIM_CREATED, ClusterEvent.VOLUME_CLAIM_DELETED},
             id="a namesake",
         ),
-        pytest.param(CLAIM, replace(CLAIM, volume="disk"), {ClusterEvent.VOLUME_CLAIM_CHANGED}, id="claim bound"),
-        pytest.param(CLAIM, replace(CLAIM, resource_version="9"), set(), id="claim touched"),
+        pytest.param(
+            VOLUME_CLAIM, replace(VOLUME_CLAIM, volume="disk"), {ClusterEvent.VOLUME_CLAIM_CHANGED}, id="claim bound"
+        ),
+        pytest.param(VOLUME_CLAIM, replace(VOLUME_CLAIM, resource_version="9"), set(), id="claim touched"),
         pytest.param(None, DISK, {ClusterEvent.VOLUME_OFFERED}, id="volume made"),
         pytest.param(replace(DISK, phase="Pending"), DISK, {ClusterEvent.VOLUME_OFFERED}, id="volume available"),
         pytest.param(
@@ -356,9 +358,9 @@ def test_only_pods_that_use_a_claim_are_woken_by_it() -> None:
     for each in (*pods.values(), both):
         pending.put_back(each.id, each.uid, (reason,), 0.0)
 
-    pending.wake(became(None, CLAIM))
+    pending.wake(became(None, VOLUME_CLAIM))
     assert {pod.id.name for pod in pending.take_batch(1.0, 10).pods} == {"user", "both"}
     assert pending.state(pods["other"].id) is PodState.UNSCHEDULABLE
-    for pod in (*pods.values(), both):
-        pending.remove(pod.id)
-    pending.wake(became(CLAIM, None))
+    for each in (*pods.values(), both):
+        pending.remove(each.id)
+    pending.wake(became(VOLUME_CLAIM, None))

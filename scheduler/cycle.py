@@ -107,7 +107,9 @@ class SchedulingCycle:
         while True:
             await self._wait_for_work()
             await self._wait_for_room()
-            await asyncio.sleep(0)  # nothing else waits where all pods of batch after batch lack their claims
+            await asyncio.sleep(
+                0
+            )  # where batch after batch has only pods without claims, nothing else waits
             await self._parts.decider.wait_until_able()
             for formed in self._formation.form(self._max_pods):
                 await self._decide_formed(formed)
@@ -291,14 +293,14 @@ class SchedulingCycle:
             self._release()
 
     def _release(self) -> None:
-        self._parts.queue.release()
+        self._parts.queue.reservation_released()
         self._changed.set()
 
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
             self._parts.queue.wake(self._parts.cluster.without_idle(transition))
             for pod in self._parts.cluster.awaited(transition):
-                self._parts.queue.hasten(pod, self._clock())
+                self._parts.queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()

@@ -239,12 +239,12 @@ class SchedulingQueue:
                 for pod in self._claim_users.pods(claim):
                     self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])
 
-    def release(self) -> None:
+    def reservation_released(self) -> None:
         """Hint the pods that found a node reserved for a starving pod, because it is not reserved any more."""
         self._queues.unschedulable.next_number()
         self._hint_all(ClusterEvent.RESERVATION_RELEASED)
 
-    def hasten(self, pod: PodId, now: float) -> None:
+    def victims_gone(self, pod: PodId, now: float) -> None:
         """Retry a pod at once that backs off until its victims are gone, because they are."""
         queued = self._queues.pods.get(pod)
         if queued is not None:

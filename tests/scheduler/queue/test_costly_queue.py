@@ -14,13 +14,13 @@ LARGE = claim("large", request(count=2))
 HELD = claim("one", allocation=allocation(result("gpu", "gpu-0", "n1")))
 
 
-def kin(each: Pod, *claims: Claim) -> object:
+def key_of(each: Pod, *claims: Claim) -> object:
     known: dict[ClaimId, Claim] = {found.id: found for found in claims}
     return cost_key(each, known.get)
 
 
-def test_the_next_pod_of_a_controller_is_kin() -> None:
-    assert kin(pod("a", "one", uid="1"), ONE) == kin(pod("b", "two", uid="2"), TWO)
+def test_the_next_pod_of_a_controller_has_the_same_cost_key() -> None:
+    assert key_of(pod("a", "one", uid="1"), ONE) == key_of(pod("b", "two", uid="2"), TWO)
 
 
 @pytest.mark.parametrize(
@@ -35,25 +35,25 @@ def test_the_next_pod_of_a_controller_is_kin() -> None:
     ],
     ids=["claim", "allocation", "requests", "nodes", "claims", "profile"],
 )
-def test_what_a_decision_looks_at_makes_another_kin(other: tuple[Pod, ...]) -> None:
+def test_what_a_decision_looks_at_makes_another_cost_key(other: tuple[Pod, ...]) -> None:
     each, *claims = other
-    assert kin(pod("a", "one"), ONE) != kin(each, *claims)  # type: ignore[arg-type]  # claims behind the pod
+    assert key_of(pod("a", "one"), ONE) != key_of(each, *claims)  # type: ignore[arg-type]  # claims behind the pod
 
 
-def test_another_namespace_is_no_kin() -> None:
-    assert kin(pod("a", namespace="x")) != kin(pod("a", namespace="y"))
+def test_another_namespace_has_another_cost_key() -> None:
+    assert key_of(pod("a", namespace="x")) != key_of(pod("a", namespace="y"))
 
 
-def test_pods_whose_claim_does_not_exist_yet_are_kin_by_its_template() -> None:
+def test_pods_whose_claim_does_not_exist_yet_are_told_apart_by_its_template() -> None:
     first, second = (PodClaim(entry="gpu", template=name) for name in ("t", "u"))
 
-    assert kin(pod("a", first)) == kin(pod("b", first))
-    assert kin(pod("a", first)) != kin(pod("b", second))
+    assert key_of(pod("a", first)) == key_of(pod("b", first))
+    assert key_of(pod("a", first)) != key_of(pod("b", second))
 
 
-def test_the_pods_of_a_gang_are_kin_whatever_they_ask_for() -> None:
-    assert kin(member(pod("a", cpu=1), "g")) == kin(member(pod("b", cpu=2), "g"))
-    assert kin(member(pod("a"), "g")) != kin(member(pod("a"), "h"))
+def test_the_pods_of_a_gang_have_one_cost_key_whatever_they_ask_for() -> None:
+    assert key_of(member(pod("a", cpu=1), "g")) == key_of(member(pod("b", cpu=2), "g"))
+    assert key_of(member(pod("a"), "g")) != key_of(member(pod("a"), "h"))
 
 
 KEY = CostKey("default", 1)
@@ -65,19 +65,19 @@ def backoff() -> CostlyBackoff:
     return CostlyBackoff(Backoff(initial_seconds=30.0, ceiling_seconds=600.0))
 
 
-def test_a_kin_that_broke_a_limit_rests_twice_as_long_every_time(backoff: CostlyBackoff) -> None:
-    rests, now = [], 0.0
+def test_a_key_that_exceeds_a_limit_backs_off_twice_as_long_every_time(backoff: CostlyBackoff) -> None:
+    backoffs, now = [], 0.0
     for _ in range(7):
         backoff.failed(KEY, REASONS, now)
         until = backoff.until(KEY, now)
         assert until is not None
-        rests.append(round(until - now))
+        backoffs.append(round(until - now))
         now = until
 
-    assert rests == [30, 60, 120, 240, 480, 600, 600]
+    assert backoffs == [30, 60, 120, 240, 480, 600, 600]
 
 
-def test_when_its_rest_is_over_it_is_still_known(backoff: CostlyBackoff) -> None:
+def test_after_its_backoff_it_is_still_known(backoff: CostlyBackoff) -> None:
     backoff.failed(KEY, REASONS, 0.0)
 
     assert backoff.until(KEY, 30.0) is None
@@ -85,7 +85,7 @@ def test_when_its_rest_is_over_it_is_still_known(backoff: CostlyBackoff) -> None
     assert backoff.reasons(KEY) == REASONS
 
 
-def test_a_kin_whose_decision_kept_the_limits_is_forgotten_and_proven(backoff: CostlyBackoff) -> None:
+def test_a_key_whose_decision_kept_the_limits_is_forgotten_and_proven(backoff: CostlyBackoff) -> None:
     backoff.failed(KEY, REASONS, 0.0)
     backoff.succeeded(KEY)
 
@@ -94,14 +94,14 @@ def test_a_kin_whose_decision_kept_the_limits_is_forgotten_and_proven(backoff: C
     assert backoff.failures(KEY) == 0
 
 
-def test_what_breaks_a_limit_again_is_proven_no_more(backoff: CostlyBackoff) -> None:
+def test_a_key_that_exceeds_a_limit_again_is_proven_no_more(backoff: CostlyBackoff) -> None:
     backoff.succeeded(KEY)
     backoff.failed(KEY, REASONS, 0.0)
 
     assert not backoff.is_proven(KEY)
 
 
-def test_a_kin_of_which_nothing_is_heard_is_forgotten(backoff: CostlyBackoff) -> None:
+def test_a_key_of_which_nothing_is_heard_is_forgotten(backoff: CostlyBackoff) -> None:
     backoff.failed(KEY, REASONS, 0.0)
     backoff.failed(CostKey("default", 2), REASONS, 631.0)
 

@@ -139,7 +139,7 @@ def test_a_pod_that_comes_back_keeps_its_age(pending: SchedulingQueue) -> None:
     assert names(pending, 2.0) == ["z", "a"]
 
 
-def test_a_crowd_of_retried_pods_leaves_room_for_new_ones(pending: SchedulingQueue) -> None:
+def test_many_retried_pods_leave_room_for_new_ones(pending: SchedulingQueue) -> None:
     crowd = [pod(f"old-{index:03}") for index in range(100)]
     for each in crowd:
         waiting(pending, each, ReasonCode.NODE_RESOURCES)
@@ -492,7 +492,7 @@ def test_a_pod_whose_victims_are_gone_does_not_rest(pending: SchedulingQueue) ->
     put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)
     assert (pending.state(pod("p").id), names(pending, 0.5)) == (PodState.BACKING_OFF, [])
 
-    pending.hasten(pod("p").id, 0.5)
+    pending.victims_gone(pod("p").id, 0.5)
 
     assert pending.next_due(0.5) == 0.5
     assert names(pending, 0.5) == ["p"]
@@ -501,7 +501,7 @@ def test_a_pod_whose_victims_are_gone_does_not_rest(pending: SchedulingQueue) ->
 def test_victims_that_end_while_it_is_in_flight_are_not_missed(pending: SchedulingQueue) -> None:
     pending.offer(pod("p"), 0.0)
     pending.take_batch(0.0, 100)
-    pending.hasten(pod("p").id, 0.0)
+    pending.victims_gone(pod("p").id, 0.0)
     put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)
 
     assert names(pending, 0.0) == ["p"]
@@ -514,10 +514,10 @@ def test_a_pod_without_victims_rests_whoever_leaves_its_nominated_node(pending: 
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
     pending.wake(ROOM_FREED)
     assert names(pending, 0.5) == []
-    pending.hasten(pod("p").id, 0.5)
+    pending.victims_gone(pod("p").id, 0.5)
     assert names(pending, 0.5) == []
     assert names(pending, 1.0) == ["p"]
-    pending.hasten(pod("p").id, 1.0)
+    pending.victims_gone(pod("p").id, 1.0)
     put_back(pending, pod("p"), 1.0, ReasonCode.NODE_RESOURCES)
     assert names(pending, 1.5) == []
 
@@ -525,8 +525,8 @@ def test_a_pod_without_victims_rests_whoever_leaves_its_nominated_node(pending: 
 def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: SchedulingQueue) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_TAINT)
 
-    pending.hasten(pod("p").id, 5.0)
-    pending.hasten(PodId("default", "nobody"), 5.0)
+    pending.victims_gone(pod("p").id, 5.0)
+    pending.victims_gone(PodId("default", "nobody"), 5.0)
 
     assert pending.state(pod("p").id) is PodState.UNSCHEDULABLE
 

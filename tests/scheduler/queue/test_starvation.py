@@ -54,14 +54,14 @@ def test_pods_of_a_higher_priority_do_not_get_ahead() -> None:
     assert overdue(starving, 162.0, BIG) == ["big"]
 
 
-def test_who_loses_in_the_same_decision_is_passed_over() -> None:
+def test_a_pod_that_loses_in_the_same_decision_is_overtaken() -> None:
     starving = StarvationTracker(60.0)
     decided(starving, plan(SMALL, waiting=(BIG,), code=ReasonCode.OUTRANKED), 0.0, BIG, SMALL)
     overdue(starving, 1.0, BIG)
     assert overdue(starving, 61.0, BIG) == ["big"]
 
 
-def test_a_pod_that_could_run_nowhere_is_not_passed_over() -> None:
+def test_a_pod_that_could_run_nowhere_is_not_overtaken() -> None:
     starving = StarvationTracker(60.0)
     decided(starving, plan(SMALL, waiting=(BIG,), code=ReasonCode.NODE_AFFINITY), 0.0, BIG, SMALL)
     overdue(starving, 1.0, BIG)

@@ -66,7 +66,7 @@ class SchedulingCycle:
         self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
-        self._carrying_out: Final = asyncio.Lock()
+        self._decision_lock: Final = asyncio.Lock()
         self._commits: Final = Tasks(parts.metrics, Subsystem.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
         parts.tally.connect(parts.queue.counts)
@@ -107,9 +107,7 @@ class SchedulingCycle:
         while True:
             await self._wait_for_work()
             await self._wait_for_room()
-            await asyncio.sleep(
-                0
-            )  # where batch after batch has only pods without claims, nothing else waits
+            await asyncio.sleep(0)  # where batch after batch has only pods without claims, nothing else waits
             await self._parts.decider.wait_until_able()
             for formed in self._formation.form(self._max_pods):
                 await self._decide_formed(formed)
@@ -155,7 +153,7 @@ class SchedulingCycle:
         """Decide a batch, and give the pods that need another decision."""
         if not batch.pods:
             return batch
-        async with self._carrying_out:
+        async with self._decision_lock:
             started, decision = self._clock(), None
             with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
                 prepared, policy = self._formation.prepare(batch)
@@ -180,7 +178,7 @@ class SchedulingCycle:
         queue = self._parts.queue
         numbers = {pod.id: queue.batch_number(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
-        async with self._carrying_out:
+        async with self._decision_lock:
             is_valid = await self._parts.decider.holds(decision, policy)
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}

@@ -61,7 +61,7 @@ _MOST_LOOKED_AT: Final = 1000
 """Objects of one namespace that one call looks at for what fits now."""
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """A pod or a claim; `name` is `namespace/name`."""
 
     kind: Kind
@@ -73,7 +73,7 @@ class Key(NamedTuple):
         return self.name.partition("/")[0]
 
 
-_NO_POD: Final = Key(Kind.PODS, "")
+_NO_POD: Final = ObjectKey(Kind.PODS, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Kept:
 
     uid: str
     cost: int
-    uses: tuple[Key, ...] = ()
+    uses: tuple[ObjectKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Share:
     """What one namespace has of a budget, and what was left out of it, in the order of arrival."""
 
     bytes: int = 0
-    left: dict[Key, None] = field(default_factory=dict)
+    left: dict[ObjectKey, None] = field(default_factory=dict)
 
 
 class _Pool:
@@ -138,16 +138,16 @@ class MemoryBudget:
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._interner: Final = interner
         self._pools: Final = {kind: _Pool(budget_bytes // 2) for kind in (Kind.PODS, Kind.CLAIMS)}
-        self._kept: Final[dict[Key, _Kept]] = {}
-        self._left: Final[dict[Key, _LeftOut]] = {}
+        self._kept: Final[dict[ObjectKey, _Kept]] = {}
+        self._left: Final[dict[ObjectKey, _LeftOut]] = {}
         self._counts: Final[Counter[Kind]] = Counter()
-        self._pods: Final[dict[str, Key]] = {}
+        self._pods: Final[dict[str, ObjectKey]] = {}
         """Pending pods by uid, kept or left out: claims that were made from their templates go with them."""
-        self._uses: Final[Counter[Key]] = Counter()
+        self._uses: Final[Counter[ObjectKey]] = Counter()
         """How many of the pods in memory use a claim."""
-        self._owned: Final[defaultdict[str, set[Key]]] = defaultdict(set)
+        self._owned: Final[defaultdict[str, set[ObjectKey]]] = defaultdict(set)
         """Claims that were left out, by the uid of the pod that they were made for."""
-        self._wanted: Final[dict[Key, None]] = {}
+        self._wanted: Final[dict[ObjectKey, None]] = {}
         """Claims that were left out, and that a pod in memory uses."""
         self.is_closed = False
         """Whether nothing new is kept for now, because the process itself is short of memory."""
@@ -172,7 +172,7 @@ class MemoryBudget:
         """Give the changes of objects that are kept; one that is left out from now on comes as deleted."""
         return [found for change in changes if (found := self._admitted(change)) is not None]
 
-    def candidates(self, most: int) -> tuple[tuple[Key, int], ...]:
+    def candidates(self, most: int) -> tuple[tuple[ObjectKey, int], ...]:
         """
         Give what was left out and would be kept now, and how often the watch has shown it.
 
@@ -180,7 +180,7 @@ class MemoryBudget:
         """
         return tuple((key, self._left[key].seen) for key in islice(self._candidates(), most))
 
-    def readmit(self, key: Key, seen: int) -> bool:
+    def readmit(self, key: ObjectKey, seen: int) -> bool:
         """
         Forget that an object was left out, because it was just read again and goes through `admit` next.
 
@@ -192,7 +192,7 @@ class MemoryBudget:
         self._drop(key)
         return True
 
-    def _candidates(self) -> Iterator[Key]:
+    def _candidates(self) -> Iterator[ObjectKey]:
         for key in self._wanted:
             left = self._left[key]
             if self._is_wanted(key, left.uid) and self._is_room_beyond(key, _beyond_usual(left.cost)):
@@ -201,7 +201,7 @@ class MemoryBudget:
             for share in sorted(pool.shares.values(), key=lambda share: share.bytes):
                 yield from self._fitting(pool, share)
 
-    def _fitting(self, pool: _Pool, share: _Share) -> Iterator[Key]:
+    def _fitting(self, pool: _Pool, share: _Share) -> Iterator[ObjectKey]:
         """Give the first objects of a namespace for which there is room."""
         ahead = 0
         for key in islice(share.left, _MOST_LOOKED_AT):
@@ -216,7 +216,7 @@ class MemoryBudget:
     def _admitted(self, change: Change) -> Change | None:
         if change.kind not in self._pools:
             return change
-        key, value = Key(change.kind, change.key), change.value
+        key, value = ObjectKey(change.kind, change.key), change.value
         known, before = self._left.get(key), self._kept.get(key)
         self._drop(key)
         if isinstance(value, Pod):
@@ -238,18 +238,18 @@ class MemoryBudget:
         # It may have been usage before, as an allocated claim: the mirror must forget that.
         return Change(kind=change.kind, key=change.key, value=None) if known is None else None
 
-    def _is_wanted(self, key: Key, uid: str) -> bool:
+    def _is_wanted(self, key: ObjectKey, uid: str) -> bool:
         """Whether it is a claim of a pod in memory, which has paid for it."""
         return key.kind is Kind.CLAIMS and (key in self._uses or self._owner(uid) in self._kept)
 
-    def _owner(self, uid: str) -> Key:
+    def _owner(self, uid: str) -> ObjectKey:
         return self._pods.get(uid, _NO_POD)
 
-    def _is_room(self, key: Key, uid: str, cost: int) -> bool:
+    def _is_room(self, key: ObjectKey, uid: str, cost: int) -> bool:
         goes_with_pod = key.kind is Kind.CLAIMS and uid in self._pods
         return not goes_with_pod and not self.is_closed and self._pools[key.kind].fits(key.namespace, cost)
 
-    def _is_room_beyond(self, key: Key, cost: int) -> bool:
+    def _is_room_beyond(self, key: ObjectKey, cost: int) -> bool:
         """Whether there is room for what a claim has beyond what its pod has paid for."""
         return not cost or (not self.is_closed and self._pools[key.kind].fits(key.namespace, cost))
 
@@ -266,7 +266,7 @@ class MemoryBudget:
             return POD_BYTES + own + CLAIM_BYTES * len(value.claims)
         return CLAIM_BYTES + own
 
-    def _keep(self, key: Key, kept: _Kept) -> None:
+    def _keep(self, key: ObjectKey, kept: _Kept) -> None:
         if key.kind is Kind.PODS:
             self._pods[kept.uid] = key
             self._uses.update(kept.uses)
@@ -275,7 +275,7 @@ class MemoryBudget:
         self._kept[key] = kept
         self._pools[key.kind].add(key.namespace, kept.cost)
 
-    def _leave(self, key: Key, left: _LeftOut) -> None:
+    def _leave(self, key: ObjectKey, left: _LeftOut) -> None:
         if key.kind is Kind.PODS:
             self._pods[left.uid] = key
         elif left.uid:
@@ -284,7 +284,7 @@ class MemoryBudget:
         self._counts[key.kind] += 1
         self._pools[key.kind].shares[key.namespace].left[key] = None
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: ObjectKey) -> None:
         """Forget an object, kept or left out."""
         pool = self._pools[key.kind]
         kept, left = self._kept.pop(key, None), self._left.pop(key, None)
@@ -316,5 +316,5 @@ def _beyond_usual(cost: int) -> int:
     return cost - 2 * CLAIM_BYTES if cost > 2 * CLAIM_BYTES else 0
 
 
-def _uses(value: Pod | Claim) -> tuple[Key, ...]:
-    return tuple(Key(Kind.CLAIMS, str(each)) for each in value.claim_ids) if isinstance(value, Pod) else ()
+def _uses(value: Pod | Claim) -> tuple[ObjectKey, ...]:
+    return tuple(ObjectKey(Kind.CLAIMS, str(each)) for each in value.claim_ids) if isinstance(value, Pod) else ()

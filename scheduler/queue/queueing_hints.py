@@ -239,8 +239,3 @@ POD_SPECIFIC: Final = (
     | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
 )
 """Reasons in a pod's own labels, claims, volumes or gang: a pod that asks for the same may still fit."""
-
-
-def is_hint(event: ClusterEvent, code: ReasonCode) -> bool:
-    """Whether an event hints a pod with this reason (which references the claim, for `CLAIM_EVENTS`)."""
-    return code in QUEUEING_HINTS[event]

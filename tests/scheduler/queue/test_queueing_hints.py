@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.queue.cluster_events import ClusterEvent
-from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED, is_hint
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver.domain import ReasonCode
 
 OPENED = {
@@ -165,7 +165,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
 @pytest.mark.parametrize("code", ReasonCode)
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_cell(fact: ClusterEvent, code: ReasonCode) -> None:
-    assert is_hint(fact, code) == (fact in WOKEN_BY[code])
+    assert (code in QUEUEING_HINTS[fact]) == (fact in WOKEN_BY[code])
 
 
 def test_every_fact_has_a_row() -> None:

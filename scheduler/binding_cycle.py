@@ -8,7 +8,7 @@ server decide: nothing that may have been written is given to another pod before
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -27,11 +27,8 @@ _FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
 _log: Final = logs.logger()
 
 
-class PutBack(Protocol):
-    """Puts a pod back into the queue."""
-
-    def __call__(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
-        """Take the reasons why it was not bound, and when its decision began."""
+PutBack = Callable[[Pod, Sequence[Reason], float], None]
+"""Puts a pod back into the queue: with the reasons why it was not bound, and the time when its decision began."""
 
 
 class BindingCycle:

@@ -22,12 +22,6 @@ REPLACEMENT_SECONDS: Final = 600.0
 """So long after a member left, or could not be bound, a pod may replace it."""
 
 
-def _no_claim(key: ClaimId) -> Claim | None:
-    """Find no claim: for queues whose pods have none."""
-    del key
-    return None
-
-
 @dataclass(slots=True, eq=False)
 class _Slot:
     """The slot of a member: what the member asks for, and since when it runs or the slot is empty."""
@@ -95,7 +89,7 @@ class _Slots:
 class GangReplacements:
     """Remembers the slots of gangs; nothing here outlives the members by more than `REPLACEMENT_SECONDS`."""
 
-    def __init__(self, claim: Callable[[ClaimId], Claim | None] = _no_claim) -> None:
+    def __init__(self, claim: Callable[[ClaimId], Claim | None] = lambda _: None) -> None:
         self._claim: Final = claim
         self._gangs: Final[defaultdict[GangId, _Slots]] = defaultdict(_Slots)
         self._emptied: Final[deque[tuple[float, GangId]]] = deque()

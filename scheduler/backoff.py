@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 _MOST_DOUBLINGS: Final = 64
-"""No ceiling is reached later: 2.0**1024 is no float any more, and an outage of a day has more failures than that."""
+"""Every ceiling is reached before: 2.0**1024 is no float any more, and an outage of a day has more failures."""
 
 
 def doubled(first: float, longest: float, failures: int) -> float:
@@ -28,23 +28,23 @@ def jittered(seconds: float, source: random.Random | None = None) -> float:
 
 
 TOGETHER_SECONDS: Final = 0.1
-"""Backoffs end on a grid of so many seconds: pods that failed together are decided together when they return."""
+"""Backoffs end on a grid of so many seconds."""
 MOST_EARLY: Final = 16
-"""Attempts before a pod's claims exist that no rest follows: then whoever makes them changes the pod without end."""
+"""Attempts without backoff while a pod's claims do not exist; more of them mean that a controller loops."""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """A rest that doubles with every attempt, from `initial_seconds` to `ceiling_seconds` (as kube-scheduler's)."""
+    """Doubles with every attempt, from `initial_seconds` to `ceiling_seconds`, as kube-scheduler's backoff of pods."""
 
     initial_seconds: float = 1.0
     ceiling_seconds: float = 10.0
 
     def seconds(self, attempts: int) -> float:
-        """Give the rest after the attempt with this number, the first being 1."""
+        """Give the backoff after the attempt with this number, the first being 1."""
         return doubled(self.initial_seconds, self.ceiling_seconds, attempts - 1)
 
     def end(self, now: float, attempts: int) -> float:
-        """Give the moment, on the grid, at which the rest ends that begins now."""
+        """Give the time, on the grid, at which a backoff ends that begins now."""
         return math.ceil(round((now + self.seconds(attempts)) / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
 
 

@@ -1,45 +1,42 @@
 """
-What comes of the units of a plan: each is written, and then confirmed or forgotten.
+The binding cycle: each unit of a plan is written, and then confirmed or forgotten.
 
-A unit stays assumed until its outcome is settled. Where a defect ends the write or the settlement, live reads of the
-API server decide: nothing that may have been written is given to another pod before that.
+A unit stays assumed until its outcome is known. Where a defect ends the write or what follows it, live reads of the API
+server decide: nothing that may have been written is given to another pod before that.
 """
 
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from scheduler.backoff import doubled, jittered
 from scheduler.cluster import Transition, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
-from scheduler.components import Parts
+from scheduler.components import Components
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
 
 _FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
-"""Between the live reads that decide about a unit after a defect: it stays assumed, and its pods stay in flight."""
+"""Between live reads after a defect; the unit stays assumed, and its pods stay in flight."""
 
 _log: Final = logs.logger()
 
 
-class PutBack(Protocol):
-    """Puts a pod back into the queue."""
-
-    def __call__(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
-        """Take the reasons why it was not bound, and when its decision began."""
+PutBack = Callable[[Pod, Sequence[Reason], float], None]
+"""Puts a pod back into the queue: with the reasons why it was not bound, and the time when its decision began."""
 
 
-class Settlement:
-    """Commits units and settles what came of them. `wake` gets what that changed, `put_back` the pods not bound."""
+class BindingCycle:
+    """Commits units. `wake` gets what that changed, `put_back` the pods that were not bound."""
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Components,
         wake: Callable[[Sequence[Transition]], None],
         put_back: PutBack,
         *,
@@ -54,7 +51,7 @@ class Settlement:
         self._confined: Final = partial(Confined, parts.metrics)
 
     async def commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Write a unit, and settle what came of it. Where a defect ends either, live reads decide."""
+        """Write a unit, and confirm or forget it. Where a defect ends either, live reads decide."""
         outcome: Outcome | None = None
         with self._confined(Subsystem.COMMIT, pods=names(unit.placements)):
             outcome = await self._written(unit)
@@ -78,18 +75,18 @@ class Settlement:
             self._parts.commit.end(unit)
 
     def _unsettled(self, unit: Unit) -> Unit:
-        """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
-        pending = self._parts.pending
-        left = [each for each in unit.placements if pending.is_in_flight(each.pod, each.pod_uid)]
+        """Give the part of a unit that was neither bound nor put back: its pods are still in flight."""
+        pending = self._parts.queue
+        left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
 
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Confirm or forget what was assumed, and put back who was not bound."""
+        """Confirm or forget what was assumed, and put back the pods that were not bound."""
         metrics = self._parts.metrics
         with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
             self._parts.groups.settled(outcome, pods)
             if isinstance(outcome, Bound | PartlyBound):
-                self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
+                self._parts.replacements.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 if seconds is not None:

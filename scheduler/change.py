@@ -1,10 +1,7 @@
-"""What the watch tells us, as values: one object of one kind appeared, changed or went away.
+"""
+Changes of objects as values: `Change` as the watch shows it, `Transition` as the mirror applied it.
 
-Decoded once at the edge, then applied to the mirror, to the queue and to the solver's replica alike.
-
-What a change, an assumption or its withdrawal did to one object of the mirror.
-
-Comparing resourceVersions of one object.
+A change is decoded once, and then applied to the mirror, the queue and the replica of the solver's process alike.
 """
 
 from collections.abc import Sequence
@@ -83,7 +80,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
-    """Give changes as for those to whom a pod that ended is gone: nothing of it has to be kept."""
+    """Give the changes with pods that have ended as deleted ones, for components that keep nothing of these."""
     return [
         Change(kind=each.kind, key=each.key, value=None)
         if isinstance(each.value, Pod) and each.value.is_terminal

@@ -1,7 +1,4 @@
-"""The parts that schedule, made from the settings and connected with each other.
-
-The parts of a scheduler that its loops connect.
-"""
+"""The components of a scheduler that leads, made from the settings and connected with each other."""
 
 import socket
 import tempfile
@@ -16,14 +13,14 @@ from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.costly_loop import Asides
+from scheduler.costly_loop import CostlyLoop
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.elector import LeaderElector
 from scheduler.kube.writer import WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
+from scheduler.queue import Backoff, GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
@@ -38,13 +35,13 @@ from scheduler.worker.telemetry import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What is made once and lives as long as the scheduler leads."""
+class Components:
+    """What is made once, and lives as long as the scheduler leads."""
 
     cluster: Cluster
-    pending: Pending
-    passed_over: PassedOver
-    completing: Completing
+    queue: SchedulingQueue
+    starvation: StarvationTracker
+    replacements: GangReplacements
     worker: Worker
     decider: Decider
     commit: Commit
@@ -52,7 +49,7 @@ class Parts:
     repairs: StaleAllocations
     groups: PodGroupStatusWriter
     evictions: Evictions
-    asides: Asides
+    costly_loop: CostlyLoop
     reports: StatusWriter
     quarantine: Quarantine
     tally: AttemptMetrics
@@ -67,16 +64,16 @@ def assemble(
     *,
     metrics: Metrics,
     health: Health,
-) -> Parts:
-    """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
+) -> Components:
+    """Make the components by these settings; nothing runs yet, and nothing is known of the cluster."""
     cluster = Cluster(time.monotonic)
-    completing = Completing(cluster.claim)
-    pending = _queue(settings, cluster, completing)
-    slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
-    metrics.write_concurrency.set_function(lambda: slots.limit)
-    writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
-    events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    reports = StatusWriter(client, writer, metrics, events, StatusTokenBucket(settings.commit.status_share))
+    replacements = GangReplacements(cluster.claim)
+    queue = _queue(settings, cluster, replacements)
+    pace = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
+    metrics.write_concurrency.set_function(lambda: pace.limit)
+    writer = Writer(pace, fence, settings.commit.request_timeout_seconds)
+    narrator = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
+    reports = StatusWriter(client, writer, metrics, narrator, StatusTokenBucket(settings.commit.status_share))
     writer.connect(partial(_count_write, metrics, reports))
     failed_devices = FailedDevices(settings.commit.avoid_failed_device_seconds, metrics)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
@@ -86,20 +83,26 @@ def assemble(
     sight = Sight(metrics, health.ready("solver"), folder)
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
-    report = partial(reports.report_unschedulable, node_count=0)
-    asides = Asides(cluster, pending, decider, report, metrics, share=settings.queue.costly_share)
-    return Parts(
+    costly_loop = CostlyLoop(
+        cluster,
+        queue,
+        decider,
+        partial(reports.report_unschedulable, node_count=0),
+        metrics,
+        share=settings.queue.costly_share,
+    )
+    return Components(
         cluster=cluster,
-        pending=pending,
-        passed_over=PassedOver(settings.queue.max_passed_over_seconds, completing),
-        completing=completing,
+        queue=queue,
+        starvation=StarvationTracker(settings.queue.max_passed_over_seconds, replacements),
+        replacements=replacements,
         worker=worker,
         decider=decider,
-        asides=asides,
+        costly_loop=costly_loop,
         commit=commit,
         waits=waits,
         groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
-        repairs=StaleAllocations(cluster, pending, commit.rollback, reports, metrics),
+        repairs=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
@@ -109,21 +112,21 @@ def assemble(
 
 
 def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
-    """Count a write that is sent; those that place pods earn tokens for status writes."""
-    metrics.writes.labels("status" if is_status else "placing").inc()
+    """Count a write that is sent. Writes that place pods earn the share of writes of status."""
+    metrics.writes.labels("telling" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
 
 
-def _queue(settings: Settings, cluster: Cluster, completing: Completing) -> Pending:
-    """Make the queue of pods that wait."""
-    return Pending(
+def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements) -> SchedulingQueue:
+    """Make the scheduling queue."""
+    return SchedulingQueue(
         settings.scheduler_names,
         backoff=Backoff(
             initial_seconds=settings.queue.initial_backoff_seconds,
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
-        sweep_seconds=settings.queue.retry_after_seconds,
-        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
-        muster_seconds=settings.queue.report_missing_members_seconds,
+        flush_seconds=settings.queue.retry_after_seconds,
+        gangs=QueuedGangs(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), replacements),
+        gang_report_seconds=settings.queue.report_missing_members_seconds,
     )

@@ -1,11 +1,10 @@
-"""The composition root: builds the parts, runs them in one group of tasks, and ends them in order.
+"""
+The composition root: makes the components, runs them in one group of tasks, and ends them in order.
 
-    start      health server, discovery, (leader election)
-    lead       reflectors until synced, then the solver's process, the cycle, what is told
-    SIGTERM    take no batch more, end the writes under way, give the lease up, exit 0
+    start      health server, discovery, leader election
+    lead       reflectors until synced, then the solver's process, the cycles, writes of status
+    SIGTERM    take no more batches, end the writes under way, release the lease, exit 0
     lease lost exit 1, without another write
-
-The watches of all kinds, and what is seen of them from outside: log lines, series, a readiness check for each.
 """
 
 import asyncio
@@ -24,8 +23,8 @@ from scheduler.commit.local_taints import SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
-from scheduler.components import Parts, assemble
-from scheduler.cycle import Cycle
+from scheduler.components import Components, assemble
+from scheduler.cycle import SchedulingCycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
@@ -36,7 +35,7 @@ from scheduler.kube.writer import LeaseFence, NoFence, WriteFence
 from scheduler.observe import logs
 from scheduler.observe.health import CheckState, Health, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.queue.load_shedding import Shedding
+from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
@@ -49,9 +48,9 @@ See = Callable[[Sequence[Change]], None]
 
 class Watches:
     """
-    A reflector for each kind that is served, and what is told of each.
+    A reflector for each kind that the server serves, with log lines, series and a readiness check.
 
-    `source` is the client, what the server serves, and who takes what the watches tell.
+    `source` is the client, the kinds that are served, and what takes their changes.
     """
 
     def __init__(
@@ -103,9 +102,9 @@ T = TypeVar("T")
 
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
-"""How long a start that only takes long is waited for: what decides without it places no pod with a claim."""
+"""How long to wait for the first start of the solver's process: without it no pod with a claim is placed."""
 _FINISH_SECONDS: Final = 15.0
-"""How long writes under way may take after SIGTERM; less than a pod's usual grace period of 30 s."""
+"""How long writes under way may take after SIGTERM; less than the default grace period of a pod, 30 s."""
 _STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DEFAULT_NAMESPACE: Final = "dovetail-system"
@@ -139,7 +138,7 @@ async def _run(settings: Settings, kubeconfig: Path | None) -> int:
 
 
 class Process:
-    """One run of the scheduler: what exists from start to end, whether it leads or not."""
+    """One run of the scheduler: what exists whether it leads or not."""
 
     def __init__(self, settings: Settings, client: Client, lease_client: Client, health: Health) -> None:
         self._settings: Final = settings
@@ -151,7 +150,7 @@ class Process:
     @classmethod
     @contextlib.asynccontextmanager
     async def started(cls, settings: Settings, kubeconfig: Path | None) -> AsyncIterator["Process"]:
-        """Open the connections and the health server; the lease has a connection of its own."""
+        """Open the connections and the health server; the lease has its own connection."""
         connections = settings.commit.max_concurrency
         async with (
             Client.connect(kubeconfig, max_connections=connections) as client,
@@ -175,7 +174,7 @@ class Process:
             ) from error
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Wait until the server can be scheduled on and the lease is ours, then schedule until told to stop."""
+        """Wait until the server serves what is needed and the lease is held, then schedule until `stop` is set."""
         found = await _unless_stopped(stop, self._discover())
         if found is None:
             return _STOPPED
@@ -199,8 +198,8 @@ class Process:
         return status
 
     async def _discover(self) -> discovery.DiscoveredKinds:
-        """Ask until the server answers and has what is needed; say what is missing, once each time it changes."""
-        check, told = self._health.ready("server"), ""
+        """Ask until the server answers and serves what is needed; report what is missing, each time it changes."""
+        check, reported = self._health.ready("server"), ""
         while True:
             try:
                 served = await discovery.discover(self._client)
@@ -212,13 +211,13 @@ class Process:
             except KubeError as error:
                 problem = str(error)
             check.fail(problem)
-            if problem != told:
+            if problem != reported:
                 _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
-                told = problem
+                reported = problem
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
-        """Read one object of every kind, so that a missing right shows before a predecessor is let go."""
+        """Read one object of every kind, so that a missing right shows before the lease is taken."""
         for _, path in served.paths:
             await self._client.request("GET", path, query={"limit": "1"})
 
@@ -234,7 +233,7 @@ class Process:
         )
 
     def _lease_failed(self, error: Exception) -> None:
-        """Show what keeps the lease from being taken or renewed; it is tried again."""
+        """Report what keeps the lease from being taken or renewed; it is tried again."""
         check = self._health.ready("leader")
         if str(error) != check.message:
             _log.warning(logs.STANDBY, waiting_for="lease", error=str(error))
@@ -249,13 +248,13 @@ class Process:
         )
 
     async def _lead(self, stop: asyncio.Event, served: discovery.DiscoveredKinds, elector: LeaderElector | None) -> int:
-        """Schedule as the leader. What was known before is not used: everything is listed anew."""
+        """Schedule as the leader. Everything is listed anew."""
         fence: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
         parts = assemble(self._settings, self._client, fence, elector, metrics=self.metrics, health=self._health)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
-        cycle = Cycle(parts, policies, self._settings.batch.max_pods)
-        shedding = self._shedding(parts.cluster)
+        cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
+        memory_budget = self._memory_budget(parts.cluster)
         suspects = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspects.connect(cycle.see)
         strays = ManuallyBoundPods(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
@@ -263,7 +262,7 @@ class Process:
         def see(changes: Sequence[Change]) -> None:
             left: list[Change] = []
             for change in without_ended(changes):
-                parts.quarantine.isolate(change, lambda each: left.extend(shedding.admit(each)))
+                parts.quarantine.isolate(change, lambda each: left.extend(memory_budget.admit(each)))
             cycle.see(left)
             for change in left:
                 parts.quarantine.isolate(change, strays.see)
@@ -276,17 +275,17 @@ class Process:
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.extended_claims, self.metrics)
+                leftovers = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
-                    shedding,
+                    memory_budget,
                     see,
                     metrics=self.metrics,
                     check=self._health.ready("memory"),
                     worker_pid=lambda: parts.worker.pid,
                 )
-                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
-                working = [group.create_task(each) for each in (cycle.decide(), parts.asides.run(cycle), *behind)]
+                rest = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
+                working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *rest)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)
@@ -300,21 +299,21 @@ class Process:
         _log.info(logs.STOPPED)
         return _STOPPED
 
-    def _shedding(self, cluster: Cluster) -> Shedding:
+    def _memory_budget(self, cluster: Cluster) -> MemoryBudget:
         budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
-        return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
+        return MemoryBudget(self._settings.scheduler_names, budget_bytes, cluster.interner)
 
-    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Parts) -> None:
-        """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
+    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Components) -> None:
+        """Wait until all kinds are listed, the solver runs, and no leader before this one can still write."""
         await watches.listed()
         _log.info(logs.SYNCED)
-        with contextlib.suppress(TimeoutError):  # without it few pods are decided about
+        with contextlib.suppress(TimeoutError):  # without it few pods are decided
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
                 await parts.worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
-        told = parts.passed_over, parts.reports
-        await restore_waiting_times(self._client, parts.cluster, told, self._settings.scheduler_names)
+        remembering = parts.starvation, parts.reports
+        await restore_waiting_times(self._client, parts.cluster, remembering, self._settings.scheduler_names)
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

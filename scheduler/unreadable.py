@@ -1,8 +1,8 @@
 """
-What counts of an object that cannot be read, or used, any more: it holds what it held, and gives nothing out.
+Unreadable objects: an object that cannot be read any more uses what it used, and nothing new is placed on it.
 
-Pure. `closed` makes the value that stands for such an object in the mirror, in the queue and in the solver's replica.
-docs/isolation.md has the table that this follows.
+`closed` makes the value that stands for it in the mirror, the queue and the replica of the solver's process, by the
+table in docs/isolation.md.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ from solver.domain import (
 )
 
 LONGEST_TEXT: Final = 500
-"""Characters that are kept of a user's text in a message or a log line."""
+"""Characters of a user's text that a message or a log line keeps."""
 _CUT: Final = "… (cut)"
 
 
@@ -39,11 +39,11 @@ def cut(text: str, longest: int = LONGEST_TEXT) -> str:
 
 def closed(value: Object, why: str) -> Object:
     """
-    Give what stands for an object whose present version cannot be read, from the last one that could be.
+    Give the value for an object whose present version cannot be read, from the last readable one.
 
-    What it holds or forbids counts as before. A pod is not placed, a claim is not allocated, a node and a pool take
-    nothing new, a free volume is bound to no claim, a PodDisruptionBudget grants no eviction, a gang waits. A kind that
-    is not named here keeps its last readable effect.
+    What it uses or forbids counts as before. A pod is not placed, a claim is not allocated, a node and a pool take
+    nothing new, a free volume is bound to no claim, a PodDisruptionBudget allows no eviction, a gang waits. An object
+    of any other kind counts as its last readable version.
     """
     match value:
         case Pod() | Claim() | ResourceSlice() | VolumeClaim() | PodGroup():

@@ -21,8 +21,8 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.observe.memory import resident_bytes
-from scheduler.queue import Pending
-from scheduler.queue.load_shedding import Shedding
+from scheduler.queue import SchedulingQueue
+from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.worker import frames
 from scheduler.worker.frames import Feed
 from solver import Engine, rehearse, solve
@@ -86,8 +86,8 @@ def _resident() -> int:
 
 
 def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
-    cluster, feed, pending = Cluster(), Feed(), Pending(("dovetail",))
-    shedding = Shedding(("dovetail",), _NOWHERE, cluster.interner)
+    cluster, feed, pending = Cluster(), Feed(), SchedulingQueue(("dovetail",))
+    shedding = MemoryBudget(("dovetail",), _NOWHERE, cluster.interner)
     watches = {kind: ListWatch(kind) for kind in (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.PODS, Kind.CLAIMS)}
 
     def take(objects: Iterator[tuple[Kind, bytes]]) -> None:

@@ -29,7 +29,7 @@ from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
 _UNSERVED_SECONDS: Final = 20.0
@@ -187,7 +187,7 @@ class OrphanedClaims:
     def __init__(
         self,
         cluster: Cluster,
-        pending: Pending,
+        pending: SchedulingQueue,
         specials: ExtendedResourceClaims,
         metrics: Metrics,
         *,

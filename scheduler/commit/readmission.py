@@ -17,7 +17,7 @@ from scheduler.kube.errors import DecodeError, KubeError, NotFound
 from scheduler.observe import logs, memory
 from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics
-from scheduler.queue.load_shedding import Key, Shedding
+from scheduler.queue.memory_budget import MemoryBudget, ObjectKey
 from solver.domain import ClaimId, PodId
 
 _PERIOD_SECONDS: Final = 1.0
@@ -36,7 +36,7 @@ class Readmission:
     def __init__(
         self,
         client: Client,
-        shedding: Shedding,
+        shedding: MemoryBudget,
         see: Callable[[Sequence[Change]], None],
         *,
         metrics: Metrics,
@@ -98,7 +98,7 @@ class Readmission:
             _log.warning(logs.MEMORY_SHORT if is_short else logs.MEMORY_ENOUGH, detail=self._check.message)
 
 
-def _message(shedding: Shedding, counts: dict[Kind, int]) -> str:
+def _message(shedding: MemoryBudget, counts: dict[Kind, int]) -> str:
     cause = (
         "the container's memory is nearly used up: raise its limit"
         if shedding.is_closed
@@ -109,7 +109,7 @@ def _message(shedding: Shedding, counts: dict[Kind, int]) -> str:
     return f"{cause}; {left}" + (f", most of them of namespace {largest}" if largest else "")
 
 
-def _path(key: Key) -> str:
+def _path(key: ObjectKey) -> str:
     namespace, _, name = key.name.partition("/")
     if key.kind is Kind.PODS:
         return paths.pod(PodId(namespace, name))

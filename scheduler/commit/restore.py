@@ -17,7 +17,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
-from scheduler.queue import PassedOver
+from scheduler.queue import StarvationTracker
 from scheduler.status.conditions import ConditionReason
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import PASSED_OVER
@@ -33,7 +33,7 @@ _log: Final = logs.logger()
 async def restore_waiting_times(
     client: Client,
     cluster: Cluster,
-    receivers: tuple[PassedOver, StatusWriter],
+    receivers: tuple[StarvationTracker, StatusWriter],
     scheduler_names: Collection[str],
     *,
     wall_clock: Callable[[], float] = time.time,
@@ -50,7 +50,7 @@ async def restore_waiting_times(
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
-    passed_over, reports = receivers
+    starvation, reports = receivers
     behind = wall_clock() - clock()
     waiting, overdue = [], set()
     for wait in waits:
@@ -67,4 +67,4 @@ async def restore_waiting_times(
         for pod in cluster.snapshot().pods
         if pod.started and pod.scheduler_name in scheduler_names
     ]
-    passed_over.recall(waiting, running, overdue)
+    starvation.restore(waiting, running, overdue)

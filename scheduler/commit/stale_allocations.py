@@ -21,7 +21,7 @@ from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
@@ -53,7 +53,7 @@ class StaleAllocations:
     def __init__(
         self,
         cluster: Cluster,
-        pending: Pending,
+        pending: SchedulingQueue,
         rollback: Rollback,
         reports: StatusWriter,
         metrics: Metrics,

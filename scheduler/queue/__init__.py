@@ -1,36 +1,47 @@
 """
-Who waits and for what: pending pods, and the changes of the cluster that wake them.
+The scheduling queue, as kube-scheduler's: activeQ, backoffQ, unschedulable pods, and hints that move pods between them.
 
-Pure: no task and no clock; the time is passed in, in seconds of one monotonic clock. The cycle offers pods, takes
-batches and puts back what was not placed. What a pod needs is not known here beyond the reasons it was given.
+Pure: no task and no clock; the time is passed in, in seconds of one monotonic clock. The scheduling cycle offers pods,
+takes batches, and puts back what was not placed. Of what a pod needs only the reasons of its last attempt are known.
 
-`pending` is the queue of batches. `aside` is that of decisions aside: `kin` says which pods cost the same, `credit`
-what namespaces have used, `parking` which kin rest because a decision about them broke a limit.
+    scheduling_queue     the queue as the cycle uses it
+    queued_pod           a pod of the queue, its states, and the table of their transitions
+    queues               the state machine: moves pods between the queues by that table
+    active_queue         activeQ: fair shares of namespaces, quotas of new and of retried pods
+    unschedulable_pods   unschedulable pods by reason, and which of them were hinted
+    cluster_events       a change of an object → cluster events
+    queueing_hints       cluster event × reason → which pods are hinted: a table
+    equivalence          the key of pod equivalence, and retry groups of equal pods
+    gangs                gangs of the queue, and pods that replace members
+    starvation           pods that are overtaken for too long, and the nodes reserved for them
+    costly_queue         pods whose decisions cost too much for a batch (`scheduler.costly_loop`)
+    memory_budget        which pending pods and unallocated claims are kept in memory
+    indexed_heap         the heap under all of these
 """
 
 from scheduler.backoff import Backoff
-from scheduler.queue.cluster_events import ClusterEvent, facts_of
-from scheduler.queue.costly_pods import AsideQueue, Credit, Job, Parking, SpecKey, kin_of
-from scheduler.queue.equivalence import Shapes
-from scheduler.queue.gangs import Completing, Musters
+from scheduler.queue.cluster_events import ClusterEvent, events_of
+from scheduler.queue.costly_queue import CostKey, CostlyBackoff, CostlyJob, CostlyQueue, DecisionTimeQuota, cost_key
+from scheduler.queue.equivalence import EquivalenceKeys
+from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.queued_pod import PodState
-from scheduler.queue.scheduling_queue import Pending
-from scheduler.queue.starvation import PassedOver
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.queue.starvation import StarvationTracker
 
 __all__ = [
-    "AsideQueue",
     "Backoff",
     "ClusterEvent",
-    "Completing",
-    "Credit",
-    "Job",
-    "Musters",
-    "Parking",
-    "PassedOver",
-    "Pending",
+    "CostKey",
+    "CostlyBackoff",
+    "CostlyJob",
+    "CostlyQueue",
+    "DecisionTimeQuota",
+    "EquivalenceKeys",
+    "GangReplacements",
     "PodState",
-    "Shapes",
-    "SpecKey",
-    "facts_of",
-    "kin_of",
+    "QueuedGangs",
+    "SchedulingQueue",
+    "StarvationTracker",
+    "cost_key",
+    "events_of",
 ]

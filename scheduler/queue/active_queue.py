@@ -1,9 +1,10 @@
 """
-Pods that can be taken, by namespace: new ones, and those that were tried before.
+The activeQ: pods that the next batches take, by namespace; new pods apart from retried ones.
 
-The order is that of their ranks as long as all of them fit into a batch. Where more wait than it may have, the
-namespaces of one priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find
-no place has few of them in a batch: pods that fit nowhere cost as much as others, and retried ones every time.
+Priorities are strict. While all active pods fit into a batch, it takes them in the order of the queue. Where more are
+active than it may have, the namespaces of one priority get equal shares (round-robin), so that none of them fills a
+batch while others wait. A namespace whose pods fail has few of them in a batch: pods that fit nowhere cost as much as
+others, and retried ones cost it every time.
 """
 
 from collections import Counter
@@ -11,27 +12,30 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
+from scheduler.queue.queued_pod import QueuedPod
 
 FEWEST_RETRIED: Final = 16
 """Kinds of retried pods of one namespace in a batch, at least: some 20 ms of a decision."""
 FEWEST_NEW: Final = 32
 """New pods of one namespace in a batch, at least."""
+NEW_SHARE: Final = 4
+"""Every fourth pod that a batch takes is a new one, where new pods and retried ones of one priority are active."""
 _NAMESPACES: Final = 4
-"""In all a batch has at least as many as are the least of so many namespaces."""
-_MANY: Final = 1 << 30
-"""As many as there are."""
+"""All namespaces together may have at least as many as the least of so many namespaces."""
+_UNLIMITED: Final = 1 << 30
 _ALL: Final = ""
-"""Stands for all namespaces: none is called so."""
+"""Stands for all namespaces: none has this name."""
+
+Heaps = dict[str, IndexedHeap[SortKey]]
 
 
-class Quotas:
+class AdaptiveQuotas:
     """
-    How many new pods, or retried ones, a batch may have, by namespace and in all.
+    How many pods a batch may have, by namespace and of all namespaces: of new pods, or of retried ones.
 
-    As many as there are, until many are tried and more fail than are placed: then half as many, and so on. The number
-    doubles whenever more are placed than fail. Equal pods, which wait in one crowd, cost about as much as one of them
-    and count as one.
+    There is no limit until many were tried and no more were placed than failed: then half as many, and so on. The limit
+    doubles whenever more are placed than fail. Pods of one retry group cost about as much as one pod, and count as one.
     """
 
     def __init__(self, fewest: int) -> None:
@@ -41,19 +45,19 @@ class Quotas:
         self._failed: Final[dict[object, str]] = {}
 
     def most(self, namespace: str = _ALL) -> int:
-        """Give the number for one namespace, or for all together."""
-        return self._most.get(namespace, _MANY)
+        """Give the limit for one namespace, or for all together."""
+        return self._most.get(namespace, _UNLIMITED)
 
-    def placed(self, namespace: str, kind: object) -> None:
-        """Note that a pod was placed; its equals are of the same kind."""
-        self._placed[kind] = namespace
+    def placed(self, queued: QueuedPod) -> None:
+        """Count a pod that was placed."""
+        self._placed[queued.kind] = queued.pod.id.namespace
 
-    def failed(self, namespace: str, kind: object) -> None:
-        """Note that a pod found no place."""
-        self._failed[kind] = namespace
+    def failed(self, queued: QueuedPod) -> None:
+        """Count a pod that was not placed."""
+        self._failed[queued.kind] = queued.pod.id.namespace
 
     def adapt(self, limit: int) -> None:
-        """Draw the conclusions before the next batch, of so many pods at most."""
+        """Adapt the limits to what came of the pods since the last call; a batch has `limit` pods at most."""
         all_placed, all_failed = (Counter(each.values()) for each in (self._placed, self._failed))
         for counted in (all_placed, all_failed):
             counted[_ALL] = counted.total()
@@ -70,116 +74,130 @@ class Quotas:
         self._failed.clear()
 
 
-class Lanes:
-    """The lines, one for the new pods of each namespace and one for its retried ones."""
+class ActiveQueue:
+    """The heaps, one for the new pods of each namespace and one for its retried pods, and their quotas."""
 
     def __init__(self) -> None:
-        self._lines: Final[tuple[dict[str, IndexedHeap[Rank]], dict[str, IndexedHeap[Rank]]]] = ({}, {})
+        self._heaps: Final[tuple[Heaps, Heaps]] = ({}, {})
+        self._quotas: Final = (AdaptiveQuotas(FEWEST_NEW), AdaptiveQuotas(FEWEST_RETRIED))
+        self._last: PopOrder | None = None
 
     def __bool__(self) -> bool:
-        """Whether a pod can be taken."""
-        return any(any(lines.values()) for lines in self._lines)
+        """Whether a pod is active."""
+        return any(any(heaps.values()) for heaps in self._heaps)
 
-    def line(self, namespace: str, *, is_retried: bool) -> IndexedHeap[Rank]:
-        """Give the line for a pod."""
-        return self._lines[is_retried].setdefault(namespace, IndexedHeap())
+    def heap(self, namespace: str, *, is_retried: bool) -> IndexedHeap[SortKey]:
+        """Give the heap for a pod."""
+        return self._heaps[is_retried].setdefault(namespace, IndexedHeap())
 
-    def turns(
-        self, limit: int, quotas: tuple[Quotas, Quotas], before: "NamespaceTurns | None" = None
-    ) -> "NamespaceTurns":
-        """
-        Begin a batch of at most so many pods, after another one; namespaces without a pod are dropped.
+    def quotas(self, queued: QueuedPod) -> AdaptiveQuotas:
+        """Give the quotas that a pod counts for: those of new pods or of retried ones."""
+        return self._quotas[queued.attempts > 0]
 
-        `quotas` are those of new pods and of retried ones.
-        """
-        for lines in self._lines:
-            for namespace in [namespace for namespace, line in lines.items() if not line]:
-                del lines[namespace]
-        return NamespaceTurns(self._lines, limit, quotas, before.taken() if before is not None else {})
+    def pop_order(self, limit: int) -> "PopOrder":
+        """Begin a batch of at most so many pods; namespaces without a pod are dropped."""
+        for quotas in self._quotas:
+            quotas.adapt(limit)
+        for heaps in self._heaps:
+            for namespace in [namespace for namespace, heap in heaps.items() if not heap]:
+                del heaps[namespace]
+        before = self._last.taken() if self._last is not None else {}
+        self._last = PopOrder(self._heaps, limit, self._quotas, before)
+        return self._last
 
 
 class _Head(NamedTuple):
-    """The first pod of a line, after how many others of its namespace: what orders the lines."""
+    """The first pod of a namespace, after how many others of it: orders the namespaces."""
 
     negative_priority: int
     taken: int
-    rank: Rank
+    key: SortKey
     namespace: str
 
 
-class NamespaceTurns:
+class PopOrder:
     """
-    The order in which one batch takes pods. What it gives is taken out of its line before the next is asked for.
+    The order in which one batch takes pods. A pod has left its heap before the next one is asked for.
 
-    What a namespace took with the batch before counts: a gang that fills a batch has the next one go to others.
+    The pods count that the batch before took of a namespace: after a gang that fills a batch it is the turn of others.
     """
 
     def __init__(
         self,
-        lines: tuple[dict[str, IndexedHeap[Rank]], dict[str, IndexedHeap[Rank]]],
+        heaps: tuple[Heaps, Heaps],
         limit: int,
-        quotas: tuple[Quotas, Quotas],
+        quotas: tuple[AdaptiveQuotas, AdaptiveQuotas],
         before: Mapping[str, int],
     ) -> None:
-        self._lines: Final = lines
-        counts = [sum(len(line) for line in each.values()) for each in lines]
-        self._is_crowded: Final = sum(counts) > limit or any(
+        counts = [sum(len(heap) for heap in each.values()) for each in heaps]
+        self._is_shared: Final = sum(counts) > limit or any(
             count > each.most() for count, each in zip(counts, quotas, strict=True)
         )
+        self._heaps: Final = heaps
         self._quotas: Final = quotas
         self._taken: Final[Counter[str]] = Counter(before)
         self._before: Final = before
         self._kinds_taken: Final[tuple[Counter[str], Counter[str]]] = (Counter(), Counter())
         self._kinds: Final[set[int]] = set()
-        self._heaps: Final[tuple[list[_Head], list[_Head]]] = (self._heads(lines[0]), self._heads(lines[1]))
-        self._least: int | None = None
+        self._heads: Final[tuple[list[_Head], list[_Head]]] = (self._all_heads(heaps[0]), self._all_heads(heaps[1]))
+        self._least_priority: int | None = None
 
     def taken(self) -> Mapping[str, int]:
         """Count the pods that this batch has taken, by namespace."""
         return self._taken - Counter(self._before)
 
-    def keep_for(self, priority: int) -> None:
-        """Take no pod of a lower priority, because it is open what those of this one need."""
-        self._least = priority if self._least is None else max(self._least, priority)
+    def stop_below(self, priority: int) -> None:
+        """Take no pod of a lower priority: what pods of this one need is not known yet."""
+        self._least_priority = priority if self._least_priority is None else max(self._least_priority, priority)
 
     def is_over(self, priority: int) -> bool:
-        """Whether the batch has an end before pods of a priority."""
-        return self._least is not None and priority < self._least
+        """Whether the batch takes no pods of a priority any more."""
+        return self._least_priority is not None and priority < self._least_priority
 
-    def note(self, namespace: str, kind: object, *, is_retried: bool) -> None:
-        """Count a pod that is taken, and each kind once."""
+    def count(self, queued: QueuedPod) -> None:
+        """Count a pod that is taken; those of one kind count as one for the quotas."""
+        namespace = queued.pod.id.namespace
         self._taken[namespace] += 1
-        if id(kind) not in self._kinds:
-            self._kinds.add(id(kind))
-            self._kinds_taken[is_retried].update((namespace, _ALL))
+        if id(queued.kind) not in self._kinds:
+            self._kinds.add(id(queued.kind))
+            self._kinds_taken[queued.attempts > 0].update((namespace, _ALL))
 
-    def first(self, *, is_retried: bool) -> _Head | None:
-        """Give the first new pod, or the first retried one, as far as the batch may have one more of these."""
-        heap, lines = self._heaps[is_retried], self._lines[is_retried]
-        while heap:
-            head = self._head(heap[0].namespace, lines[heap[0].namespace])
+    def next(self, position: int) -> SortKey | None:
+        """Give the pod to take as the one at this position: the first one, or every fourth time the first new one."""
+        new, retried = self._first(is_retried=False), self._first(is_retried=True)
+        first = min((head for head in (new, retried) if head is not None), default=None)
+        is_turn_of_new = position % NEW_SHARE == NEW_SHARE - 1
+        if is_turn_of_new and new and first and new.negative_priority == first.negative_priority:
+            first = new
+        return first.key if first is not None else None
+
+    def _first(self, *, is_retried: bool) -> _Head | None:
+        """Give the first new pod, or the first retried one, as far as the quotas allow one more of these."""
+        heads, heaps = self._heads[is_retried], self._heaps[is_retried]
+        while heads:
+            head = self._head(heads[0].namespace, heaps[heads[0].namespace])
             if head is None:
-                heappop(heap)
+                heappop(heads)
             elif self._is_full(head.namespace, is_retried=is_retried):
-                self.keep_for(-head.negative_priority)
-                heappop(heap)
-            elif head == heap[0]:
+                self.stop_below(-head.negative_priority)
+                heappop(heads)
+            elif head == heads[0]:
                 return head
             else:
-                heapreplace(heap, head)
+                heapreplace(heads, head)
         return None
 
     def _is_full(self, namespace: str, *, is_retried: bool) -> bool:
         taken, quotas = self._kinds_taken[is_retried], self._quotas[is_retried]
         return taken[namespace] >= quotas.most(namespace) or taken[_ALL] >= quotas.most()
 
-    def _heads(self, lines: dict[str, IndexedHeap[Rank]]) -> list[_Head]:
-        heads = [head for namespace, line in lines.items() if (head := self._head(namespace, line)) is not None]
+    def _all_heads(self, heaps: Heaps) -> list[_Head]:
+        heads = [head for namespace, heap in heaps.items() if (head := self._head(namespace, heap)) is not None]
         heapify(heads)
         return heads
 
-    def _head(self, namespace: str, line: IndexedHeap[Rank]) -> _Head | None:
-        rank = line.head()
-        if rank is None:
+    def _head(self, namespace: str, heap: IndexedHeap[SortKey]) -> _Head | None:
+        key = heap.head()
+        if key is None:
             return None
-        return _Head(rank.negative_priority, self._taken[namespace] if self._is_crowded else 0, rank, namespace)
+        return _Head(key.negative_priority, self._taken[namespace] if self._is_shared else 0, key, namespace)

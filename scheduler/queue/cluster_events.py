@@ -1,10 +1,12 @@
-"""What a transition means for pods that wait: facts, derived from an object before and after."""
+"""Cluster events: what the change of an object means for pods in the queue."""
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Final, TypeVar
 
 import msgspec
 
-from scheduler.change import Transition
+from scheduler.change import Kind, Object, Transition
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
     Claim,
@@ -13,7 +15,6 @@ from solver.domain import (
     DeviceTaintRule,
     DisruptionBudget,
     GangId,
-    Namespace,
     Node,
     NodeDrivers,
     Pod,
@@ -25,19 +26,18 @@ from solver.domain import (
     Taint,
     TaintEffect,
     Volume,
-    VolumeAttachment,
     VolumeClaim,
     VolumeClaimId,
 )
 
 
 class ClusterEvent(StrEnum):
-    """Something that happened and could let a waiting pod in. What can only make things worse is no fact."""
+    """Something that could make a pod schedulable. What can only make things worse is no event."""
 
     NODE_ADDED = "NodeAdded"
     NODE_ALLOCATABLE_GREW = "NodeAllocatableGrew"
     """A node has more of some resource."""
-    NODE_RESOURCE_CHANGED_HANDS = "NodeResourceChangedHands"
+    NODE_EXTENDED_RESOURCE_MOVED = "NodeExtendedResourceMoved"
     """A node began or ceased to offer an extended resource itself: a device plugin serves it there, or devices do."""
     NODE_LABELS_CHANGED = "NodeLabelsChanged"
     NODE_FEATURES_DECLARED = "NodeFeaturesDeclared"
@@ -45,28 +45,28 @@ class ClusterEvent(StrEnum):
     NODE_TAINT_REMOVED = "NodeTaintRemoved"
     """A taint is gone or was changed."""
     NODE_TAINT_ADDED = "NodeTaintAdded"
-    """A node got a taint that keeps pods away: it is no longer a domain for constraints that honour taints."""
-    NODE_GONE = "NodeGone"
-    """A node went away, and with it what ran there and perhaps a domain that others were measured against."""
+    """A node got a taint that keeps pods away: it is no longer a domain of spread constraints that honour taints."""
+    NODE_DELETED = "NodeDeleted"
+    """A node was deleted, and with it the pods there and perhaps a domain of spread constraints."""
     NODE_UNCORDONED = "NodeUncordoned"
     NODE_ROOM_FREED = "NodeRoomFreed"
     """A pod ended, was deleted, is no longer assumed on its node, or asks for less than it did."""
     PORTS_FREED = "PortsFreed"
     """A pod with host ports ended, was deleted, or is no longer assumed on its node."""
-    NEIGHBOUR_ARRIVED = "NeighbourArrived"
-    """A pod holds a node that did not before: others may want to be with it, or count it."""
-    NEIGHBOUR_LEFT = "NeighbourLeft"
-    """A pod no longer holds its node, so that nobody has to keep away from it."""
-    NEIGHBOUR_LEAVING = "NeighbourLeaving"
-    """A pod is being deleted: it holds its node still, and no spread constraint counts it any more."""
-    NEIGHBOUR_CHANGED = "NeighbourChanged"
-    """The labels of a pod that holds a node changed."""
+    ASSIGNED_POD_ADDED = "AssignedPodAdded"
+    """A pod is on a node that was not before: affinity may require it, and spread constraints count it."""
+    ASSIGNED_POD_REMOVED = "AssignedPodRemoved"
+    """A pod has left its node: no anti-affinity keeps others away from it."""
+    ASSIGNED_POD_TERMINATING = "AssignedPodTerminating"
+    """A pod is being deleted: it is on its node still, and no spread constraint counts it any more."""
+    ASSIGNED_POD_LABELS_CHANGED = "AssignedPodLabelsChanged"
+    """The labels of a pod on a node changed."""
     NAMESPACE_CHANGED = "NamespaceChanged"
-    """A namespace was added or deleted, or its labels changed, so that other pods are meant by some terms."""
+    """A namespace was added or deleted, or its labels changed: terms with a namespaceSelector match other pods."""
     NOMINATION_ENDED = "NominationEnded"
-    """A pod of any scheduler no longer waits for the node that it had nominated: what was kept for it there is free."""
-    HOLD_RELEASED = "HoldReleased"
-    """A node is not held any more for a pod that was passed over."""
+    """A pod of any scheduler no longer waits for its nominated node: what was kept for it there is free."""
+    RESERVATION_RELEASED = "ReservationReleased"
+    """A node is not reserved any more for a starving pod."""
     DEVICES_FREED = "DevicesFreed"
     """A claim that held devices was deallocated or deleted."""
     CLASS_CHANGED = "ClassChanged"
@@ -84,7 +84,7 @@ class ClusterEvent(StrEnum):
     """A claim has another owner, or can be read now."""
     CLAIM_DELETED = "ClaimDeleted"
     GANG_CHANGED = "GangChanged"
-    """A PodGroup was added, changed or deleted, or another member completes a gang or says something else of it."""
+    """A PodGroup was added, changed or deleted, or a member completes a gang or describes it otherwise."""
     DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
     """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
     EVICTION_EASED = "EvictionEased"
@@ -100,75 +100,30 @@ class ClusterEvent(StrEnum):
     STORAGE_CLASS_CHANGED = "StorageClassChanged"
     """A StorageClass was added or changed."""
     STORAGE_GREW = "StorageGrew"
-    """There is more room for volumes of a class, or a driver no longer tells how much."""
+    """There is more capacity for volumes of a class, or a driver no longer publishes how much."""
     ATTACHMENTS_GREW = "AttachmentsGrew"
     """A node can have more volumes of a driver attached, or has fewer."""
 
 
-def facts_of(transition: Transition) -> frozenset[ClusterEvent]:
+Events = set[ClusterEvent]
+
+
+def events_of(transition: Transition) -> frozenset[ClusterEvent]:
     """
-    Derive the facts of a transition.
+    Derive the events of a transition.
 
-    An object that was replaced by a namesake (another uid) counts as deleted and created.
+    An object that was replaced by another one of its name (another uid) counts as deleted and created.
     """
-    found: set[ClusterEvent] = set()
-    match transition.before, transition.after:
-        case (Node() | Pod() | Namespace(), _) | (_, Node() | Pod() | Namespace()):
-            found = _core_facts(transition)
-        case (Claim() as before, Claim() | None as after):
-            found = _claim_facts(before, after)
-        case (None, Claim()):
-            found = {ClusterEvent.CLAIM_CREATED}
-        case (DeviceClass() | None as before, DeviceClass() as after):
-            found = {ClusterEvent.CLASS_CHANGED} if before is None or _selecting(before) != _selecting(after) else set()
-        case (DeviceClass() as before, None):
-            # Another class may stand for its extended resource now, or none: then plugins alone offer it.
-            found = {ClusterEvent.CLASS_CHANGED} if before.extended_resource_name else set()
-        case (ResourceSlice() | None as before, ResourceSlice() | None as after):
-            found = _slice_facts(before, after)
-        case (DeviceTaintRule(), _):
-            found = {ClusterEvent.DEVICE_TAINT_REMOVED}
-        case (DisruptionBudget() as before, DisruptionBudget() | None as after):
-            found = {ClusterEvent.DISRUPTIONS_ALLOWED} if _allows_more(before, after) else set()
-        case _:
-            found = _gang_facts(transition) or _storage_facts(transition)
-    return frozenset(found)
-
-
-def _core_facts(transition: Transition) -> set[ClusterEvent]:
-    match transition.before, transition.after:
-        case (Node() | None as before, Node() as after):
-            return _node_facts(before, after)
-        case (Node(), None):
-            return {ClusterEvent.NODE_GONE}
-        case (Namespace(), _) | (_, Namespace()):
-            return {ClusterEvent.NAMESPACE_CHANGED}
-        case (Pod() as before, Pod() | None as after):
-            eased = {ClusterEvent.EVICTION_EASED} if _may_go_now(before, after) else set()
-            return (
-                _pod_facts(before, after) | _neighbour_facts(before, after) | _nomination_facts(before, after) | eased
-            )
-        case (None, Pod() as after):
-            return _neighbour_facts(None, after)
-    return set()
+    before, after = transition.before, transition.after
+    if before is None and after is None:
+        return frozenset()
+    return frozenset(_EVENTS[transition.kind](before, after))
 
 
 def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:
     """Give the claim, for devices or for a volume, that a transition is about, if it is about one."""
-    for each in (transition.after, transition.before):
-        if isinstance(each, Claim | VolumeClaim):
-            return each.id
-    return None
-
-
-def _gang_facts(transition: Transition) -> set[ClusterEvent]:
-    match transition.before, transition.after:
-        case (PodGroup() | None as before, PodGroup() as after):
-            return {ClusterEvent.GANG_CHANGED} if before is None or _demands(before) != _demands(after) else set()
-        case (PodGroup(), None):
-            return {ClusterEvent.GANG_CHANGED}
-        case _:
-            return set()
+    claim = transition.after or transition.before
+    return claim.id if isinstance(claim, Claim | VolumeClaim) else None
 
 
 def gang_of(transition: Transition) -> GangId | None:
@@ -177,86 +132,27 @@ def gang_of(transition: Transition) -> GangId | None:
     return group.id if isinstance(group, PodGroup) else None
 
 
-def _demands(group: PodGroup) -> PodGroup:
-    return msgspec.structs.replace(group, condition=("", "", ""))
+def _where(found: Mapping[ClusterEvent, bool]) -> Events:
+    return {event for event, holds in found.items() if holds}
 
 
-def _allows_more(before: DisruptionBudget, after: DisruptionBudget | None) -> bool:
-    """Whether a pod may be evicted now that could not be before."""
-    if after is None or after.selector != before.selector:
-        return True
-    return (after.allowed > before.allowed and not after.is_stale) or (before.is_stale and not after.is_stale)
-
-
-def _storage_facts(transition: Transition) -> set[ClusterEvent]:
-    match transition.before, transition.after:
-        case (VolumeClaim() as before, VolumeClaim() | None as after):
-            return _volume_claim_facts(before, after)
-        case (None, VolumeClaim()):
-            return {ClusterEvent.VOLUME_CLAIM_CREATED}
-        case (Volume() | None as before, Volume() as after):
-            return {ClusterEvent.VOLUME_OFFERED} if before is None or _offering(before) != _offering(after) else set()
-        case (StorageClass() | None, StorageClass()):
-            return {ClusterEvent.STORAGE_CLASS_CHANGED}
-        case _:
-            return _driver_facts(transition)
-
-
-def _driver_facts(transition: Transition) -> set[ClusterEvent]:
-    match transition.before, transition.after:
-        case (NodeDrivers() | None as before, NodeDrivers() as after):
-            return {ClusterEvent.ATTACHMENTS_GREW} if _can_attach_more(before, after) else set()
-        case (VolumeAttachment(), _):
-            return {ClusterEvent.ATTACHMENTS_GREW}
-        case (StorageCapacity() | None as before, StorageCapacity() as after):
-            is_more = before is None or before.topology != after.topology or (after.most or 0) > (before.most or 0)
-            return {ClusterEvent.STORAGE_GREW} if is_more else set()
-        case (StorageDriver() as before, StorageDriver() | None as after):
-            was_tracked = before.tracks_capacity and not (after is not None and after.tracks_capacity)
-            return {ClusterEvent.STORAGE_GREW} if was_tracked else set()
-    return set()
-
-
-def _volume_claim_facts(before: VolumeClaim, after: VolumeClaim | None) -> set[ClusterEvent]:
+def _node_events(before: Node | None, after: Node | None) -> Events:
     if after is None:
-        return {ClusterEvent.VOLUME_CLAIM_DELETED}
-    if after.uid != before.uid:
-        return {ClusterEvent.VOLUME_CLAIM_DELETED, ClusterEvent.VOLUME_CLAIM_CREATED}
-    same = msgspec.structs.replace(before, resource_version=after.resource_version)
-    return {ClusterEvent.VOLUME_CLAIM_CHANGED} if same != after else set()
-
-
-def _offering(each: Volume) -> tuple[object, ...]:
-    """What decides who can use a volume; that somebody has taken it is no offer."""
-    taken_by = each.claim if each.claim_uid == "" else None
-    is_free = each.phase == "Available" and each.claim is None
-    terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
-    return (*terms, each.labels, each.node_affinity, each.uid, taken_by, is_free)
-
-
-def _can_attach_more(before: NodeDrivers | None, after: NodeDrivers) -> bool:
-    """Whether a driver is new on the node or has a higher limit, or none any more."""
-    had = dict(before.limits) if before is not None else {}
-    return any(
-        name not in had or (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0)
-        for name, limit in after.limits
-    )
-
-
-def _node_facts(before: Node | None, after: Node) -> set[ClusterEvent]:
+        return {ClusterEvent.NODE_DELETED}
     if before is None or before.uid != after.uid:
         return {ClusterEvent.NODE_ADDED}
     had = dict(before.allocatable)
-    found = {
-        ClusterEvent.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS: _offered(before) != _offered(after),
-        ClusterEvent.NODE_FEATURES_DECLARED: not set(after.declared_features).issubset(before.declared_features),
-        ClusterEvent.NODE_LABELS_CHANGED: before.labels != after.labels,
-        ClusterEvent.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
-        ClusterEvent.NODE_TAINT_ADDED: _lost(after.taints, before.taints),
-        ClusterEvent.NODE_UNCORDONED: before.is_unschedulable and not after.is_unschedulable,
-    }
-    return {fact for fact, holds in found.items() if holds}
+    return _where(
+        {
+            ClusterEvent.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
+            ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED: _offered(before) != _offered(after),
+            ClusterEvent.NODE_FEATURES_DECLARED: not set(after.declared_features).issubset(before.declared_features),
+            ClusterEvent.NODE_LABELS_CHANGED: before.labels != after.labels,
+            ClusterEvent.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
+            ClusterEvent.NODE_TAINT_ADDED: _lost(after.taints, before.taints),
+            ClusterEvent.NODE_UNCORDONED: before.is_unschedulable and not after.is_unschedulable,
+        }
+    )
 
 
 def _offered(node: Node) -> set[str]:
@@ -264,35 +160,40 @@ def _offered(node: Node) -> set[str]:
     return {name for name, amount in node.allocatable if amount > 0 and "/" in name}
 
 
-def _selecting(each: DeviceClass) -> tuple[object, ...]:
-    return (each.selectors, each.extended_resource_name, each.invalid)
+def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
+    """Whether a taint that keeps pods away was removed; a new timeAdded is no change."""
+    kept = {(taint.key, taint.value, taint.effect) for taint in after}
+    lost = (taint for taint in before if (taint.key, taint.value, taint.effect) not in kept)
+    return any(taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE} for taint in lost)
 
 
-def _pod_facts(before: Pod, after: Pod | None) -> set[ClusterEvent]:
-    if not holds_node(before):
-        return set()
-    if after is None or not holds_node(after) or (after.uid, after.node_name) != (before.uid, before.node_name):
-        return (
-            {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.VOLUMES_RELEASED}
-            if before.volumes
-            else {ClusterEvent.NODE_ROOM_FREED}
-        )
-    asks = dict(after.requests)
-    is_less = any(asks.get(name, 0) < amount for name, amount in before.requests)
-    return {ClusterEvent.NODE_ROOM_FREED} if is_less else set()
+def _pod_events(before: Pod | None, after: Pod | None) -> Events:
+    """Give what a pod on a node, or one that has a node nominated, means for the others."""
+    had = before if before is not None and holds_node(before) else None
+    has = after if after is not None and holds_node(after) else None
+    found = {ClusterEvent.NOMINATION_ENDED: before is not None and _has_nomination_ended(before, after)}
+    if had is None:
+        found[ClusterEvent.ASSIGNED_POD_ADDED] = has is not None
+    elif has is None or (has.uid, has.node_name) != (had.uid, had.node_name):
+        found[ClusterEvent.NODE_ROOM_FREED] = found[ClusterEvent.ASSIGNED_POD_REMOVED] = True
+        found[ClusterEvent.VOLUMES_RELEASED] = bool(had.volumes)
+        found[ClusterEvent.PORTS_FREED] = bool(had.host_ports)
+        found[ClusterEvent.ASSIGNED_POD_ADDED] = has is not None
+    else:
+        requests = dict(has.requests)
+        found[ClusterEvent.NODE_ROOM_FREED] = any(requests.get(name, 0) < amount for name, amount in had.requests)
+        found[ClusterEvent.ASSIGNED_POD_TERMINATING] = has.is_deleting and not had.is_deleting
+        found[ClusterEvent.ASSIGNED_POD_LABELS_CHANGED] = had.labels != has.labels
+    became_preemptible = before is not None and has is not None and has.is_preemptible and not before.is_preemptible
+    found[ClusterEvent.EVICTION_EASED] = became_preemptible
+    return _where(found)
 
 
-def _may_go_now(before: Pod, after: Pod | None) -> bool:
-    """Whether a pod that may not be evicted stays on its node and may be from now on."""
-    return after is not None and holds_node(after) and after.is_preemptible and not before.is_preemptible
-
-
-def _nomination_facts(before: Pod, after: Pod | None) -> set[ClusterEvent]:
-    """What a pod means that room was kept for; one that is bound where it was kept has taken it."""
+def _has_nomination_ended(before: Pod, after: Pod | None) -> bool:
+    """Whether what was kept for a pod on its nominated node is free; where it is bound to that node it has taken it."""
     kept = _awaited(before)
-    if not kept or (after is not None and after.uid == before.uid and kept in {_awaited(after), after.node_name}):
-        return set()
-    return {ClusterEvent.NOMINATION_ENDED}
+    is_same = after is not None and after.uid == before.uid
+    return bool(kept) and not (is_same and after is not None and kept in {_awaited(after), after.node_name})
 
 
 def _awaited(pod: Pod) -> str:
@@ -300,57 +201,56 @@ def _awaited(pod: Pod) -> str:
     return pod.nominated_node_name if is_waiting else ""
 
 
-def _neighbour_facts(before: Pod | None, after: Pod | None) -> set[ClusterEvent]:
-    """What a pod on a node means for others that want to be with it, or away from it."""
-    had = before if before is not None and holds_node(before) else None
-    has = after if after is not None and holds_node(after) else None
-    if had is not None and has is not None and (had.uid, had.node_name) == (has.uid, has.node_name):
-        is_leaving = has.is_deleting and not had.is_deleting
-        found = {ClusterEvent.NEIGHBOUR_LEAVING: is_leaving, ClusterEvent.NEIGHBOUR_CHANGED: had.labels != has.labels}
-    else:
-        is_free = had is not None and bool(had.host_ports)
-        gone, come = had is not None, has is not None
-        found = {
-            ClusterEvent.NEIGHBOUR_LEFT: gone,
-            ClusterEvent.PORTS_FREED: is_free,
-            ClusterEvent.NEIGHBOUR_ARRIVED: come,
-        }
-    return {fact for fact, holds in found.items() if holds}
-
-
-def _claim_facts(before: Claim, after: Claim | None) -> set[ClusterEvent]:
+def _claim_events(before: Claim | None, after: Claim | None) -> Events:
+    if before is None:
+        return {ClusterEvent.CLAIM_CREATED}
     held = before.allocation is not None and any(not each.admin_access for each in before.allocation.results)
     if after is None or after.uid != before.uid:
-        gone = {ClusterEvent.CLAIM_DELETED} | ({ClusterEvent.DEVICES_FREED} if held else set())
-        return gone | ({ClusterEvent.CLAIM_CREATED} if after is not None else set())
+        is_replaced = after is not None
+        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held}
+        return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
     is_deallocated = before.allocation is not None and after.allocation is None
     has_shrunk = any(each.uid not in left for each in before.reserved_for)
-    # With all consumers evicted its devices come free, which they did not while one of them was protected.
+    # Its devices become free when all consumers are evicted, which was impossible while one of them was protected.
     is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
-    found = {
-        ClusterEvent.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
-        ClusterEvent.CLAIM_DEALLOCATED: is_deallocated,
-        ClusterEvent.DEVICES_FREED: is_deallocated and held,
-        ClusterEvent.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
-        ClusterEvent.EVICTION_EASED: is_eased and held and not is_deallocated,
-        ClusterEvent.CLAIM_CHANGED: _reading(before) != _reading(after),
-    }
-    return {fact for fact, holds in found.items() if holds}
+    return _where(
+        {
+            ClusterEvent.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
+            ClusterEvent.CLAIM_DEALLOCATED: is_deallocated,
+            ClusterEvent.DEVICES_FREED: is_deallocated and held,
+            ClusterEvent.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
+            ClusterEvent.EVICTION_EASED: is_eased and held and not is_deallocated,
+            ClusterEvent.CLAIM_CHANGED: _claim_terms(before) != _claim_terms(after),
+        }
+    )
 
 
-def _reading(claim: Claim) -> tuple[object, ...]:
+def _claim_terms(claim: Claim) -> tuple[object, ...]:
     return (claim.invalid, claim.owner_pod_uid, claim.owner_pod_group, claim.requests, claim.constraints)
 
 
-def _slice_facts(before: ResourceSlice | None, after: ResourceSlice | None) -> set[ClusterEvent]:
+def _class_events(before: DeviceClass | None, after: DeviceClass | None) -> Events:
     if after is None:
-        return {ClusterEvent.SLICE_DELETED} if before is not None else set()
+        # Another class may serve its extended resource now, or none: then device plugins alone offer it.
+        is_changed = before is not None and bool(before.extended_resource_name)
+    else:
+        is_changed = before is None or _class_terms(before) != _class_terms(after)
+    return _where({ClusterEvent.CLASS_CHANGED: is_changed})
+
+
+def _class_terms(each: DeviceClass) -> tuple[object, ...]:
+    return (each.selectors, each.extended_resource_name, each.invalid)
+
+
+def _slice_events(before: ResourceSlice | None, after: ResourceSlice | None) -> Events:
+    if after is None:
+        return {ClusterEvent.SLICE_DELETED}
     if before is None or _untainted(before) != _untainted(after):
         return {ClusterEvent.SLICE_CHANGED}
     pairs = zip(before.devices, after.devices, strict=True)
     is_untainted = any(_lost(one.taints, other.taints) for one, other in pairs)
-    return {ClusterEvent.DEVICE_TAINT_REMOVED} if is_untainted else set()
+    return _where({ClusterEvent.DEVICE_TAINT_REMOVED: is_untainted})
 
 
 def _untainted(each: ResourceSlice) -> ResourceSlice:
@@ -358,8 +258,107 @@ def _untainted(each: ResourceSlice) -> ResourceSlice:
     return msgspec.structs.replace(each, devices=devices)
 
 
-def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
-    """Whether a taint that keeps pods away is gone; a new time on the same taint is none."""
-    kept = {(taint.key, taint.value, taint.effect) for taint in after}
-    gone = (taint for taint in before if (taint.key, taint.value, taint.effect) not in kept)
-    return any(taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE} for taint in gone)
+def _taint_rule_events(before: DeviceTaintRule | None, _: DeviceTaintRule | None) -> Events:
+    return _where({ClusterEvent.DEVICE_TAINT_REMOVED: before is not None})
+
+
+def _gang_events(before: PodGroup | None, after: PodGroup | None) -> Events:
+    is_same = before is not None and after is not None and _gang_terms(before) == _gang_terms(after)
+    return _where({ClusterEvent.GANG_CHANGED: not is_same})
+
+
+def _gang_terms(group: PodGroup) -> PodGroup:
+    return msgspec.structs.replace(group, condition=("", "", ""))
+
+
+def _disruption_events(before: DisruptionBudget | None, after: DisruptionBudget | None) -> Events:
+    """Whether a pod may be evicted now that could not be before."""
+    if before is None:
+        return set()
+    is_more = after is None or after.selector != before.selector
+    if after is not None and not after.is_stale:
+        is_more = is_more or after.allowed > before.allowed or before.is_stale
+    return _where({ClusterEvent.DISRUPTIONS_ALLOWED: is_more})
+
+
+def _volume_claim_events(before: VolumeClaim | None, after: VolumeClaim | None) -> Events:
+    if before is None:
+        return {ClusterEvent.VOLUME_CLAIM_CREATED}
+    if after is None:
+        return {ClusterEvent.VOLUME_CLAIM_DELETED}
+    if after.uid != before.uid:
+        return {ClusterEvent.VOLUME_CLAIM_DELETED, ClusterEvent.VOLUME_CLAIM_CREATED}
+    is_same = msgspec.structs.replace(before, resource_version=after.resource_version) == after
+    return _where({ClusterEvent.VOLUME_CLAIM_CHANGED: not is_same})
+
+
+def _volume_events(before: Volume | None, after: Volume | None) -> Events:
+    is_offered = after is not None and (before is None or _volume_terms(before) != _volume_terms(after))
+    return _where({ClusterEvent.VOLUME_OFFERED: is_offered})
+
+
+def _volume_terms(each: Volume) -> tuple[object, ...]:
+    """Give what decides which pods can use a volume; that a claim has taken it offers nothing."""
+    taken_by = each.claim if each.claim_uid == "" else None
+    is_free = each.phase == "Available" and each.claim is None
+    terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
+    return (*terms, each.labels, each.node_affinity, each.uid, taken_by, is_free)
+
+
+def _storage_class_events(_: StorageClass | None, after: StorageClass | None) -> Events:
+    return _where({ClusterEvent.STORAGE_CLASS_CHANGED: after is not None})
+
+
+def _capacity_events(before: StorageCapacity | None, after: StorageCapacity | None) -> Events:
+    if after is None:
+        return set()
+    is_more = before is None or before.topology != after.topology or (after.most or 0) > (before.most or 0)
+    return _where({ClusterEvent.STORAGE_GREW: is_more})
+
+
+def _storage_driver_events(before: StorageDriver | None, after: StorageDriver | None) -> Events:
+    was_tracked = before is not None and before.tracks_capacity
+    return _where({ClusterEvent.STORAGE_GREW: was_tracked and not (after is not None and after.tracks_capacity)})
+
+
+def _node_driver_events(before: NodeDrivers | None, after: NodeDrivers | None) -> Events:
+    """Whether a driver is new on the node or has a higher limit, or none any more."""
+    had = dict(before.limits) if before is not None else {}
+    is_more = any(
+        name not in had or (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0)
+        for name, limit in (after.limits if after is not None else ())
+    )
+    return _where({ClusterEvent.ATTACHMENTS_GREW: is_more})
+
+
+T = TypeVar("T")
+
+
+def _of(
+    type_: type[T], derive: Callable[[T | None, T | None], Events]
+) -> Callable[[Object | None, Object | None], Events]:
+    """Give a function that derives events of an object of one type, for the table."""
+    return lambda before, after: derive(
+        before if isinstance(before, type_) else None, after if isinstance(after, type_) else None
+    )
+
+
+_EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] = {
+    Kind.NODES: _of(Node, _node_events),
+    Kind.PODS: _of(Pod, _pod_events),
+    Kind.NAMESPACES: lambda _, __: {ClusterEvent.NAMESPACE_CHANGED},
+    Kind.SLICES: _of(ResourceSlice, _slice_events),
+    Kind.CLASSES: _of(DeviceClass, _class_events),
+    Kind.CLAIMS: _of(Claim, _claim_events),
+    Kind.TAINT_RULES: _of(DeviceTaintRule, _taint_rule_events),
+    Kind.VOLUMES: _of(Volume, _volume_events),
+    Kind.VOLUME_CLAIMS: _of(VolumeClaim, _volume_claim_events),
+    Kind.STORAGE_CLASSES: _of(StorageClass, _storage_class_events),
+    Kind.NODE_DRIVERS: _of(NodeDrivers, _node_driver_events),
+    Kind.STORAGE_CAPACITIES: _of(StorageCapacity, _capacity_events),
+    Kind.STORAGE_DRIVERS: _of(StorageDriver, _storage_driver_events),
+    Kind.ATTACHMENTS: lambda before, _: {ClusterEvent.ATTACHMENTS_GREW} if before is not None else set(),
+    Kind.BUDGETS: _of(DisruptionBudget, _disruption_events),
+    Kind.POD_GROUPS: _of(PodGroup, _gang_events),
+    Kind.COSCHEDULING_GROUPS: _of(PodGroup, _gang_events),
+}

@@ -1,220 +1,255 @@
-"""Crowds: equal pods that wait for the same reasons, of which only the first are tried when something could help them.
+"""
+Equivalence classes: pods that fail alike, of which only a few are retried.
 
-What one of them fails at, all fail at. So the first `FIRST` of a crowd stand ahead, in the lines of their reasons, and
-the others behind them. Is the crowd woken, those ahead are tried: one that fails settles it for all, until something
-happens again; one that is placed brings up twice as many. One that goes for another reason is replaced.
-
-What makes pods equal: everything that decides whether one can be placed, of its spec and of its claims' specs.
-
-Equal pods may differ in name, namespace, uid, age, labels, images and what they merely prefer. Labels and namespace
-count where the pod itself states whom it runs with; that others may not want it beside them shows in its reasons
-(`wakeups.OF_ITS_OWN`). A pod is like no other where it has something that others have not: a gang, volumes, a
-nominated node, a claim that is named, missing, allocated, reserved or deleting, or a history.
+`EquivalenceKey` says which pods are equal: what one of them fails at, all fail at. Pods of a class with the same
+reasons form a `RetryGroup`. Only its first pods, the representatives, are in the heaps of their reasons; the others are
+deferred. After a hint the representatives are retried: one that fails answers for the whole group until the next hint,
+one that is placed doubles the number of representatives. Without this a Job of 10,000 pods that fits nowhere would cost
+10,000 attempts for every node that is added.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
-from scheduler.queue.queueing_hints import OF_ITS_OWN, RETRIED
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
+from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
-ShapeOf = Callable[[Pod], Hashable | None]
-"""Gives what makes a pod equal to others for every rule; None where it is like no other."""
-
 FIRST: Final = 64
-"""Pods of a crowd that are tried at first."""
+"""Representatives of a group at first, and again after one of them has failed."""
 MOST: Final = 1024
-"""Pods of a crowd that are tried together at most, however many have been placed before them."""
+"""Representatives of a group at most, however many of them were placed."""
 
 
-class Shape:
-    """What equal pods have in common: their crowds by reasons, and the number of the last batch that placed one."""
-
-    __slots__ = ("__weakref__", "crowds", "placed")
-
-    def __init__(self) -> None:
-        self.crowds: dict[frozenset[ReasonCode], EquivalenceClass] = {}
-        self.placed = 0
-
-
-@dataclass(slots=True, eq=False)
-class EquivalenceClass:
+class EquivalenceKey(NamedTuple):
     """
-    Pods of one shape that wait for the same reasons.
+    The one key of pod equivalence: everything that decides whether a pod can be placed, and before which others.
 
-    `ahead` are those that wait in the lines of their reasons or are being tried: at least `quota`, if there are as
-    many, and none of those that wait there comes after one that stands `behind`. `settled` is the number of the last
-    batch in which one of them failed at what all fail at, `told` what that was besides `codes`; `placed` is the number
-    of the last batch that placed a pod of the shape.
+    A field that a rule reads and that is missing here makes pods equal that are not, and the queue then leaves pods
+    unscheduled that would fit. So each field of `Pod` is either in the key, or gives a pod no key at all
+    (`EquivalenceKeys`), or is listed by `tests/scheduler/queue/test_equivalence.py` as one that decides nothing: name,
+    uid, age, images, labels, and preferred terms, which choose among nodes only.
+
+    `claims` holds the requests and constraints of each claim, or the name of an entry that needs none. `is_overdue`
+    counts because a starving pod is decided before others of its priority.
     """
 
-    shape: Shape
-    codes: frozenset[ReasonCode]
-    ahead: dict[PodId, None] = field(default_factory=dict)
-    behind: IndexedHeap[Rank] = field(default_factory=IndexedHeap)
-    quota: int = FIRST
-    settled: int = 0
-    told: frozenset[ReasonCode] = frozenset()
-    placed: int = 0
-    is_growing: bool = False
-
-    def is_open(self, taken: int, last_wake: Mapping[ReasonCode, int]) -> bool:
-        """Whether something may have come about for a pod that was taken last with the batch of this number."""
-        known = max(self.settled, taken)
-        return self.placed > known or any(last_wake.get(code, 0) > known for code in self.codes | self.told)
+    scheduler_name: str
+    priority: int
+    is_overdue: bool
+    node: "NodeTerms"
+    interpod: "InterPodTerms | None"
+    claims: tuple[Hashable, ...]
 
 
-class Crowds:
-    """Tells who is equal, and who of them waits where. Whose crowd loses somebody has it looked at (`untended`)."""
+class NodeTerms(NamedTuple):
+    """What a pod asks of a node, claims apart; and which other pods it may evict there."""
 
-    def __init__(self) -> None:
-        self._shape_of: ShapeOf = _nothing
-        self._shapes: Final[WeakValueDictionary[Hashable, Shape]] = WeakValueDictionary()
-        self._untended: dict[EquivalenceClass, None] = {}
-
-    def connect(self, shape_of: ShapeOf) -> None:
-        """Say who tells which pods are equal; before that none is."""
-        self._shape_of = shape_of
-
-    def known(self, pod: Pod) -> Shape | None:
-        """Give the shape of a pod, if others of it wait."""
-        if not self._shapes:
-            return None
-        key = self._shape_of(pod)
-        return self._shapes.get(key) if key is not None else None
-
-    def joined(self, pod: Pod, codes: frozenset[ReasonCode]) -> EquivalenceClass | None:
-        """Give the crowd in which a pod waits for these reasons, if need be a new one; None for a pod like no other."""
-        key = self._shape_of(pod) if codes and not codes & RETRIED else None
-        if key is None:
-            return None
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = Shape()
-        crowd = shape.crowds.get(codes)
-        if crowd is None:
-            crowd = shape.crowds[codes] = EquivalenceClass(shape, codes)
-        return crowd
-
-    def leave(self, crowd: EquivalenceClass, pod: PodId) -> None:
-        """Let a pod out of its crowd; another one takes its place."""
-        crowd.ahead.pop(pod, None)
-        crowd.behind.discard(pod)
-        if crowd.ahead or crowd.behind:
-            self._untended[crowd] = None
-        else:
-            self._untended.pop(crowd, None)
-            crowd.shape.crowds.pop(crowd.codes, None)
-
-    def place(self, crowd: EquivalenceClass, rank: Rank, *, is_tried: bool) -> bool:
-        """Let a pod into its crowd, and give whether it stands ahead: it does while it is being tried."""
-        head = crowd.behind.head()
-        is_early = len(crowd.ahead) < crowd.quota if head is None else rank < head
-        if not (is_tried or is_early):
-            return False
-        crowd.ahead[rank.pod] = None
-        if len(crowd.ahead) > 2 * crowd.quota:
-            self._untended[crowd] = None
-        return True
-
-    def placed(self, shape: Shape, taken: int) -> None:
-        """Note that the batch of this number placed a pod: its equals are tried, unless one of them failed in it."""
-        shape.placed = taken
-        for crowd in shape.crowds.values():
-            crowd.placed, crowd.is_growing = taken, True
-            self._untended[crowd] = None
-
-    def untended(self) -> Iterator[EquivalenceClass]:
-        """Give the crowds that have to be looked at, each once."""
-        while self._untended:
-            crowd = next(iter(self._untended))
-            del self._untended[crowd]
-            if crowd.ahead or crowd.behind:
-                yield crowd
+    preemption_policy: Hashable
+    requests: Hashable
+    containers: Hashable
+    level_slack: Hashable
+    node_selector: Hashable
+    required_affinity: Hashable
+    required_features: Hashable
+    tolerations: Hashable
+    host_ports: Hashable
 
 
-def is_telling(codes: frozenset[ReasonCode]) -> bool:
-    """Whether what a pod fails at is what its equals fail at too."""
-    return bool(codes) and not codes & (RETRIED | OF_ITS_OWN)
-
-
-def _nothing(_: Pod) -> None:
-    return None
-
-
-class Shapes:
+class InterPodTerms(NamedTuple):
     """
-    Tells which pods are equal, by the claims as they are now.
+    Required terms of a pod about other pods, with the namespace and the labels by which it may match them itself.
 
-    `is_apart` says of whose history something is remembered, `is_overdue` who goes before others of its priority.
+    Terms of other pods that exclude this one by its labels are no part of it: such a pod fails for a reason in
+    `queueing_hints.POD_SPECIFIC`, and then it does not answer for its group.
+    """
+
+    namespace: str
+    labels: Hashable
+    affinity: Hashable
+    anti_affinity: Hashable
+    spread: Hashable
+
+
+def node_terms(pod: Pod) -> NodeTerms:
+    """Give what a pod asks of a node."""
+    return NodeTerms(*(getattr(pod, name) for name in NodeTerms._fields))
+
+
+def interpod_terms(pod: Pod) -> InterPodTerms | None:
+    """Give what a pod requires of other pods, None where it requires nothing of them."""
+    if not (pod.affinity or pod.anti_affinity or pod.spread):
+        return None
+    return InterPodTerms(pod.id.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread)
+
+
+class EquivalenceKeys:
+    """
+    Gives pods their keys, by the claims as they are now.
+
+    A pod has no key, and is retried by itself, where something of its state decides too: a gang, volumes, a nominated
+    node, something that cannot be read, or a claim that is missing, shared, allocated, reserved or being deleted.
+    `has_history` says the same of what the scheduler remembers of a pod, `is_overdue` which pods starve.
     """
 
     def __init__(
         self,
         claim: Callable[[ClaimId], Claim | None],
-        is_apart: Callable[[Pod], bool],
+        has_history: Callable[[Pod], bool],
         is_overdue: Callable[[Pod], bool],
     ) -> None:
         self._claim: Final = claim
-        self._is_apart: Final = is_apart
+        self._has_history: Final = has_history
         self._is_overdue: Final = is_overdue
 
-    def of(self, pod: Pod) -> Hashable | None:
-        """Give what is equal for equal pods, and None for a pod like no other; one that raises is like no other."""
+    def of(self, pod: Pod) -> EquivalenceKey | None:
+        """Give the key of a pod, None where it is equal to no other; also for a pod on which this fails."""
         try:
             return self._of(pod)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are put back and decided
             return None
 
-    def _of(self, pod: Pod) -> Hashable | None:
-        if _is_special(pod) or self._is_apart(pod):
+    def _of(self, pod: Pod) -> EquivalenceKey | None:
+        if pod.gang is not None or pod.pod_group or pod.volumes or pod.nominated_node_name or pod.invalid:
             return None
-        asked: list[Hashable] = []
-        for entry in pod.claims:
-            wanted = self._asked(entry, pod)
-            if wanted is None:
-                return None
-            asked.append(wanted)
-        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *spec(pod), *company(pod), *asked)
+        if self._has_history(pod):
+            return None
+        claims = tuple(self._claim_terms(entry, pod) for entry in pod.claims)
+        if None in claims:
+            return None
+        return EquivalenceKey(
+            scheduler_name=pod.scheduler_name,
+            priority=pod.priority,
+            is_overdue=self._is_overdue(pod),
+            node=node_terms(pod),
+            interpod=interpod_terms(pod),
+            claims=claims,
+        )
 
-    def _asked(self, entry: PodClaim, pod: Pod) -> Hashable | None:
-        """Give what one entry of the pod's claims asks for, None where it is not merely to be allocated for the pod."""
+    def _claim_terms(self, entry: PodClaim, pod: Pod) -> Hashable | None:
+        """Give what one entry of `spec.resourceClaims` asks for; None for a claim that is not just to be allocated."""
         if entry.is_skipped:
             return entry.entry
         claim = self._claim(entry.claim) if entry.claim is not None else None
-        if claim is None or claim.owner_pod_uid != pod.uid or not _is_untouched(claim):
+        if claim is None or claim.owner_pod_uid != pod.uid or claim.allocation is not None:
+            return None
+        if claim.reserved_for or claim.is_deleting or claim.invalid:
             return None
         return (entry.entry, claim.requests, claim.constraints)
 
 
-def _is_special(pod: Pod) -> bool:
-    return bool(pod.gang is not None or pod.pod_group or pod.volumes or pod.nominated_node_name or pod.invalid)
+KeyOf = Callable[[Pod], Hashable | None]
+"""Gives the equivalence key of a pod, as `EquivalenceKeys.of`."""
 
 
-def _is_untouched(claim: Claim) -> bool:
-    return claim.allocation is None and not (claim.reserved_for or claim.is_deleting or claim.invalid)
+class EquivalenceClass:
+    """The groups of equal pods, by reasons, and the number of the last batch that placed a pod of the class."""
+
+    __slots__ = ("__weakref__", "groups", "placed_batch")
+
+    def __init__(self) -> None:
+        self.groups: dict[frozenset[ReasonCode], RetryGroup] = {}
+        self.placed_batch = 0
 
 
-def spec(pod: Pod) -> tuple[Hashable, ...]:
-    """Give what of a pod's spec decides where it may run, its claims and its company apart."""
-    return (
-        pod.preemption_policy,
-        pod.requests,
-        pod.containers,
-        pod.level_slack,
-        pod.node_selector,
-        pod.required_affinity,
-        pod.required_features,
-        pod.tolerations,
-        pod.host_ports,
-    )
+@dataclass(slots=True, eq=False)
+class RetryGroup:
+    """
+    Equal pods that failed for the same reasons.
+
+    `representatives` are the pods that are in the heaps of their reasons, or are being retried; `deferred` are all
+    others. There are at least `quota` representatives where the group has as many pods, and every representative that
+    is unschedulable comes before every deferred pod. `failed_batch` is the number of the last batch in which a pod
+    failed for all, `other_reasons` what it failed at then besides `reasons`.
+    """
+
+    equals: EquivalenceClass
+    reasons: frozenset[ReasonCode]
+    representatives: dict[PodId, None] = field(default_factory=dict)
+    deferred: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
+    quota: int = FIRST
+    failed_batch: int = 0
+    other_reasons: frozenset[ReasonCode] = frozenset()
+    is_growing: bool = False
+
+    def may_succeed(self, batch: int, last_hints: Mapping[ReasonCode, int]) -> bool:
+        """Whether a hint, or a placed equal, is newer than the last failure of a pod that this batch took last."""
+        known = max(self.failed_batch, batch)
+        reasons = self.reasons | self.other_reasons
+        return self.equals.placed_batch > known or any(last_hints.get(each, 0) > known for each in reasons)
 
 
-def company(pod: Pod) -> tuple[Hashable, ...]:
-    """Whom it runs with, keeps away from or spreads among, by its own word; and as what others of its kind see it."""
-    if not (pod.affinity or pod.anti_affinity or pod.spread):
-        return ()
-    return (pod.id.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread)
+class EquivalenceClasses:
+    """All classes and groups. `changed_groups` collects those whose number of representatives may be wrong."""
+
+    def __init__(self) -> None:
+        self._key_of: KeyOf = lambda _: None
+        self._classes: Final[WeakValueDictionary[Hashable, EquivalenceClass]] = WeakValueDictionary()
+        self._changed: Final[dict[RetryGroup, None]] = {}
+
+    def connect(self, key_of: KeyOf) -> None:
+        """Say what gives pods their keys; before that no pods are equal."""
+        self._key_of = key_of
+
+    def known(self, pod: Pod) -> EquivalenceClass | None:
+        """Give the class of a pod, if it has others in the queue."""
+        if not self._classes:
+            return None
+        key = self._key_of(pod)
+        return self._classes.get(key) if key is not None else None
+
+    def group(self, pod: Pod, reasons: frozenset[ReasonCode]) -> RetryGroup | None:
+        """Give the group of a pod that failed for these reasons, if need be a new one; None for one without a key."""
+        key = self._key_of(pod) if reasons and not reasons & RETRIED else None
+        if key is None:
+            return None
+        equals = self._classes.get(key)
+        if equals is None:
+            equals = self._classes[key] = EquivalenceClass()
+        group = equals.groups.get(reasons)
+        if group is None:
+            group = equals.groups[reasons] = RetryGroup(equals, reasons)
+        return group
+
+    def join(self, group: RetryGroup, key: SortKey, *, is_tried: bool) -> bool:
+        """Add a pod, and give whether it is a representative: always while it is being tried."""
+        head = group.deferred.head()
+        is_early = len(group.representatives) < group.quota if head is None else key < head
+        if not (is_tried or is_early):
+            return False
+        group.representatives[key.pod] = None
+        if len(group.representatives) > 2 * group.quota:
+            self._changed[group] = None
+        return True
+
+    def leave(self, group: RetryGroup, pod: PodId) -> None:
+        """Remove a pod; a deferred one may take its place."""
+        group.representatives.pop(pod, None)
+        group.deferred.discard(pod)
+        if group.representatives or group.deferred:
+            self._changed[group] = None
+        else:
+            self._changed.pop(group, None)
+            group.equals.groups.pop(group.reasons, None)
+
+    def placed(self, equals: EquivalenceClass, batch: int) -> None:
+        """Note that a batch placed a pod of a class: its groups grow, unless a pod of them failed in that batch."""
+        equals.placed_batch = batch
+        for group in equals.groups.values():
+            group.is_growing = True
+            self._changed[group] = None
+
+    def changed_groups(self) -> Iterator[RetryGroup]:
+        """Give the groups whose representatives have to be looked at, each once."""
+        while self._changed:
+            group = next(iter(self._changed))
+            del self._changed[group]
+            if group.representatives or group.deferred:
+                yield group
+
+
+def is_shared_failure(reasons: frozenset[ReasonCode]) -> bool:
+    """Whether what a pod fails at is what its equals fail at too."""
+    return bool(reasons) and not reasons & (RETRIED | POD_SPECIFIC)

@@ -1,11 +1,11 @@
-"""Who completes a gang that runs in part, and goes before others of its priority for it.
+"""
+Gangs in the queue: whether enough members exist for a decision, and which pods replace members that left.
 
-A gang that was placed whole and lost members wants back what it had, and no more: one pod for each member that left,
-that asks for the same, within `HEIR_SECONDS`. Only what this process has placed counts. A pod that was given its node
-by hand, or that merely names a gang, is a member and gives nobody a place in the queue. So it is worth nothing to
-repeat this: a namespace gives back what it takes again, and a member that ended well leaves nothing behind.
-
-Who of a gang stands in the queue, and whether enough members exist for it to be decided.
+A gang that was placed whole and lost members wants back what it had, and no more. So one pod for each member that left
+goes before other pods of its priority, if it asks for the same and comes within `REPLACEMENT_SECONDS`. Only slots count
+that this process has filled: a pod that got its node by hand, or merely names a gang, gives no other pod a place in the
+queue. Repeating this gains nothing, since a namespace gives back what it takes again, and a member that ended well
+leaves no slot.
 """
 
 from collections import defaultdict, deque
@@ -14,138 +14,137 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.cluster.gangs import GangProgress
-from scheduler.queue.equivalence import spec
+from scheduler.queue.equivalence import node_terms
+from scheduler.queue.queued_pod import PodIdsByKey
 from solver.domain import Batch, Claim, ClaimId, Gang, GangId, Pod, PodId
 
-HEIR_SECONDS: Final = 600.0
-"""So long after a member left, or could not be bound, a pod may go first in its place."""
-
-
-def _no_claim(key: ClaimId) -> Claim | None:
-    """Find no claim: for queues whose pods have none."""
-    del key
-    return None
+REPLACEMENT_SECONDS: Final = 600.0
+"""So long after a member left, or could not be bound, a pod may replace it."""
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
-    """What a member was given: what it asks for, and since when it runs or its place is empty."""
+class _Slot:
+    """The slot of a member: what the member asks for, and since when it runs or the slot is empty."""
 
-    shape: Hashable
+    terms: Hashable
     since: float
     is_filled: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class _Places:
+class _Slots:
     """
-    Of one gang the places of members that this process has placed, by uid, and those that are empty since.
+    The slots of one gang that this process has filled, by the uid of the member, and those that are empty since.
 
-    `free` are the empty ones that are kept for no pod, by what they ask for; `heirs` the others, by the pod's uid.
+    Of the empty ones, `free` holds those that are kept for no pod, by what they ask for; `kept` the others, by the uid
+    of the pod.
     """
 
-    taken: dict[str, _Place] = field(default_factory=dict)
-    empty: deque[_Place] = field(default_factory=deque)
-    free: defaultdict[Hashable, dict[_Place, None]] = field(default_factory=lambda: defaultdict(dict))
-    heirs: dict[str, _Place] = field(default_factory=dict)
+    filled: dict[str, _Slot] = field(default_factory=dict)
+    empty: deque[_Slot] = field(default_factory=deque)
+    free: defaultdict[Hashable, dict[_Slot, None]] = field(default_factory=lambda: defaultdict(dict))
+    kept: dict[str, _Slot] = field(default_factory=dict)
 
-    def leave(self, shape: Hashable, now: float) -> None:
-        """Note a place that became empty."""
-        place = _Place(shape, now)
-        self.empty.append(place)
-        self.free[shape][place] = None
+    def leave(self, terms: Hashable, now: float) -> None:
+        """Note a slot that became empty."""
+        slot = _Slot(terms, now)
+        self.empty.append(slot)
+        self.free[terms][slot] = None
 
-    def keep(self, uid: str, shape: Hashable) -> bool:
-        """Keep the first empty place of a shape for a pod; whether there is one."""
-        places = self.free.get(shape)
-        if not places:
+    def keep(self, uid: str, terms: Hashable) -> bool:
+        """Keep the first free slot for a pod that asks for the same; give whether there is one."""
+        slots = self.free.get(terms)
+        if not slots:
             return False
-        place = self.heirs[uid] = next(iter(places))
-        self._unfree(place)
+        slot = self.kept[uid] = next(iter(slots))
+        self._take(slot)
         return True
 
-    def disinherit(self, uid: str) -> None:
-        """Let others have the place that was kept for a pod."""
-        place = self.heirs.pop(uid, None)
-        if place is not None and not place.is_filled:
-            self.free[place.shape][place] = None
+    def release(self, uid: str) -> None:
+        """Free the slot that is kept for a pod."""
+        slot = self.kept.pop(uid, None)
+        if slot is not None and not slot.is_filled:
+            self.free[slot.terms][slot] = None
 
     def fill(self, uid: str) -> None:
-        """Note that a pod was placed for which a place may have been kept."""
-        place = self.heirs.pop(uid, None)
-        if place is not None:
-            place.is_filled = True
+        """Note that a pod was placed for which a slot may be kept."""
+        slot = self.kept.pop(uid, None)
+        if slot is not None:
+            slot.is_filled = True
 
     def prune(self, now: float) -> None:
-        """Forget places that are filled, or were empty for too long; they stand in the order in which they emptied."""
-        while self.empty and (self.empty[0].is_filled or now - self.empty[0].since > HEIR_SECONDS):
-            place = self.empty.popleft()
-            place.is_filled = True
-            self._unfree(place)
+        """Forget empty slots that are filled again or too old; they are in the order in which they became empty."""
+        while self.empty and (self.empty[0].is_filled or now - self.empty[0].since > REPLACEMENT_SECONDS):
+            slot = self.empty.popleft()
+            slot.is_filled = True
+            self._take(slot)
 
-    def _unfree(self, place: _Place) -> None:
-        places = self.free.get(place.shape, {})
-        places.pop(place, None)
-        if not places:
-            self.free.pop(place.shape, None)
+    def _take(self, slot: _Slot) -> None:
+        slots = self.free.get(slot.terms, {})
+        slots.pop(slot, None)
+        if not slots:
+            self.free.pop(slot.terms, None)
 
 
-class Completing:
-    """Remembers the places of gangs' members; nothing here outlives the members and `HEIR_SECONDS`."""
+class GangReplacements:
+    """Remembers the slots of gangs; nothing here outlives the members by more than `REPLACEMENT_SECONDS`."""
 
-    def __init__(self, claim: Callable[[ClaimId], Claim | None] = _no_claim) -> None:
+    def __init__(self, claim: Callable[[ClaimId], Claim | None] = lambda _: None) -> None:
         self._claim: Final = claim
-        self._gangs: Final[defaultdict[GangId, _Places]] = defaultdict(_Places)
+        self._gangs: Final[defaultdict[GangId, _Slots]] = defaultdict(_Slots)
         self._emptied: Final[deque[tuple[float, GangId]]] = deque()
-        """When places became empty, in order: a gang of which no pod comes again is forgotten by it."""
+        """When slots became empty, in order: a gang whose pods do not come back is forgotten by it."""
 
     def __len__(self) -> int:
         """Count the gangs of which something is remembered."""
         return len(self._gangs)
 
     def placed(self, pods: Iterable[Pod], now: float) -> None:
-        """Note pods of which a unit was placed: those that could not be bound keep their place too."""
-        self._forget_old(now)
+        """Note pods of which a unit was placed: those that could not be bound keep their slot too."""
+        while self._emptied and now - self._emptied[0][0] > REPLACEMENT_SECONDS:
+            _, gang = self._emptied.popleft()
+            if gang in self._gangs:
+                self._prune(gang, now)
         for pod in pods:
-            if pod.gang is None or (shape := self._shape(pod)) is None:
+            if pod.gang is None or (terms := self._terms(pod)) is None:
                 continue
-            places = self._gangs[pod.gang]
-            places.fill(pod.uid)
-            places.taken.setdefault(pod.uid, _Place(shape, now))
+            slots = self._gangs[pod.gang]
+            slots.fill(pod.uid)
+            slots.filled.setdefault(pod.uid, _Slot(terms, now))
 
     def see(self, before: Pod, after: Pod | None, now: float) -> None:
-        """Take note of a pod that leaves: its place is empty, unless it has ended well."""
+        """Note a pod that leaves: its slot is empty, unless the pod succeeded."""
         gang = before.gang
         if gang is None or gang not in self._gangs:
             return
         is_same = after is not None and after.uid == before.uid
         if is_same and after is not None and not (after.is_deleting or after.is_terminal):
             return
-        places = self._gangs[gang]
-        place = places.taken.pop(before.uid, None)
-        has_ended_well = is_same and after is not None and after.is_terminal and not after.has_failed
-        places.disinherit(before.uid)
-        if place is not None and not has_ended_well:
-            places.leave(place.shape, now)
+        slots = self._gangs[gang]
+        slot = slots.filled.pop(before.uid, None)
+        has_succeeded = is_same and after is not None and after.is_terminal and not after.has_failed
+        slots.release(before.uid)
+        if slot is not None and not has_succeeded:
+            slots.leave(slot.terms, now)
             self._emptied.append((now, gang))
         self._prune(gang, now)
 
-    def is_entitled(self, pod: Pod, now: float) -> bool:
-        """Whether a waiting pod has a place in its gang, its own or that of one that left; it is kept for it then."""
+    def has_slot(self, pod: Pod, now: float) -> bool:
+        """Whether there is a slot for a waiting pod, its own or that of a member that left, which is then kept."""
         if pod.gang is None or pod.gang not in self._gangs:
             return False
         self._prune(pod.gang, now)
-        places = self._gangs.get(pod.gang, _Places())
-        own = places.taken.get(pod.uid)
+        slots = self._gangs.get(pod.gang, _Slots())
+        own = slots.filled.get(pod.uid)
         if own is not None:
-            return now - own.since <= HEIR_SECONDS
-        heir = places.heirs.get(pod.uid)
-        if heir is not None and not heir.is_filled:
+            return now - own.since <= REPLACEMENT_SECONDS
+        kept = slots.kept.get(pod.uid)
+        if kept is not None and not kept.is_filled:
             return True
-        return bool(places.free) and places.keep(pod.uid, self._shape(pod))
+        return bool(slots.free) and slots.keep(pod.uid, self._terms(pod))
 
-    def completing(self, batch: Batch, now: float) -> frozenset[PodId]:
-        """Give the pods of a batch that go first: of gangs that run in part and that these complete."""
+    def replacements(self, batch: Batch, now: float) -> frozenset[PodId]:
+        """Give the pods of a batch that complete gangs which run in part."""
         found: set[PodId] = set()
         for gang in batch.gangs:
             if gang.is_partial:
@@ -153,76 +152,47 @@ class Completing:
         return frozenset(found)
 
     def _of_gang(self, gang: Gang, batch: Batch, now: float) -> set[PodId]:
-        mine = {pod.id for pod in batch.pods if pod.gang == gang.id and self.is_entitled(pod, now)}
-        return mine if len(mine) >= gang.min_count - gang.running_count else set()
+        found = {pod.id for pod in batch.pods if pod.gang == gang.id and self.has_slot(pod, now)}
+        return found if len(found) >= gang.min_count - gang.running_count else set()
 
-    def _shape(self, pod: Pod) -> Hashable | None:
-        """Give what a pod asks for; None while one of its claims is not there."""
-        asked = []
-        for key in pod.claim_ids:
-            claim = self._claim(key)
-            if claim is None:
-                return None
-            asked.append((claim.requests, claim.constraints))
-        is_whole = all(entry.claim is not None or entry.is_skipped for entry in pod.claims)
-        return (pod.priority, *spec(pod), *asked) if is_whole else None
-
-    def _forget_old(self, now: float) -> None:
-        while self._emptied and now - self._emptied[0][0] > HEIR_SECONDS:
-            _, gang = self._emptied.popleft()
-            if gang in self._gangs:
-                self._prune(gang, now)
+    def _terms(self, pod: Pod) -> Hashable:
+        """Give what a pod asks for; None while one of its claims does not exist."""
+        claims = [self._claim(key) for key in pod.claim_ids]
+        if not all(entry.claim is not None or entry.is_skipped for entry in pod.claims):
+            return None
+        terms = [(claim.requests, claim.constraints) for claim in claims if claim is not None]
+        return (pod.priority, node_terms(pod), *terms) if len(terms) == len(claims) else None
 
     def _prune(self, gang: GangId, now: float) -> None:
-        places = self._gangs[gang]
-        places.prune(now)
-        if not (places.empty or places.taken):
+        slots = self._gangs[gang]
+        slots.prune(now)
+        if not (slots.empty or slots.filled):
             del self._gangs[gang]
 
 
-Stand = Callable[[GangId], GangProgress]
-"""Says how far a gang is from being decidable."""
 _COMPLETE: Final = GangProgress(missing=0, is_partial=False)
 
 
-class Musters:
-    """Pods of the queue by gang. Whoever knows all members, those that run too, is asked how a gang stands."""
+class QueuedGangs(PodIdsByKey[GangId]):
+    """The pods of the queue by gang. `progress` knows all members, those that run too."""
 
-    def __init__(self, stand: Stand = lambda _: _COMPLETE, completing: Completing | None = None) -> None:
-        self._stand: Final = stand
-        self._completing: Final = completing if completing is not None else Completing()
-        self._members: Final[dict[GangId, dict[PodId, None]]] = {}
-
-    def enter(self, pod: Pod) -> None:
-        """Count a pod that came into the queue."""
-        if pod.gang is not None:
-            self._members.setdefault(pod.gang, {})[pod.id] = None
-
-    def leave(self, pod: Pod) -> None:
-        """Count a pod out."""
-        if pod.gang is None:
-            return
-        members = self._members.get(pod.gang, {})
-        members.pop(pod.id, None)
-        if not members:
-            self._members.pop(pod.gang, None)
-
-    def members(self, gang: GangId) -> tuple[PodId, ...]:
-        """Give the pods of a gang that stand in the queue, in the order in which they came."""
-        return tuple(self._members.get(gang, ()))
-
-    def has(self, gang: GangId) -> bool:
-        """Whether a pod of a gang stands in the queue."""
-        return gang in self._members
+    def __init__(
+        self,
+        progress: Callable[[GangId], GangProgress] = lambda _: _COMPLETE,
+        replacements: GangReplacements | None = None,
+    ) -> None:
+        super().__init__(lambda pod: () if pod.gang is None else (pod.gang,))
+        self._progress: Final = progress
+        self._replacements: Final = replacements if replacements is not None else GangReplacements()
 
     def is_incomplete(self, gang: GangId) -> bool:
-        """Whether too few members of a gang exist for it to be decided."""
-        return self._stand(gang).missing > 0
+        """Whether too few members of a gang exist for a decision."""
+        return self._progress(gang).missing > 0
 
-    def is_missing_some(self, pod: Pod) -> bool:
-        """Whether too few members of the pod's gang exist for it to be decided."""
+    def lacks_members(self, pod: Pod) -> bool:
+        """Whether too few members of the pod's gang exist for a decision."""
         return pod.gang is not None and self.is_incomplete(pod.gang)
 
-    def is_completing(self, pod: Pod, now: float) -> bool:
-        """Whether some members of the pod's gang run and not enough of them, and a place among them is the pod's."""
-        return pod.gang is not None and self._stand(pod.gang).is_partial and self._completing.is_entitled(pod, now)
+    def is_replacement(self, pod: Pod, now: float) -> bool:
+        """Whether the pod's gang runs with too few members, and a slot of it is free for the pod."""
+        return pod.gang is not None and self._progress(pod.gang).is_partial and self._replacements.has_slot(pod, now)

@@ -1,4 +1,4 @@
-"""Lines: pods in order, from which any pod can step out cheaply."""
+"""A heap of pods from which any pod can be removed."""
 
 from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
@@ -8,37 +8,36 @@ from solver.domain import PodId
 _SLACK = 16
 
 
-class Rank(NamedTuple):
-    """Where a pod stands: higher priority first, then who was seen first, then by key."""
+class SortKey(NamedTuple):
+    """The order of the queue: higher priority first, then the pod that was seen first, then by name (PrioritySort)."""
 
     negative_priority: int
     first_seen: float
     pod: PodId
 
 
-class Due(NamedTuple):
-    """When a pod's turn comes, in seconds of the queue's clock, and its rank among those of the same moment."""
+class DueTime(NamedTuple):
+    """When a pod is due, in seconds of the queue's clock; pods of the same time are in the order of the queue."""
 
     at: float
-    rank: Rank
+    key: SortKey
 
 
-R = TypeVar("R", Rank, Due)
+K = TypeVar("K", SortKey, DueTime)
 
 
-class IndexedHeap(Generic[R]):
+class IndexedHeap(Generic[K]):
     """
-    A set of pods, smallest first.
+    A set of pods, smallest key first. Every operation is O(log n), amortised.
 
-    Every operation is O(log n), amortised. Who steps out leaves a blank in the heap; the heap is built anew when
-    more than half of it is blanks.
+    A removed pod stays in the heap as a blank. The heap is built anew when more than half of it is blanks.
     """
 
     __slots__ = ("_heap", "_members")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[R, PodId]] = []
-        self._members: dict[PodId, R] = {}
+        self._heap: list[tuple[K, PodId]] = []
+        self._members: dict[PodId, K] = {}
 
     def __len__(self) -> int:
         return len(self._members)
@@ -46,27 +45,27 @@ class IndexedHeap(Generic[R]):
     def __contains__(self, pod: object) -> bool:
         return pod in self._members
 
-    def add(self, pod: PodId, place: R) -> None:
-        """Let a pod in that is not in the line."""
-        self._members[pod] = place
-        heappush(self._heap, (place, pod))
+    def add(self, pod: PodId, key: K) -> None:
+        """Add a pod that is not in the heap."""
+        self._members[pod] = key
+        heappush(self._heap, (key, pod))
 
     def discard(self, pod: PodId) -> None:
-        """Let a pod out, if it is in."""
+        """Remove a pod, if it is in the heap."""
         self._members.pop(pod, None)
         if len(self._heap) > 2 * len(self._members) + _SLACK:
-            self._heap = [(place, member) for member, place in self._members.items()]
+            self._heap = [(key, member) for member, key in self._members.items()]
             heapify(self._heap)
 
     def pods(self) -> list[PodId]:
-        """Give the pods of the line, in the order in which they came."""
+        """Give the pods in the order in which they were added."""
         return list(self._members)
 
-    def head(self) -> R | None:
-        """Give the place of the first pod, or None for an empty line."""
+    def head(self) -> K | None:
+        """Give the key of the first pod, None for an empty heap."""
         while self._heap:
-            place, pod = self._heap[0]
-            if self._members.get(pod) is place:
-                return place
+            key, pod = self._heap[0]
+            if self._members.get(pod) is key:
+                return key
             heappop(self._heap)
         return None

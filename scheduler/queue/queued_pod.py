@@ -1,106 +1,174 @@
-"""A pod of the queue, and where it stands.
+"""
+A pod of the scheduling queue: its states, the events that move it, and the table of transitions.
 
-Which pods of the queue a claim concerns.
+`TRANSITIONS` is the whole state machine. `queues.Queues` is the only module that changes a `QueuedPod`.
 """
 
-import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
 
-from scheduler.queue.equivalence import EquivalenceClass, Shape
-from scheduler.queue.indexed_heap import Due, IndexedHeap, Rank
-from solver.domain import ClaimId, Pod, PodId, ReasonCode, VolumeClaimId
+from scheduler.queue.equivalence import EquivalenceClass, RetryGroup
+from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
+from solver.domain import Pod, PodId, ReasonCode
 
 
 class PodState(StrEnum):
-    """Where a pod of the queue stands."""
+    """Where a pod of the queue is."""
 
     ACTIVE = "active"
+    """In the activeQ: the next batches take it."""
     BACKING_OFF = "backoff"
-    WAITING = "waiting"
+    """In the backoffQ: it becomes active when its backoff ends."""
+    UNSCHEDULABLE = "unschedulable"
+    """Its last attempt failed, and only a cluster event can help; or its gang lacks members."""
     GATED = "gated"
+    """It has scheduling gates (KEP-3521)."""
     IN_FLIGHT = "in-flight"
-    """Taken with a batch: it comes back with `put_back`, or leaves when the watch shows it bound or gone."""
+    """A batch has taken it: it is put back, or leaves the queue when the watch shows it bound or deleted."""
+
+
+class QueueEvent(StrEnum):
+    """What moves a pod from one state to another."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    """The pod itself changed, in something that the scheduler does not write."""
+    BACKOFF_ENDED = "backoff-ended"
+    HINTED = "hinted"
+    """A cluster event may have removed one of its reasons (see `queueing_hints`)."""
+    FLUSHED = "flushed"
+    """No event came for so long that it is retried anyway, as kube-scheduler's flushUnschedulablePodsLeftover."""
+    EQUAL_PLACED = "equal-placed"
+    """A pod of its equivalence class was placed, so that there may be room for this one too."""
+    VICTIMS_GONE = "victims-gone"
+    """The pods that were evicted for it have left."""
+    GANG_CHANGED = "gang-changed"
+    """Members of its gang are missing still, and not the same ones."""
+    POPPED = "popped"
+    """A batch takes it: as the next one, with its gang, or before an equal that is younger."""
+    RETURNED = "returned"
+    """The batch was not decided for it."""
+    RETRIABLE = "retriable"
+    """The attempt failed, and another one after the backoff may do better."""
+    FAILED = "failed"
+    """The attempt failed, and another one fails too until a cluster event helps."""
+
+
+TRANSITIONS: Final[Mapping[tuple[PodState, QueueEvent], PodState]] = MappingProxyType(
+    {
+        (PodState.GATED, QueueEvent.ADDED): PodState.ACTIVE,
+        (PodState.GATED, QueueEvent.UPDATED): PodState.ACTIVE,
+        (PodState.ACTIVE, QueueEvent.UPDATED): PodState.ACTIVE,
+        (PodState.ACTIVE, QueueEvent.POPPED): PodState.IN_FLIGHT,
+        (PodState.BACKING_OFF, QueueEvent.UPDATED): PodState.ACTIVE,
+        (PodState.BACKING_OFF, QueueEvent.BACKOFF_ENDED): PodState.ACTIVE,
+        (PodState.BACKING_OFF, QueueEvent.EQUAL_PLACED): PodState.ACTIVE,
+        (PodState.BACKING_OFF, QueueEvent.VICTIMS_GONE): PodState.ACTIVE,
+        (PodState.BACKING_OFF, QueueEvent.POPPED): PodState.IN_FLIGHT,
+        (PodState.UNSCHEDULABLE, QueueEvent.UPDATED): PodState.ACTIVE,
+        (PodState.UNSCHEDULABLE, QueueEvent.HINTED): PodState.ACTIVE,
+        (PodState.UNSCHEDULABLE, QueueEvent.FLUSHED): PodState.ACTIVE,
+        (PodState.UNSCHEDULABLE, QueueEvent.EQUAL_PLACED): PodState.ACTIVE,
+        (PodState.UNSCHEDULABLE, QueueEvent.GANG_CHANGED): PodState.ACTIVE,
+        (PodState.UNSCHEDULABLE, QueueEvent.POPPED): PodState.IN_FLIGHT,
+        (PodState.IN_FLIGHT, QueueEvent.RETURNED): PodState.ACTIVE,
+        (PodState.IN_FLIGHT, QueueEvent.RETRIABLE): PodState.ACTIVE,
+        (PodState.IN_FLIGHT, QueueEvent.FAILED): PodState.UNSCHEDULABLE,
+    }
+)
+"""
+The state that an event asks for; an event that is not named for a state leaves the pod where it is.
+
+As kube-scheduler's PreEnqueue plugins do, `Queues` then holds back some of the pods: one with scheduling gates becomes
+GATED, one that should be ACTIVE becomes BACKING_OFF while its backoff lasts, and UNSCHEDULABLE while its gang lacks
+members (unless it was flushed: then a decision reports what is missing).
+"""
+
+ENDS_BACKOFF: Final = frozenset({QueueEvent.EQUAL_PLACED, QueueEvent.VICTIMS_GONE})
+"""Events after which a pod is retried at once."""
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class QueuedPod:
     """
-    A pod of the queue.
+    A pod of the queue. Times are seconds of the queue's clock.
 
-    `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff, `taken` is the
-    number that the batch had with which it was taken last, `missed` are the reasons that facts about its claims have
-    woken since then, `is_changed` says that the pod itself has changed since, `is_due` that it need not rest when it
-    comes back, and `is_parked` that it rests whatever happens. `is_told` says that it was decided about since its gang
-    lacks members. `sweep_at` is when it is tried again although nothing woke it. `lines` are those that it stands in;
-    `shape` is what makes it equal to others, as far as that is known, and `crowd` those of them with which it waits or
-    is tried.
+    `attempts` counts failed attempts, `early_attempts` those before its claims existed, which cost no backoff.
+    `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
+    it last, and `cleared` holds the reasons that events about the pod itself, its claims or its victims may have
+    removed since, while it was in flight. `is_replacement` is set for a pod that completes a gang which runs in part,
+    `is_reported` where a decision reported that its gang lacks members and no member has come or left since.
+
+    `equals` is its equivalence class, as far as others of it were tried, and `group` those of the class that failed for
+    the same reasons. `heaps` are those that hold the pod now.
     """
 
     pod: Pod
     first_seen: float
     state: PodState = PodState.GATED
     attempts: int = 0
-    early: int = 0
+    early_attempts: int = 0
     not_before: float = 0.0
-    codes: frozenset[ReasonCode] = frozenset()
-    taken: int = 0
-    missed: frozenset[ReasonCode] = frozenset()
-    is_changed: bool = False
-    is_due: bool = False
-    is_parked: bool = False
-    is_completing: bool = False
-    is_told: bool = False
-    sweep_at: float = 0.0
-    lines: list[IndexedHeap[Rank] | IndexedHeap[Due]] = field(default_factory=list)
-    shape: Shape | None = None
-    crowd: EquivalenceClass | None = None
+    reasons: frozenset[ReasonCode] = frozenset()
+    batch: int = 0
+    cleared: frozenset[ReasonCode] = frozenset()
+    is_replacement: bool = False
+    is_reported: bool = False
+    equals: EquivalenceClass | None = None
+    group: RetryGroup | None = None
+    heaps: list[IndexedHeap[SortKey] | IndexedHeap[DueTime]] = field(default_factory=list)
 
     @property
     def kind(self) -> object:
-        """The same for pods that are known to be equal, and wait for the same."""
-        return self.crowd or self
+        """The same object for pods that are known to be equal and have the same reasons."""
+        return self.group or self
 
     @property
-    def rank(self) -> Rank:
-        """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
-        return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
+    def sort_key(self) -> SortKey:
+        """Its place among all pods; one that completes a gang goes before all others of its priority."""
+        return SortKey(-self.pod.priority, float("-inf") if self.is_replacement else self.first_seen, self.pod.id)
+
+    def enter(self, heap: IndexedHeap[SortKey]) -> None:
+        """Join a heap that is sorted as the queue is."""
+        heap.add(self.pod.id, self.sort_key)
+        self.heaps.append(heap)
 
 
-AnyClaim = ClaimId | VolumeClaimId
-"""A claim for devices and one for a volume may have the same name."""
+K = TypeVar("K")
 
 
-class Users:
-    """Pods by the claims that they reference."""
+class PodIdsByKey(Generic[K]):
+    """The pods of the queue by something that they name, such as a claim or a gang; each in the order of arrival."""
 
-    def __init__(self) -> None:
-        self._users: Final[dict[AnyClaim, dict[PodId, None]]] = {}
+    def __init__(self, keys_of: Callable[[Pod], Iterable[K]]) -> None:
+        self._keys_of: Final = keys_of
+        self._pods: Final[dict[K, dict[PodId, None]]] = {}
 
-    def of(self, claim: AnyClaim) -> tuple[PodId, ...]:
-        """Give the pods that reference a claim, in the order in which they came."""
-        return tuple(self._users.get(claim, ()))
+    def __contains__(self, key: object) -> bool:
+        return key in self._pods
 
-    def enter(self, pod: Pod) -> None:
-        """Note what a pod references."""
-        for claim in _referenced(pod):
-            self._users.setdefault(claim, {})[pod.id] = None
+    def pods(self, key: K) -> tuple[PodId, ...]:
+        """Give the pods that name a key."""
+        return tuple(self._pods.get(key, ()))
 
-    def leave(self, pod: Pod) -> None:
-        """Forget what a pod references, as it was entered."""
-        for claim in _referenced(pod):
-            users = self._users[claim]
-            del users[pod.id]
-            if not users:
-                del self._users[claim]
+    def add(self, pod: Pod) -> None:
+        """Add a pod under each key that it names."""
+        for key in self._keys_of(pod):
+            self._pods.setdefault(key, {})[pod.id] = None
 
-    def change(self, before: Pod, after: Pod) -> None:
-        """Note what a pod references now."""
-        if _referenced(before) != _referenced(after):
-            self.leave(before)
-            self.enter(after)
+    def discard(self, pod: Pod) -> None:
+        """Remove a pod as it was when it was added."""
+        for key in self._keys_of(pod):
+            pods = self._pods.get(key, {})
+            pods.pop(pod.id, None)
+            if not pods:
+                self._pods.pop(key, None)
 
-
-def _referenced(pod: Pod) -> tuple[AnyClaim, ...]:
-    return tuple(dict.fromkeys((*pod.claim_ids, *pod.volume_claims)))
+    def replace(self, before: Pod, after: Pod) -> None:
+        """Note another version of a pod; one that names the same keys keeps its place."""
+        if tuple(self._keys_of(before)) != tuple(self._keys_of(after)):
+            self.discard(before)
+            self.add(after)

@@ -1,10 +1,9 @@
 """
-Which facts wake which reasons: a table, and nothing else.
+Queueing hints: which cluster events may remove which reasons. A table, and nothing else.
 
-A fact wakes a reason where it could make the reason go away, or where it makes what the reason says untrue. A pod
-has a reason for each kind of obstacle it met, so a cell asks about its own obstacle only. Device reasons are the
-exception: they name the first thing that ran short, and a device gained by any way at all can be the one that
-was missing.
+An event hints a reason where it could remove it, or make untrue what it says. A pod has a reason for each kind of
+obstacle that it met, so a cell of the table is about one obstacle only. Device reasons are the exception: they name the
+first thing that ran short, and a device that is gained in any way can be the one that was missing.
 """
 
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 from scheduler.queue.cluster_events import ClusterEvent
 from solver.domain import ReasonCode
 
-_DEVICES_TAKEN: Final = frozenset(
+DEVICES_TAKEN: Final = frozenset(
     {
         ReasonCode.DEVICES_IN_USE,
         ReasonCode.DEVICES_CAPACITY,
@@ -20,9 +19,9 @@ _DEVICES_TAKEN: Final = frozenset(
         ReasonCode.DEVICES_CONSTRAINT,
     }
 )
-"""There are devices that match, and others have them: one that becomes free helps."""
+"""Devices match and are allocated to other pods: one that becomes free helps."""
 
-_DEVICES_SHORT: Final = _DEVICES_TAKEN | frozenset(
+_DEVICES_SHORT: Final = DEVICES_TAKEN | frozenset(
     {
         ReasonCode.DEVICES_TAINTED,
         ReasonCode.DEVICES_AVOIDED,
@@ -33,13 +32,13 @@ _DEVICES_SHORT: Final = _DEVICES_TAKEN | frozenset(
         ReasonCode.SELECTOR_FAILED,
     }
 )
-"""There may be devices that match, and they cannot be had: one more that can be had helps."""
+"""Devices may match and cannot be allocated: one more that can be allocated helps."""
 
 _DEVICES_MATCHING: Final = _DEVICES_SHORT | {ReasonCode.DEVICES_NONE, ReasonCode.CLAIM_TOO_LARGE}
-"""What depends on which devices there are and which of them match."""
+"""What depends on the devices that exist, and on which of them match."""
 
 _DEMANDS: Final = _DEVICES_MATCHING | {ReasonCode.CLASS_MISSING, ReasonCode.SELECTOR_INVALID, ReasonCode.OUTRANKED}
-"""What a claim that still has to be allocated can fail at; with an allocation it cannot."""
+"""What a claim without an allocation can fail at."""
 
 _CLAIM_STATE: Final = frozenset(
     {
@@ -53,10 +52,10 @@ _CLAIM_STATE: Final = frozenset(
         ReasonCode.CLAIM_TOO_LARGE,
     }
 )
-"""What is said about the claim object itself, and is untrue when it is gone or another has its name."""
+"""What is wrong with the claim object itself; untrue when it is deleted or another one has its name."""
 
 _ALLOCATED_AWAY: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
-"""An allocation keeps the pod from nodes that might do."""
+"""The allocation of a claim keeps the pod from nodes that it could run on."""
 
 _ANY_NODE: Final = (
     frozenset(
@@ -73,15 +72,15 @@ _ANY_NODE: Final = (
     )
     | _ALLOCATED_AWAY
 )
-"""What the nodes that exist fail at, and a new one may not."""
+"""What no existing node can offer; a new one could."""
 
 _NODE_SIZE: Final = frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.NODE_TOO_SMALL})
-"""What a node that has more helps with, or one whose extended resource is served by devices now."""
+"""What a node with more resources helps with, or one whose extended resource is served by devices now."""
 
 _VOLUME_PLACE: Final = frozenset(
     {ReasonCode.VOLUME_ELSEWHERE, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY, ReasonCode.VOLUME_MISSING}
 )
-"""What depends on which volumes there are, or can be made, and where."""
+"""What depends on the volumes that exist or can be provisioned, and where."""
 
 _VOLUME_USE: Final = frozenset({ReasonCode.VOLUME_IN_USE, ReasonCode.VOLUME_EXCLUSIVE, ReasonCode.VOLUME_ATTACHMENTS})
 """What depends on the pods that use volumes."""
@@ -89,10 +88,10 @@ _VOLUME_USE: Final = frozenset({ReasonCode.VOLUME_IN_USE, ReasonCode.VOLUME_EXCL
 _VOLUME_CLAIM: Final = frozenset(
     {ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND}
 )
-"""What is said about a PersistentVolumeClaim itself."""
+"""What is wrong with a PersistentVolumeClaim itself."""
 
 _NEIGHBOURS: Final = frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY, ReasonCode.TOPOLOGY_SPREAD})
-"""What depends on which pods run where: company that leaves also frees the place of the first of a kind."""
+"""What depends on which pods run where; without any, required affinity lets the first pod of a kind go anywhere."""
 
 _NEIGHBOURS_NODE: Final = _NEIGHBOURS | {ReasonCode.TOPOLOGY_LABEL}
 """What depends on the labels of nodes as well."""
@@ -101,7 +100,7 @@ _GANG_PLACE: Final = frozenset(
     {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_LABELS_CHANGED,
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,
         ClusterEvent.DEVICES_FREED,
         ClusterEvent.CLASS_CHANGED,
@@ -109,7 +108,7 @@ _GANG_PLACE: Final = frozenset(
         ClusterEvent.SLICE_DELETED,
     }
 )
-"""What can change the domains of a gang's topology, or free it from the one where members of it ran."""
+"""What can change the topology domains of a gang, or free it from the domain where its members ran."""
 
 _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.NODE_ADDED: _ANY_NODE
@@ -120,30 +119,30 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     | _DEVICES_MATCHING
     | {ReasonCode.OUTRANKED},
     ClusterEvent.NODE_ALLOCATABLE_GREW: _NODE_SIZE | {ReasonCode.OUTRANKED},
-    ClusterEvent.NODE_RESOURCE_CHANGED_HANDS: _DEVICES_MATCHING | _NODE_SIZE | {ReasonCode.OUTRANKED},
-    # Labels decide which devices a node reaches, and whether the configuration gives them to us.
+    ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED: _DEVICES_MATCHING | _NODE_SIZE | {ReasonCode.OUTRANKED},
+    # Labels decide which devices a node reaches, and whether the configuration gives them to this scheduler.
     ClusterEvent.NODE_LABELS_CHANGED: _DEVICES_MATCHING
     | _VOLUME_PLACE
     | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
     | _NEIGHBOURS_NODE
     | _ALLOCATED_AWAY,
     ClusterEvent.NODE_FEATURES_DECLARED: frozenset({ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED}),
-    # One domain more may be as many as a constraint wants before it looks at the least of them.
+    # With one more domain there may be minDomains of them.
     ClusterEvent.NODE_TAINT_REMOVED: frozenset(
         {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}
     ),
     ClusterEvent.NODE_TAINT_ADDED: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.NODE_GONE: _NEIGHBOURS | {ReasonCode.RESERVATION_PENDING},
+    ClusterEvent.NODE_DELETED: _NEIGHBOURS | {ReasonCode.RESERVATION_PENDING},
     ClusterEvent.NODE_UNCORDONED: frozenset({ReasonCode.NODE_UNSCHEDULABLE, ReasonCode.OUTRANKED}),
     ClusterEvent.NODE_ROOM_FREED: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
     ClusterEvent.PORTS_FREED: frozenset({ReasonCode.NODE_PORTS}),
-    ClusterEvent.NEIGHBOUR_ARRIVED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.NEIGHBOUR_LEFT: _NEIGHBOURS,
-    ClusterEvent.NEIGHBOUR_LEAVING: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.NEIGHBOUR_CHANGED: _NEIGHBOURS,
+    ClusterEvent.ASSIGNED_POD_ADDED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.TOPOLOGY_SPREAD}),
+    ClusterEvent.ASSIGNED_POD_REMOVED: _NEIGHBOURS,
+    ClusterEvent.ASSIGNED_POD_TERMINATING: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
+    ClusterEvent.ASSIGNED_POD_LABELS_CHANGED: _NEIGHBOURS,
     ClusterEvent.NAMESPACE_CHANGED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY}),
-    # It counted as running there: with its room, its ports, its devices, and with whom it does not want beside it.
-    ClusterEvent.NOMINATION_ENDED: _DEVICES_TAKEN
+    # The nominated pod counted as running there: with its requests, ports, devices and anti-affinity.
+    ClusterEvent.NOMINATION_ENDED: DEVICES_TAKEN
     | {
         ReasonCode.NODE_RESOURCES,
         ReasonCode.NODE_PORTS,
@@ -151,9 +150,9 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
         ReasonCode.NO_VICTIMS,
         ReasonCode.OUTRANKED,
     },
-    ClusterEvent.HOLD_RELEASED: frozenset({ReasonCode.NODE_RESERVED, ReasonCode.OUTRANKED}),
-    ClusterEvent.DEVICES_FREED: _DEVICES_TAKEN | {ReasonCode.OUTRANKED},
-    # A class may stand for an extended resource that the nodes do not have.
+    ClusterEvent.RESERVATION_RELEASED: frozenset({ReasonCode.NODE_RESERVED, ReasonCode.OUTRANKED}),
+    ClusterEvent.DEVICES_FREED: DEVICES_TAKEN | {ReasonCode.OUTRANKED},
+    # A class may serve an extended resource that the nodes do not have.
     ClusterEvent.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,
     ClusterEvent.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
@@ -180,29 +179,29 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.VOLUME_CLAIM_CHANGED: _VOLUME_CLAIM | _VOLUME_PLACE | {ReasonCode.OUTRANKED},
     ClusterEvent.VOLUME_CLAIM_DELETED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
     ClusterEvent.VOLUME_OFFERED: _VOLUME_PLACE | {ReasonCode.OUTRANKED},
-    # A class that is there now may wait for the pod, where claims of a class that is not are taken to be bound at once.
+    # The class may have WaitForFirstConsumer; claims of a class that does not exist count as bound at once.
     ClusterEvent.STORAGE_CLASS_CHANGED: frozenset(
         {ReasonCode.VOLUME_CLAIM_UNBOUND, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY}
     ),
     ClusterEvent.STORAGE_GREW: frozenset({ReasonCode.VOLUME_CAPACITY}),
     ClusterEvent.ATTACHMENTS_GREW: frozenset({ReasonCode.VOLUME_ATTACHMENTS, ReasonCode.OUTRANKED}),
 }
-"""The reasons of a pod that stands for itself, by fact."""
+"""The reasons of a pod without a gang, by event."""
 
 
-def _of_gangs(fact: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
-    """Reasons that pods have for their gang's sake: what would help a pod that lost would help a gang that does."""
+def _of_gangs(event: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
+    """Give the reasons for the sake of a gang: what helps an outranked pod helps an outranked gang."""
     unplaced = {ReasonCode.GANG_UNPLACED} if ReasonCode.OUTRANKED in single else set()
-    topology = {ReasonCode.GANG_TOPOLOGY} if fact in _GANG_PLACE else set()
+    topology = {ReasonCode.GANG_TOPOLOGY} if event in _GANG_PLACE else set()
     return frozenset(unplaced | topology)
 
 
-WAKES: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
-    fact: codes | _of_gangs(fact, codes) for fact, codes in _SINGLE.items()
+QUEUEING_HINTS: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
+    event: codes | _of_gangs(event, codes) for event, codes in _SINGLE.items()
 }
-"""The reasons that each fact wakes. A change of the pod itself wakes every reason and is not in it."""
+"""The reasons that each event hints. An update of the pod itself hints every reason, and is not in the table."""
 
-OF_ONE_CLAIM: Final = frozenset(
+CLAIM_EVENTS: Final = frozenset(
     {
         ClusterEvent.CLAIM_CREATED,
         ClusterEvent.CLAIM_ALLOCATED,
@@ -215,7 +214,7 @@ OF_ONE_CLAIM: Final = frozenset(
         ClusterEvent.VOLUME_CLAIM_DELETED,
     }
 )
-"""Facts that concern only the pods that reference the claim."""
+"""Events that concern only the pods that reference the claim."""
 
 RETRIED: Final = frozenset(
     {
@@ -230,20 +229,15 @@ RETRIED: Final = frozenset(
         ReasonCode.API_ERROR,
     }
 )
-"""Reasons that no change has to remove: another attempt after the backoff may do better."""
+"""Reasons that need no event: another attempt after the backoff may do better."""
 
-OF_ITS_OWN: Final = (
+POD_SPECIFIC: Final = (
     _CLAIM_STATE
     | _VOLUME_CLAIM
     | _VOLUME_PLACE
     | _VOLUME_USE
     | _NEIGHBOURS_NODE
-    | WAKES[ClusterEvent.GANG_CHANGED]
+    | QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
     | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
 )
-"""Reasons that lie in a pod's own labels, claims, volumes or gang: what is asked for alike may well fit elsewhere."""
-
-
-def wakes(fact: ClusterEvent, code: ReasonCode) -> bool:
-    """Whether a fact wakes a pod that waits for this reason (and references the claim, for facts of one claim)."""
-    return code in WAKES[fact]
+"""Reasons in a pod's own labels, claims, volumes or gang: a pod that asks for the same may still fit."""

@@ -1,284 +1,370 @@
-"""Where the pods of the queue stand, and how they move."""
+"""
+The queues of kube-scheduler: activeQ, backoffQ and unschedulable pods; and what moves pods between them.
+
+`Queues.move` applies `queued_pod.TRANSITIONS`, and no other module changes a `QueuedPod`. Beside the state, an
+unschedulable pod is a representative of its retry group or a deferred pod (see `equivalence`).
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from scheduler.queue.active_queue import FEWEST_NEW, FEWEST_RETRIED, Lanes, NamespaceTurns, Quotas
-from scheduler.queue.equivalence import FIRST, MOST, Crowds, EquivalenceClass, is_telling
-from scheduler.queue.gangs import Musters
-from scheduler.queue.indexed_heap import Due, IndexedHeap, Rank
-from scheduler.queue.queued_pod import Entry, PodState
+from scheduler.backoff import MOST_EARLY, Backoff
+from scheduler.queue.active_queue import ActiveQueue
+from scheduler.queue.equivalence import FIRST, MOST, EquivalenceClasses, RetryGroup, is_shared_failure
+from scheduler.queue.gangs import QueuedGangs
+from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
+from scheduler.queue.queued_pod import ENDS_BACKOFF, TRANSITIONS, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import RETRIED
-from scheduler.queue.unschedulable_pods import Waiting, enter
-from solver.domain import PodId, ReasonCode
+from scheduler.queue.unschedulable_pods import UnschedulablePods
+from solver.domain import Pod, PodId, ReasonCode
 
 MOST_MOVES: Final = 2000
-"""Pods that one call moves at most; the rest follows with the next calls, still in order."""
+"""Pods that one call moves at most; the next calls move the rest, still in order."""
 MOST_RIVALS: Final = 4
-"""Resting pods that one batch takes along at most, half of them of one namespace."""
+"""Pods that one batch takes out of the backoffQ at most, half of them of one namespace."""
 _MOST_LOOKED_AT: Final = 64
-NEW_SHARE: Final = 4
-"""Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
+_PREEMPTING: Final = frozenset({ReasonCode.PREEMPTING})
+_CLEARED_BY_UPDATE: Final = frozenset(ReasonCode) - _PREEMPTING
+"""Another version of a pod may remove any of its reasons. Its victims leave no earlier for that."""
 
 
-class WaitingPods:
+class Queues:
     """
-    The pods and the lines in which they stand.
+    The pods of the queue, and the queues that hold them.
 
-    `sweep_seconds` after it began to wait a pod is tried although nothing woke it; one whose gang lacks members comes
-    up for that to be told after `muster_seconds`.
+    An unschedulable pod is retried without a hint after `flush_seconds`. One whose gang lacks members is decided, so
+    that a condition reports it, after `gang_report_seconds`.
     """
 
-    def __init__(self, musters: Musters, sweep_seconds: float, muster_seconds: float) -> None:
-        self.entries: Final[dict[PodId, Entry]] = {}
+    def __init__(self, gangs: QueuedGangs, backoff: Backoff, flush_seconds: float, gang_report_seconds: float) -> None:
+        self.pods: Final[dict[PodId, QueuedPod]] = {}
         self.counts: Final = dict.fromkeys(PodState, 0)
-        self.waiting: Final = Waiting()
-        self.crowds: Final = Crowds()
-        self._musters: Final = musters
-        self._sweep_seconds: Final = sweep_seconds
-        self._muster_seconds: Final = muster_seconds
-        self._quotas: Final = (Quotas(FEWEST_NEW), Quotas(FEWEST_RETRIED))
-        self._lanes: Final = Lanes()
-        self._turns: NamespaceTurns | None = None
-        self._resting: Final[IndexedHeap[Due]] = IndexedHeap()
-        self._resting_by_rank: Final[IndexedHeap[Rank]] = IndexedHeap()
-        self._sweep: Final[IndexedHeap[Due]] = IndexedHeap()
+        self.active: Final = ActiveQueue()
+        self.unschedulable: Final = UnschedulablePods()
+        self.classes: Final = EquivalenceClasses()
+        self._gangs: Final = gangs
+        self._backoff: Final = backoff
+        self._flush_seconds: Final = flush_seconds
+        self._gang_report_seconds: Final = gang_report_seconds
+        self._backoff_ends: Final[IndexedHeap[DueTime]] = IndexedHeap()
+        self._backing_off: Final[IndexedHeap[SortKey]] = IndexedHeap()
+        self._flush_times: Final[IndexedHeap[DueTime]] = IndexedHeap()
+
+    def add(self, pod: Pod, now: float) -> None:
+        """Add a pod that the queue does not have."""
+        queued = self.pods[pod.id] = QueuedPod(pod=pod, first_seen=now)
+        queued.is_replacement = self._gangs.is_replacement(pod, now)
+        self.counts[queued.state] += 1
+        self.move(queued, QueueEvent.ADDED, now)
+
+    def update(self, queued: QueuedPod, pod: Pod, now: float, *, is_own_write: bool) -> None:
+        """Replace a pod by another version of it; where only the scheduler wrote to it, it is not retried for that."""
+        is_changed = queued.pod != pod
+        queued.pod = pod
+        if is_changed:
+            self._leave_class(queued)
+        if not is_own_write:
+            self._note_in_flight(queued, _CLEARED_BY_UPDATE)
+            self.move(queued, QueueEvent.UPDATED, now)
+
+    def remove(self, pod: PodId) -> QueuedPod | None:
+        """Remove a pod, and give it; None where the queue does not have it."""
+        queued = self.pods.pop(pod, None)
+        if queued is not None:
+            self._leave_heaps(queued)
+            self._leave_group(queued)
+            self.counts[queued.state] -= 1
+        return queued
+
+    def move(self, queued: QueuedPod, event: QueueEvent, now: float) -> None:
+        """Apply the table of transitions, and what holds a pod back on its way to the activeQ."""
+        target = TRANSITIONS.get((queued.state, event))
+        if target is None:
+            return
+        if event in ENDS_BACKOFF:
+            queued.not_before = now
+        state = self._pre_enqueue(queued, target, event, now)
+        self._leave_heaps(queued)
+        self.counts[queued.state] -= 1
+        self.counts[state] += 1
+        queued.state = state
+        if queued.group is not None and state is not PodState.UNSCHEDULABLE:
+            queued.group.representatives[queued.pod.id] = None
+        match state:
+            case PodState.ACTIVE:
+                queued.enter(self.active.heap(queued.pod.id.namespace, is_retried=queued.attempts > 0))
+            case PodState.BACKING_OFF:
+                self._backoff_ends.add(queued.pod.id, DueTime(queued.not_before, queued.sort_key))
+                queued.heaps.append(self._backoff_ends)
+                queued.enter(self._backing_off)
+            case PodState.UNSCHEDULABLE:
+                self._wait(queued, now, lacks_members=target is PodState.ACTIVE)
+            case PodState.GATED | PodState.IN_FLIGHT:
+                pass
+
+    def _pre_enqueue(self, queued: QueuedPod, target: PodState, event: QueueEvent, now: float) -> PodState:
+        """Give the state of a pod that should be in another, as PreEnqueue plugins would."""
+        if target is not PodState.IN_FLIGHT and queued.pod.scheduling_gates:
+            return PodState.GATED
+        if target is not PodState.ACTIVE:
+            return target
+        if now < queued.not_before:
+            return PodState.BACKING_OFF
+        if event is not QueueEvent.FLUSHED and self._gangs.lacks_members(queued.pod):
+            return PodState.UNSCHEDULABLE
+        return PodState.ACTIVE
+
+    def _wait(self, queued: QueuedPod, now: float, *, lacks_members: bool) -> None:
+        """Have an unschedulable pod wait for hints, and for the time at which it is retried without one."""
+        seconds = self._flush_seconds
+        if lacks_members:
+            queued.reasons = frozenset({ReasonCode.GANG_INCOMPLETE})
+            seconds = seconds if queued.is_reported else self._gang_report_seconds
+        self._flush_times.add(queued.pod.id, DueTime(now + seconds, queued.sort_key))
+        self._leave_group(queued)
+        self._place(queued, is_representative=self._join_group(queued))
+
+    def take(self, queued: QueuedPod, batch: int, now: float) -> None:
+        """Let the batch of this number take a pod."""
+        self.move(queued, QueueEvent.POPPED, now)
+        queued.equals = queued.equals or self.classes.known(queued.pod)
+        queued.batch, queued.cleared = batch, frozenset()
+
+    def requeue(self, queued: QueuedPod, reasons: Collection[ReasonCode], now: float, until: float | None) -> None:
+        """Put a pod back whose attempt failed for these reasons; with `until` it is not retried before."""
+        queued.reasons = frozenset(reasons)
+        queued.is_replacement = self._gangs.is_replacement(queued.pod, now)
+        queued.is_reported = self._gangs.lacks_members(queued.pod)
+        is_early = queued.reasons == {ReasonCode.CLAIM_MISSING} and queued.early_attempts < MOST_EARLY
+        queued.early_attempts += is_early
+        if queued.group is not None and is_shared_failure(queued.reasons):
+            self._failed_for_all(queued.group, queued)
+        self._leave_group(queued)
+        if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
+            queued.attempts += 1
+            queued.not_before = now if _needs_no_backoff(queued) else self._backoff.end(now, queued.attempts)
+        if until is not None:
+            queued.not_before = until
+        is_retriable = until is not None or self._is_retriable(queued)
+        self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
+        if queued.state in {PodState.ACTIVE, PodState.BACKING_OFF}:
+            self._join_group(queued)
+        if until is not None:
+            self._backing_off.discard(queued.pod.id)  # no batch takes it before
+
+    def _is_retriable(self, queued: QueuedPod) -> bool:
+        """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
+        reasons = queued.reasons
+        is_complete = ReasonCode.GANG_INCOMPLETE in reasons and not queued.is_reported
+        return (
+            not reasons
+            or is_complete
+            or bool(reasons & (RETRIED | queued.cleared))
+            or self._has_missed_hint(queued)
+            or self.unschedulable.has_missed_gang_hint(queued)
+        )
+
+    def _has_missed_hint(self, queued: QueuedPod) -> bool:
+        return any(self.unschedulable.last.get(reason, 0) > queued.batch for reason in queued.reasons)
+
+    def placed(self, queued: QueuedPod) -> None:
+        """Have the equals of a pod in flight retried, because it is placed."""
+        self._leave_group(queued)
+        if queued.equals is not None:
+            self.classes.placed(queued.equals, queued.batch)
+            queued.equals = None
+
+    def hint(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
+        """Note that an event which concerns one pod may have removed these reasons."""
+        self._note_in_flight(queued, reasons)
+        if queued.state is PodState.UNSCHEDULABLE and queued.reasons & reasons:
+            self.unschedulable.hint_pod(queued)
+
+    def _note_in_flight(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
+        """Note which reasons an event may have removed, if a pod is in flight: it may come back with one of them."""
+        if queued.state is PodState.IN_FLIGHT:
+            queued.cleared |= reasons
+
+    def victims_gone(self, queued: QueuedPod, now: float) -> None:
+        """Retry a pod at once that backs off until its victims are gone."""
+        self._note_in_flight(queued, _PREEMPTING)
+        if ReasonCode.PREEMPTING in queued.reasons:
+            self.move(queued, QueueEvent.VICTIMS_GONE, now)
+
+    def gang_changed(self, queued: QueuedPod, now: float) -> None:
+        """Have it reported anew, after a while, that the gang of a pod lacks members."""
+        queued.is_reported = False
+        self.move(queued, QueueEvent.GANG_CHANGED, now)
+
+    def claims_changed(self, pods: Iterable[PodId]) -> None:
+        """Take pods out of their classes that are not equal to the others of it any more."""
+        for queued in (self.pods[pod] for pod in pods):
+            if queued.equals is not None and self.classes.known(queued.pod) is not queued.equals:
+                self._leave_class(queued)
 
     def due(self, now: float) -> float | None:
         """Give the time from which there may be a pod to take: now, later, or None where none is waited for."""
-        self._tend(now)
-        if self._lanes or self.waiting.has_woken():
+        self._adjust_groups(now)
+        if self.active or self.unschedulable.first_hinted() is not None:
             return now
-        heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
+        heads = [due.at for due in (self._backoff_ends.head(), self._flush_times.head()) if due is not None]
         return max(now, min(heads)) if heads else None
 
     def advance(self, now: float) -> None:
-        """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
-        self._tend(now)
+        """Move the pods whose backoff or time without a hint is over, then hinted ones; at most `MOST_MOVES`."""
+        self._adjust_groups(now)
         moves = MOST_MOVES
-        for line in (self._resting, self._sweep):
-            while moves and (due := line.head()) is not None and due.at <= now:
-                self.activate(self.entries[due.rank.pod], now, is_swept=line is self._sweep)
+        for heap, event in (
+            (self._backoff_ends, QueueEvent.BACKOFF_ENDED),
+            (self._flush_times, QueueEvent.FLUSHED),
+        ):
+            while moves and (due := heap.head()) is not None and due.at <= now:
+                self.move(self.pods[due.key.pod], event, now)
                 moves -= 1
-        while moves and (rank := self.waiting.first_woken()) is not None:
-            self.activate(self.entries[rank.pod], now)
+        while moves and (key := self.unschedulable.first_hinted()) is not None:
+            self.move(self.pods[key.pod], QueueEvent.HINTED, now)
             moves -= 1
 
-    def turns(self, limit: int) -> NamespaceTurns:
-        """Begin a batch of at most so many pods."""
-        for quotas in self._quotas:
-            quotas.adapt(limit)
-        self._turns = self._lanes.turns(limit, self._quotas, self._turns)
-        return self._turns
+    def has_more(self, queued: QueuedPod) -> bool:
+        """Whether deferred pods may be placed as well as a representative that is retried."""
+        head = queued.group.deferred.head() if queued.group is not None else None
+        return head is not None and self._may_succeed(self.pods[head.pod])
 
-    def quotas(self, entry: Entry) -> Quotas:
-        """Give the quotas that a pod counts for: those of new pods or of retried ones."""
-        return self._quotas[entry.attempts > 0]
+    def predecessor(self, queued: QueuedPod) -> QueuedPod | None:
+        """Give the first deferred pod of the same class that comes before a pod and may be placed as well."""
+        groups = queued.group.equals.groups.values() if queued.group is not None else ()
+        heads = (group.deferred.head() for group in groups)
+        before = (self.pods[head.pod] for head in heads if head is not None and head < queued.sort_key)
+        return min((each for each in before if self._may_succeed(each)), key=lambda each: each.sort_key, default=None)
 
-    def next(self, turns: NamespaceTurns, position: int) -> Entry | None:
-        """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
-        new, retried = turns.first(is_retried=False), turns.first(is_retried=True)
-        first = min((head for head in (new, retried) if head is not None), default=None)
-        if first is None:
-            return None
-        is_turn = position % NEW_SHARE == NEW_SHARE - 1
-        if is_turn and new is not None and new.negative_priority == first.negative_priority:
-            first = new
-        return self.entries[first.rank.pod]
-
-    def take(self, entry: Entry, number: int) -> Entry:
-        """Let a pod go with the batch of this number, and give it."""
-        self._stand(entry, PodState.IN_FLIGHT)
-        entry.shape = entry.shape or self.crowds.known(entry.pod)
-        entry.taken, entry.missed, entry.is_changed, entry.is_due = number, frozenset(), False, False
-        entry.is_parked = False
-        return entry
-
-    def activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
-        """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
-        pod = entry.pod.id
-        if entry.pod.scheduling_gates:
-            self._stand(entry, PodState.GATED)
-        elif now < entry.not_before:
-            self._stand(entry, PodState.BACKING_OFF)
-            self._resting.add(pod, Due(entry.not_before, entry.rank))
-            entry.lines.append(self._resting)
-            enter(entry, self._resting_by_rank)
-        elif not is_swept and self._musters.is_missing_some(entry.pod):
-            entry.codes = frozenset({ReasonCode.GANG_INCOMPLETE})
-            self.wait(entry, now, None if entry.is_told else self._muster_seconds)
-        else:
-            self._stand(entry, PodState.ACTIVE)
-            enter(entry, self._lanes.line(entry.pod.id.namespace, is_retried=entry.attempts > 0))
-
-    def wait(self, entry: Entry, now: float, seconds: float | None = None) -> None:
-        """Let a pod wait for what its reasons name, at most so long."""
-        self._stand(entry, PodState.WAITING)
-        entry.sweep_at = now + (self._sweep_seconds if seconds is None else seconds)
-        self._line_up(entry, is_ahead=self.join(entry))
-
-    def leave(self, entry: Entry) -> None:
-        """Let a pod go for good."""
-        self._step_out(entry)
-        self._leave_crowd(entry)
-        self.counts[entry.state] -= 1
-
-    def has_more(self, entry: Entry) -> bool:
-        """Whether equals of a pod that is tried stand behind, of whom nobody knows yet whether they can be placed."""
-        behind = entry.crowd.behind.head() if entry.crowd is not None else None
-        return behind is not None and self._is_open(self.entries[behind.pod])
-
-    def predecessor(self, entry: Entry) -> Entry | None:
-        """Give the first equal that comes before a pod, stands behind in another crowd and may be placed as well."""
-        others = entry.crowd.shape.crowds.values() if entry.crowd is not None else ()
-        heads = (crowd.behind.head() for crowd in others if crowd is not entry.crowd)
-        before = (self.entries[head.pod] for head in heads if head is not None and head < entry.rank)
-        return min((each for each in before if self._is_open(each)), key=lambda each: each.rank, default=None)
-
-    def rivals(self, taken: Sequence[Entry]) -> list[Entry]:
+    def rivals(self, taken: Sequence[QueuedPod]) -> list[QueuedPod]:
         """
-        Give the first pods that come before one that is tried again, and rest although something came about for them.
+        Give the first pods in the backoffQ that come before a retried pod of a batch, and have missed a hint.
 
-        Without them what was freed goes to pods that were tried less often, and rest for a shorter time.
+        Without this, what was freed would go to pods that were tried less often and back off for a shorter time.
         """
-        last = max((entry.rank for entry in taken if entry.attempts), default=None)
-        lowest = min((entry.pod.priority for entry in taken), default=0)
-        looked_at: list[Entry] = []
-        found: list[Entry] = []
+        last = max((each.sort_key for each in taken if each.attempts), default=None)
+        lowest = min((each.pod.priority for each in taken), default=0)
+        looked_at: list[QueuedPod] = []
+        found: list[QueuedPod] = []
         namespaces = Counter[str]()
         while last is not None and len(looked_at) < _MOST_LOOKED_AT and len(found) < MOST_RIVALS:
-            rank = self._resting_by_rank.head()
-            if rank is None or rank > last:
+            key = self._backing_off.head()
+            if key is None or key > last:
                 break
-            entry = self.entries[rank.pod]
-            self._resting_by_rank.discard(rank.pod)
-            looked_at.append(entry)
-            is_rival = self._is_rival(entry) and not (self.has_more(entry) and entry.pod.priority > lowest)
-            if is_rival and namespaces[rank.pod.namespace] < MOST_RIVALS // 2:
-                namespaces[rank.pod.namespace] += 1
-                found.append(entry)
-        for entry in looked_at:
-            self._resting_by_rank.add(entry.pod.id, entry.rank)
+            queued = self.pods[key.pod]
+            self._backing_off.discard(key.pod)
+            looked_at.append(queued)
+            is_rival = self._is_rival(queued) and not (self.has_more(queued) and queued.pod.priority > lowest)
+            if is_rival and namespaces[key.pod.namespace] < MOST_RIVALS // 2:
+                namespaces[key.pod.namespace] += 1
+                found.append(queued)
+        for queued in looked_at:
+            self._backing_off.add(queued.pod.id, queued.sort_key)
         return found
 
-    def _is_rival(self, entry: Entry) -> bool:
-        """Whether a pod that rests could be placed by now: something came about that it waits for."""
-        if entry.is_parked or entry.codes & RETRIED or self._musters.is_missing_some(entry.pod):
+    def _is_rival(self, queued: QueuedPod) -> bool:
+        if queued.reasons & RETRIED or self._gangs.lacks_members(queued.pod):
             return False
-        return self._is_open(entry) or any(self.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
+        return self._may_succeed(queued) or self._has_missed_hint(queued)
 
-    def settle(self, entry: Entry) -> None:
-        """Take a pod that comes back out of its crowd, to which it may tell that there is nothing for anybody."""
-        crowd = entry.crowd
-        if crowd is not None and is_telling(entry.codes):
-            self._tell(crowd, entry)
-        self._leave_crowd(entry)
+    def _may_succeed(self, queued: QueuedPod) -> bool:
+        return queued.group is not None and queued.group.may_succeed(queued.batch, self.unschedulable.last)
 
-    def join(self, entry: Entry) -> bool:
-        """Let a pod join those that are equal and wait for the same; give whether it stands ahead."""
-        entry.crowd = crowd = self.crowds.joined(entry.pod, entry.codes)
-        entry.shape = crowd.shape if crowd is not None else None
-        return crowd is None or self.crowds.place(crowd, entry.rank, is_tried=entry.state is not PodState.WAITING)
+    # Equivalence classes
 
-    def placed(self, entry: Entry) -> None:
-        """Have the equals of a pod tried that was placed."""
-        self._leave_crowd(entry)
-        if entry.shape is not None:
-            self.crowds.placed(entry.shape, entry.taken)
-            entry.shape = None
+    def _join_group(self, queued: QueuedPod) -> bool:
+        """Let a pod join its equals with the same reasons; give whether it is a representative, or has no equals."""
+        queued.group = group = self.classes.group(queued.pod, queued.reasons)
+        queued.equals = group.equals if group is not None else None
+        is_tried = queued.state is not PodState.UNSCHEDULABLE
+        return group is None or self.classes.join(group, queued.sort_key, is_tried=is_tried)
 
-    def compare(self, pods: Iterable[PodId]) -> None:
-        """Let those of some pods stand for themselves that are not equal any more to others."""
-        for pod in pods:
-            entry = self.entries[pod]
-            if entry.shape is not None and self.crowds.known(entry.pod) is not entry.shape:
-                self.stand_apart(entry)
+    def _leave_group(self, queued: QueuedPod) -> None:
+        if queued.group is not None:
+            self.classes.leave(queued.group, queued.pod.id)
+            queued.group = None
 
-    def stand_apart(self, entry: Entry) -> None:
-        """Let a pod stand for itself, because it is or may be no longer equal to others; what has woken it counts."""
-        if entry.state is PodState.WAITING and entry.crowd is not None:
-            is_woken = self._is_open(entry) or self.waiting.is_woken_singly(entry)
-            entry.codes |= entry.crowd.told
-            self._leave_crowd(entry)
-            self._line_up(entry, is_ahead=True)
-            if is_woken:
-                self.waiting.wake_singly(entry)
-        self._leave_crowd(entry)
-        entry.shape = None
+    def _leave_class(self, queued: QueuedPod) -> None:
+        """Let a pod wait by itself, because it may not be equal to others any more; hints for its group stay its."""
+        if queued.state is PodState.UNSCHEDULABLE and queued.group is not None:
+            is_hinted = self._may_succeed(queued) or self.unschedulable.is_hinted(queued)
+            queued.reasons |= queued.group.other_reasons
+            self._leave_group(queued)
+            self._place(queued, is_representative=True)
+            if is_hinted:
+                self.unschedulable.hint_pod(queued)
+        self._leave_group(queued)
+        queued.equals = None
 
-    def _tell(self, crowd: EquivalenceClass, entry: Entry) -> None:
-        """Let a crowd know at what one of it failed, which may by now be something else than what it waits for."""
-        crowd.settled, crowd.quota = max(crowd.settled, entry.taken), FIRST
-        told = entry.codes - crowd.codes
-        if told != crowd.told:
-            crowd.told = told
-            for each in (self.entries[pod] for pod in crowd.ahead):
-                if each.state is PodState.WAITING:
-                    self.waiting.enter(each, told)
+    def _failed_for_all(self, group: RetryGroup, queued: QueuedPod) -> None:
+        """Note the failure of one pod for its group, which may now have other reasons than those it waits for."""
+        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), FIRST
+        other_reasons = queued.reasons - group.reasons
+        if other_reasons != group.other_reasons:
+            group.other_reasons = other_reasons
+            for each in (self.pods[pod] for pod in group.representatives):
+                if each.state is PodState.UNSCHEDULABLE:
+                    self.unschedulable.add(each, other_reasons)
 
-    def _tend(self, now: float) -> None:
-        """Bring up those behind where others have left, more of them where all were placed."""
-        for crowd in self.crowds.untended():
-            if crowd.is_growing:
-                self._grow(crowd, now)
-            while len(crowd.ahead) < crowd.quota and (rank := crowd.behind.head()) is not None:
-                self._bring_up(self.entries[rank.pod], now)
-            if len(crowd.ahead) > 2 * crowd.quota:
-                self._shrink(crowd)
+    def _adjust_groups(self, now: float) -> None:
+        """Have as many representatives as the quotas say: more where some left or were placed, fewer after failures."""
+        for group in self.classes.changed_groups():
+            if group.is_growing:
+                self._grow(group, now)
+            while len(group.representatives) < group.quota and (key := group.deferred.head()) is not None:
+                self._promote(group, self.pods[key.pod], now)
+            if len(group.representatives) > 2 * group.quota:
+                self._shrink(group)
 
-    def _grow(self, crowd: EquivalenceClass, now: float) -> None:
-        crowd.is_growing = False
-        if crowd.placed <= crowd.settled:
-            return
-        crowd.quota = min(2 * crowd.quota, MOST)
-        for entry in [self.entries[pod] for pod in crowd.ahead]:
-            if entry.state in {PodState.WAITING, PodState.BACKING_OFF}:
-                entry.not_before = now
-                self.activate(entry, now)
+    def _grow(self, group: RetryGroup, now: float) -> None:
+        group.is_growing = False
+        if group.equals.placed_batch > group.failed_batch:
+            group.quota = min(2 * group.quota, MOST)
+            for queued in [self.pods[pod] for pod in group.representatives]:
+                self.move(queued, QueueEvent.EQUAL_PLACED, now)
 
-    def _shrink(self, crowd: EquivalenceClass) -> None:
-        waiting = [entry for pod in crowd.ahead if (entry := self.entries[pod]).state is PodState.WAITING]
-        waiting.sort(key=lambda entry: entry.rank)
-        for entry in waiting[crowd.quota :]:
-            if not self.waiting.is_woken_singly(entry):
-                del crowd.ahead[entry.pod.id]
-                self._line_up(entry, is_ahead=False)
+    def _shrink(self, group: RetryGroup) -> None:
+        every = (self.pods[pod] for pod in group.representatives)
+        waiting = [each for each in every if each.state is PodState.UNSCHEDULABLE]
+        for queued in sorted(waiting, key=lambda each: each.sort_key)[group.quota :]:
+            if not self.unschedulable.is_hinted(queued):
+                del group.representatives[queued.pod.id]
+                self._place(queued, is_representative=False)
 
-    def _bring_up(self, entry: Entry, now: float) -> None:
-        if self._is_open(entry) or self.waiting.is_woken_singly(entry):
-            self.activate(entry, now)
-        elif entry.crowd is not None:
-            self._line_up(entry, is_ahead=True)
-            entry.crowd.ahead[entry.pod.id] = None
-
-    def _is_open(self, entry: Entry) -> bool:
-        return entry.crowd is not None and entry.crowd.is_open(entry.taken, self.waiting.last)
-
-    def _leave_crowd(self, entry: Entry) -> None:
-        if entry.crowd is not None:
-            self.crowds.leave(entry.crowd, entry.pod.id)
-            entry.crowd = None
-
-    def _line_up(self, entry: Entry, *, is_ahead: bool) -> None:
-        """Let a pod that waits stand in the lines of its reasons, or behind its equals."""
-        self._step_out(entry)
-        if entry.crowd is not None and not is_ahead:
-            enter(entry, entry.crowd.behind)
+    def _promote(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
+        """Make a deferred pod a representative, and retry it where the group was hinted."""
+        if self._may_succeed(queued) or self.unschedulable.is_hinted(queued):
+            self.move(queued, QueueEvent.HINTED, now)
         else:
-            self.waiting.enter(entry, entry.codes | (entry.crowd.told if entry.crowd is not None else frozenset()))
-        self._sweep.add(entry.pod.id, Due(entry.sweep_at, entry.rank))
-        entry.lines.append(self._sweep)
+            self._place(queued, is_representative=True)
+            group.representatives[queued.pod.id] = None
 
-    def _stand(self, entry: Entry, state: PodState) -> None:
-        self._step_out(entry)
-        if entry.crowd is not None:
-            entry.crowd.ahead[entry.pod.id] = None
-        self.counts[entry.state] -= 1
-        self.counts[state] += 1
-        entry.state = state
+    def _place(self, queued: QueuedPod, *, is_representative: bool) -> None:
+        """Put an unschedulable pod into the heaps of its reasons, or among the deferred pods of its group."""
+        self._leave_heaps(queued, keeps_flush_time=True)
+        if queued.group is not None and not is_representative:
+            queued.enter(queued.group.deferred)
+        else:
+            others = queued.group.other_reasons if queued.group is not None else frozenset[ReasonCode]()
+            self.unschedulable.add(queued, queued.reasons | others)
 
-    def _step_out(self, entry: Entry) -> None:
-        for line in entry.lines:
-            line.discard(entry.pod.id)
-        entry.lines.clear()
+    def _leave_heaps(self, queued: QueuedPod, *, keeps_flush_time: bool = False) -> None:
+        for heap in queued.heaps:
+            heap.discard(queued.pod.id)
+        queued.heaps.clear()
+        if not keeps_flush_time:
+            self._flush_times.discard(queued.pod.id)
+
+
+def _needs_no_backoff(queued: QueuedPod) -> bool:
+    """
+    Whether a pod is retried at once: its victims are gone, or its equals took what there was.
+
+    So is one that completes a gang which runs in part: during a backoff others would take what its predecessor freed.
+    """
+    if queued.reasons & RETRIED:
+        return ReasonCode.PREEMPTING in queued.reasons & queued.cleared
+    has_lost = queued.equals is not None and queued.equals.placed_batch == queued.batch
+    return has_lost or queued.is_replacement

@@ -1,4 +1,8 @@
-"""Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
+"""
+The scheduling queue: what the rest of the scheduler sees of activeQ, backoffQ and unschedulable pods.
+
+It turns changes of the cluster into moves of `Queues`, and forms the order in which a batch takes pods.
+"""
 
 import contextlib
 from collections.abc import Collection, Iterable
@@ -6,25 +10,28 @@ from typing import Final
 
 import msgspec
 
-from scheduler.backoff import MOST_EARLY, Backoff
+from scheduler.backoff import Backoff
 from scheduler.change import Transition
 from scheduler.cluster.gang_members import looks_alike
-from scheduler.queue.cluster_events import ClusterEvent, claim_of, facts_of, gang_of
-from scheduler.queue.equivalence import FIRST, ShapeOf
-from scheduler.queue.gangs import Musters
-from scheduler.queue.queued_pod import AnyClaim, Entry, PodState, Users
-from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES
-from scheduler.queue.queues import WaitingPods
-from solver.domain import Batch, GangId, Pod, PodId, Reason, ReasonCode
+from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
+from scheduler.queue.equivalence import FIRST, KeyOf
+from scheduler.queue.gangs import QueuedGangs
+from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
+from scheduler.queue.queues import Queues
+from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
+
+AnyClaim = ClaimId | VolumeClaimId
+"""A claim for devices and one for a volume may have the same name."""
 
 
-class Pending:
+class SchedulingQueue:
     """
-    The queue. Times are seconds of one monotonic clock of the caller's; pods are given as the watch gave them.
+    Pods that this scheduler has to place. Times are seconds of one monotonic clock of the caller's.
 
-    No call's work grows with the number of pods that wait for a reason: waking a reason marks its whole line, and
-    `take_batch` moves a bounded number of pods of marked lines, in their order. Of equal pods that wait for the same
-    reasons only the first stand in these lines (`crowds`).
+    No call's work grows with the number of unschedulable pods: a hint marks all pods with a reason at once, and
+    `take_batch` moves a bounded number of marked pods, in their order. Of equal pods with the same reasons only the
+    representatives are marked (`equivalence`).
     """
 
     def __init__(
@@ -32,326 +39,257 @@ class Pending:
         scheduler_names: Collection[str],
         *,
         backoff: Backoff | None = None,
-        sweep_seconds: float = 300.0,
-        musters: Musters | None = None,
-        muster_seconds: float = 10.0,
+        flush_seconds: float = 300.0,
+        gangs: QueuedGangs | None = None,
+        gang_report_seconds: float = 10.0,
     ) -> None:
-        self._musters: Final = musters or Musters()
         self._scheduler_names: Final = frozenset(scheduler_names)
-        self._backoff: Final = backoff or Backoff()
-        self._users: Final = Users()
-        self._lacking: Final[set[GangId]] = set()
-        self._standing: Final = WaitingPods(self._musters, sweep_seconds, muster_seconds)
+        self._gangs: Final = gangs or QueuedGangs()
+        self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
+        self._changed_gangs: Final[set[GangId]] = set()
+        """Gangs that lack members, and not the same ones as before."""
+        self._queues: Final = Queues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
 
     def __len__(self) -> int:
         """Give the number of pods in the queue, those in flight included."""
-        return len(self._standing.entries)
+        return len(self._queues.pods)
 
     def state(self, pod: PodId) -> PodState | None:
-        """Give where a pod stands, or None where it is not in the queue."""
-        entry = self._standing.entries.get(pod)
-        return entry.state if entry is not None else None
+        """Give the state of a pod, or None where it is not in the queue."""
+        queued = self._queues.pods.get(pod)
+        return queued.state if queued is not None else None
 
     def counts(self) -> dict[PodState, int]:
         """Count the pods by state."""
-        return dict(self._standing.counts)
+        return dict(self._queues.counts)
 
-    def connect(self, shape_of: ShapeOf) -> None:
-        """Say who tells which pods are equal, so that not all of them need be tried; before that each is by itself."""
-        self._standing.crowds.connect(shape_of)
+    def connect(self, key_of: KeyOf) -> None:
+        """Say what gives pods their equivalence keys; before that each pod is retried by itself."""
+        self._queues.classes.connect(key_of)
 
     def offer(self, pod: Pod, now: float, before: Pod | None = None) -> None:
         """
-        Take a pod as the watch gives it, new or changed; `before` is how it was believed to be.
+        Take a pod as the watch shows it, new or changed; `before` is the version that the mirror had.
 
-        A pod that is not ours to place leaves the queue: it names another scheduler, is bound, ended or is being
-        deleted. A change wakes it, unless only what we write ourselves changed (nominatedNodeName).
+        A pod that this scheduler does not have to place leaves the queue: it names another scheduler, is bound, has
+        ended or is being deleted. A change makes it active, unless only the scheduler's own writes changed
+        (nominatedNodeName).
         """
-        entry = self._standing.entries.get(pod.id)
-        if entry is not None and (entry.pod.uid != pod.uid or not self._is_ours(pod)):
+        queued = self._queues.pods.get(pod.id)
+        if queued is not None and (queued.pod.uid != pod.uid or not self._is_ours(pod)):
             self.remove(pod.id)
-            entry = None
+            queued = None
         if not self._is_ours(pod):
             if before is None or not looks_alike(before, pod):
-                self._wake_gang(pod.gang)
+                self._gang_changed(pod.gang)
             return
-        if entry is None:
-            self._let_in(pod, now)
+        if queued is None:
+            self._queues.add(pod, now)
+            self._claim_users.add(pod)
+            self._gangs.add(pod)
+            self._gang_changed(pod.gang)
             return
-        known, entry.pod = entry.pod, pod
+        known = queued.pod
         if known.gang != pod.gang or known.gang_note != pod.gang_note:
             self._leave_gang(known)
-            self._musters.enter(pod)
-            self._wake_gang(pod.gang)
-        self._users.change(known, pod)
-        if known != pod:
-            self._standing.stand_apart(entry)
-        if not _is_only_ours(known, pod):
-            self._wake_changed(entry, now)
+            self._gangs.add(pod)
+            self._gang_changed(pod.gang)
+        self._claim_users.replace(known, pod)
+        self._queues.update(queued, pod, now, is_own_write=_is_own_write(known, pod))
 
     def remove(self, pod: PodId) -> None:
-        """Let a pod go that was deleted or placed; one that is not in the queue is ignored."""
-        entry = self._standing.entries.pop(pod, None)
-        if entry is None:
-            return
-        self._standing.leave(entry)
-        self._leave_gang(entry.pod)
-        self._users.leave(entry.pod)
+        """Remove a pod that was deleted or placed; one that is not in the queue is ignored."""
+        queued = self._queues.remove(pod)
+        if queued is not None:
+            self._leave_gang(queued.pod)
+            self._claim_users.discard(queued.pod)
 
     def drop(self, pod: PodId) -> None:
-        """Let a pod go that raised while it was taken in, so that it may stand in some places and not in others."""
-        entry = self._standing.entries.get(pod)
-        if entry is not None:
-            with contextlib.suppress(Exception):
-                self.remove(pod)
-            self._standing.entries.pop(pod, None)
+        """Remove a pod that raised while it was added, so that only some of the indexes may have it."""
+        with contextlib.suppress(Exception):
+            self.remove(pod)
+        self._queues.pods.pop(pod, None)
 
     def take_batch(self, now: float, limit: int) -> Batch:
         """
-        Take up to `limit` pods that are ready, in queue order; empty where none is.
+        Take up to `limit` active pods, in the order of the queue; empty where none is active.
 
-        Priorities are strict. Where more pods are ready than the limit, the namespaces of one priority take turns
-        (`lanes`), and pods that were never tried keep a share of one in `NEW_SHARE`, so that retried ones do not starve
-        them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
-        pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
-        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken; nor is
-        a pod before its equals that wait for other reasons and came first. A few pods that come before others of the
-        batch are taken out of their rest, if something came about for them.
+        - Priorities are strict. Where more pods are active than the limit, the namespaces of one priority get equal
+          shares, and every fourth pod is a new one (`active_queue`).
+        - A gang is taken whole, with its pods that back off or are unschedulable; one that is larger than the limit is
+          taken alone.
+        - While it is not known how many pods of a class fit, or retried ones are left for the next batch, no pod of a
+          lower priority is taken.
+        - A pod is not taken before its older equals; those go first.
+        - A few pods leave the backoffQ early that come before others of the batch and have missed a hint.
         """
-        self._reconsider(now)
-        standing = self._standing
-        standing.advance(now)
-        number, turns = standing.waiting.count(), standing.turns(limit)
-        taken, early = list[Entry](), 0
-        while len(taken) < limit:
-            entry = standing.next(turns, len(taken))
-            if entry is None or turns.is_over(entry.pod.priority):
+        self._report_changed_gangs(now)
+        queues = self._queues
+        queues.advance(now)
+        number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
+        taken, predecessors = list[QueuedPod](), 0
+        while len(taken) < limit and (key := order.next(len(taken))) is not None:
+            queued = queues.pods[key.pod]
+            if order.is_over(queued.pod.priority):
                 break
-            before = standing.predecessor(entry)
-            if before is not None and early == FIRST:
+            before = queues.predecessor(queued)
+            if before is not None and predecessors == FIRST:
                 break
-            early += before is not None
-            entry = before or entry
-            together = self._together(entry)
-            if not together or (taken and len(taken) + len(together) > limit):
+            predecessors += before is not None
+            queued = before or queued
+            unit = self._unit(queued)
+            if not unit or (taken and len(taken) + len(unit) > limit):
                 break
-            if standing.has_more(entry):
-                turns.keep_for(entry.pod.priority)
-            for each in together:
-                turns.note(each.pod.id.namespace, each.kind, is_retried=each.attempts > 0)
-                taken.append(standing.take(each, number))
-        for rival in standing.rivals(taken):
-            together = self._together(rival) if rival.state is PodState.BACKING_OFF else []
-            if len(taken) + len(together) <= limit:
-                taken += [standing.take(each, number) for each in together]
-        return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
+            if queues.has_more(queued):
+                order.stop_below(queued.pod.priority)
+            for each in unit:
+                order.count(each)
+                queues.take(each, number, now)
+            taken += unit
+        for rival in queues.rivals(taken):
+            unit = self._unit(rival) if rival.state is PodState.BACKING_OFF else []
+            if len(taken) + len(unit) <= limit:
+                for each in unit:
+                    queues.take(each, number, now)
+                taken += unit
+        return Batch(pods=tuple(each.pod for each in sorted(taken, key=lambda each: each.sort_key)))
+
+    def _unit(self, queued: QueuedPod) -> list[QueuedPod]:
+        """Give a pod with all pods of its gang that can be taken with it."""
+        if queued.pod.gang is None:
+            return [queued]
+        members = (self._queues.pods[each] for each in self._gangs.pods(queued.pod.gang))
+        return [each for each in members if each.state not in {PodState.IN_FLIGHT, PodState.GATED}]
 
     def placed(self, pods: Iterable[PodId]) -> None:
         """
-        Note that a plan places pods that are in flight, before anything of the plan is assumed or put back.
+        Note that a plan places pods in flight, before anything of the plan is assumed or put back.
 
-        Their equals are tried at once, unless one of those is put back too: then there is no room for more.
+        Their equals are retried at once, unless one of those is put back too: then there is no room for more.
         """
         for pod in pods:
-            entry = self._standing.entries.get(pod)
-            if entry is not None and entry.state is PodState.IN_FLIGHT:
-                self._standing.quotas(entry).placed(pod.namespace, entry.kind)
-                self._standing.placed(entry)
-
-    def in_flight(self, pod: PodId, uid: str) -> Pod | None:
-        """Give a pod that was taken and is still ours to place, as it is now."""
-        entry = self._standing.entries.get(pod)
-        is_here = entry is not None and entry.pod.uid == uid and entry.state is PodState.IN_FLIGHT
-        return entry.pod if entry is not None and is_here else None
+            queued = self._queues.pods.get(pod)
+            if queued is not None and queued.state is PodState.IN_FLIGHT:
+                self._queues.active.quotas(queued).placed(queued)
+                self._queues.placed(queued)
 
     def give_back(self, pods: Iterable[Pod], now: float, *, was_tried: bool = False) -> None:
         """
-        Put pods back that were taken and not decided about: they stand where they stood.
+        Put pods back that were not decided: they are where they were.
 
-        With `was_tried` the time of several decisions did not suffice: a batch may have fewer of their namespace.
+        With `was_tried` several decisions did not get to them: the next batch may have fewer of their namespace.
         """
         for pod in pods:
-            if self.in_flight(pod.id, pod.uid) is not None:
-                entry = self._standing.entries[pod.id]
+            queued = self._in_flight(pod.id, pod.uid)
+            if queued is not None:
                 if was_tried:
-                    self._standing.quotas(entry).failed(pod.id.namespace, entry.kind)
-                self._standing.activate(entry, now)
+                    self._queues.active.quotas(queued).failed(queued)
+                self._queues.move(queued, QueueEvent.RETURNED, now)
 
     def put_back(
         self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
     ) -> bool:
         """
-        Put a pod back that was taken and not placed; give whether it is still ours to place.
+        Put a pod back that was decided and not placed; give whether this scheduler still has to place it.
 
-        With `until` it rests for so long, whatever happens meanwhile.
-
-        It rests for its backoff where another attempt may do better by itself, or where something happened since it
-        was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
-        its equals were placed meanwhile. A pod that has left the queue, or whose name another pod has, is ignored.
+        It backs off where another attempt may do better, or where an event since it was taken may have removed one of
+        its reasons; else it is unschedulable until such an event, or until it is flushed. It does not back off where
+        its equals were placed meanwhile. With `until` it is not retried before, whatever happens. A pod that has left
+        the queue, or whose name another pod has, is ignored.
         """
-        if not self.is_in_flight(pod, uid):
+        queued = self._in_flight(pod, uid)
+        if queued is None:
             return False
-        entry = self._standing.entries[pod]
-        entry.codes = frozenset(reason.code for reason in reasons)
-        entry.is_due &= ReasonCode.PREEMPTING in entry.codes
-        entry.is_completing = self._musters.is_completing(entry.pod, now)
-        entry.is_told = self._musters.is_missing_some(entry.pod)
-        quotas = self._standing.quotas(entry)
-        is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
-        entry.early += is_early
-        self._standing.settle(entry)
-        if not is_early and not entry.is_told:  # before all exists nothing was tried
-            entry.attempts += 1
-            entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
-        if until is not None:
-            entry.not_before, entry.is_due, entry.is_parked = until, False, True
-        if entry.pod.scheduling_gates:
-            self._standing.activate(entry, now)
-        elif self._is_awake(entry):
-            self._standing.activate(entry, now)
-            self._standing.join(entry)
-        else:
-            self._standing.wait(entry, now)
-        if not entry.codes & RETRIED:
-            quotas.failed(pod.namespace, entry.kind)
+        quotas = self._queues.active.quotas(queued)
+        self._queues.requeue(queued, [reason.code for reason in reasons], now, until)
+        if not queued.reasons & RETRIED:
+            quotas.failed(queued)
         return True
 
-    def is_in_flight(self, pod: PodId, uid: str) -> bool:
-        """Whether a pod was taken with a batch, and neither put back nor seen bound or gone since."""
-        entry = self._standing.entries.get(pod)
-        return entry is not None and entry.pod.uid == uid and entry.state is PodState.IN_FLIGHT
+    def in_flight(self, pod: PodId, uid: str) -> Pod | None:
+        """Give the present version of a pod that a batch has taken, if it was neither put back nor has left since."""
+        queued = self._in_flight(pod, uid)
+        return queued.pod if queued is not None else None
 
-    def taking(self, pod: PodId) -> int | None:
-        """Give the number of the batch with which a pod in flight was taken; None for any other."""
-        entry = self._standing.entries.get(pod)
-        return entry.taken if entry is not None and entry.state is PodState.IN_FLIGHT else None
+    def _in_flight(self, pod: PodId, uid: str) -> QueuedPod | None:
+        queued = self._queues.pods.get(pod)
+        is_in_flight = queued is not None and queued.pod.uid == uid and queued.state is PodState.IN_FLIGHT
+        return queued if is_in_flight else None
+
+    def batch_number(self, pod: PodId) -> int | None:
+        """Give the number of the batch that has taken a pod in flight; None for any other."""
+        queued = self._queues.pods.get(pod)
+        return queued.batch if queued is not None and queued.state is PodState.IN_FLIGHT else None
 
     def wake(self, transition: Transition) -> None:
-        """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
+        """Hint the pods whose reasons a transition may have removed; they are active when their backoff is over."""
         claim = claim_of(transition)
         if claim is not None:
-            self._standing.compare(self._users.of(claim))
-        facts = facts_of(transition)
-        if not facts:
+            self._queues.claims_changed(self._claim_users.pods(claim))
+        events = events_of(transition)
+        if not events:
             return
-        self._standing.waiting.count()
-        for fact in facts:
-            if fact is ClusterEvent.GANG_CHANGED:
-                self._wake_gang(gang_of(transition))
-            elif fact not in OF_ONE_CLAIM:
-                self._wake_all(fact)
+        self._queues.unschedulable.next_number()
+        for event in events:
+            if event is ClusterEvent.GANG_CHANGED:
+                self._gang_changed(gang_of(transition))
+            elif event not in CLAIM_EVENTS:
+                self._hint_all(event)
             elif claim is not None:
-                self._wake_users(claim, fact)
+                for pod in self._claim_users.pods(claim):
+                    self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])
 
-    def release(self) -> None:
-        """Wake the pods that a node was held against, because it is not any more."""
-        self._standing.waiting.count()
-        self._wake_all(ClusterEvent.HOLD_RELEASED)
+    def reservation_released(self) -> None:
+        """Hint the pods that found a node reserved for a starving pod, because it is not reserved any more."""
+        self._queues.unschedulable.next_number()
+        self._hint_all(ClusterEvent.RESERVATION_RELEASED)
 
-    def hasten(self, pod: PodId, now: float) -> None:
-        """Let a pod be tried at once that rests until its victims are gone, because they are."""
-        entry = self._standing.entries.get(pod)
-        if entry is None:
-            return
-        if entry.state is PodState.BACKING_OFF and ReasonCode.PREEMPTING in entry.codes:
-            entry.is_due, entry.not_before = True, now
-            self._standing.activate(entry, now)
-        elif entry.state is PodState.IN_FLIGHT:
-            entry.is_due = True
+    def victims_gone(self, pod: PodId, now: float) -> None:
+        """Retry a pod at once that backs off until its victims are gone, because they are."""
+        queued = self._queues.pods.get(pod)
+        if queued is not None:
+            self._queues.victims_gone(queued, now)
 
     def next_due(self, now: float) -> float | None:
-        """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
-        self._reconsider(now)
-        return self._standing.due(now)
+        """Give the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
+        self._report_changed_gangs(now)
+        return self._queues.due(now)
 
     def _is_ours(self, pod: Pod) -> bool:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
 
-    def _let_in(self, pod: Pod, now: float) -> None:
-        entry = self._standing.entries[pod.id] = Entry(pod=pod, first_seen=now)
-        entry.is_completing = self._musters.is_completing(pod, now)
-        self._standing.counts[entry.state] += 1
-        self._users.enter(pod)
-        self._musters.enter(pod)
-        self._standing.activate(entry, now)
-        self._wake_gang(pod.gang)
+    def _hint_all(self, event: ClusterEvent) -> None:
+        for reason in QUEUEING_HINTS[event]:
+            self._queues.unschedulable.hint(reason)
 
-    def _together(self, entry: Entry) -> list[Entry]:
-        """Give a pod with all of its gang that can be taken with it."""
-        if entry.pod.gang is None:
-            return [entry]
-        members = (self._standing.entries[each] for each in self._musters.members(entry.pod.gang))
-        return [each for each in members if each.state not in {PodState.IN_FLIGHT, PodState.GATED}]
-
-    def _is_awake(self, entry: Entry) -> bool:
-        """Whether a pod that comes back has no need to wait for anything."""
-        is_complete = ReasonCode.GANG_INCOMPLETE in entry.codes and not self._musters.is_missing_some(entry.pod)
-        return (
-            not entry.codes
-            or is_complete
-            or entry.is_changed
-            or entry.is_due
-            or bool(entry.codes & (RETRIED | entry.missed))
-            or any(self._standing.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
-            or self._standing.waiting.is_gang_woken(entry)
-        )
-
-    def _reconsider(self, now: float) -> None:
-        """Let pods whose gang lacks members be told anew in a while, if what they were told holds no more."""
-        entries, waiting = self._standing.entries, self._standing.waiting
-        for entry in [entries[pod] for gang in self._lacking for pod in waiting.told(gang)]:
-            entry.is_told = False
-            self._standing.activate(entry, now)
-        self._lacking.clear()
-
-    def _wake_all(self, fact: ClusterEvent) -> None:
-        for code in WAKES[fact]:
-            self._standing.waiting.wake(code)
-
-    def _wake_gang(self, gang: GangId | None) -> None:
-        """Wake the pods of a gang that wait for what may be different now, if enough of them exist."""
-        if gang is None or not self._musters.has(gang):
+    def _gang_changed(self, gang: GangId | None) -> None:
+        """Hint the pods of a gang if it has enough members now; else have it reported what is missing now."""
+        if gang is None or gang not in self._gangs:
             return
-        if self._musters.is_incomplete(gang):
-            self._lacking.add(gang)  # what its pods were told holds no more
+        if self._gangs.is_incomplete(gang):
+            self._changed_gangs.add(gang)
         else:
-            self._standing.waiting.wake_gang(gang)
+            self._queues.unschedulable.hint_gang(gang)
+
+    def _report_changed_gangs(self, now: float) -> None:
+        for gang in self._changed_gangs:
+            for pod in self._queues.unschedulable.pop_reported(gang):
+                self._queues.gang_changed(self._queues.pods[pod], now)
+        self._changed_gangs.clear()
 
     def _leave_gang(self, pod: Pod) -> None:
-        """Count a pod out of its gang, which the others may wait for."""
-        self._musters.leave(pod)
-        if pod.gang is not None and not self._musters.has(pod.gang):
-            self._standing.waiting.forget_gang(pod.gang)
-        self._wake_gang(pod.gang)
-
-    def _wake_users(self, claim: AnyClaim, fact: ClusterEvent) -> None:
-        for pod in self._users.of(claim):
-            self._wake_singly(self._standing.entries[pod], fact)
-
-    def _wake_singly(self, entry: Entry, fact: ClusterEvent) -> None:
-        if entry.state is PodState.IN_FLIGHT:
-            entry.missed |= WAKES[fact]
-        elif entry.state is PodState.WAITING and entry.codes & WAKES[fact]:
-            self._standing.waiting.wake_singly(entry)
-
-    def _wake_changed(self, entry: Entry, now: float) -> None:
-        if entry.state is PodState.IN_FLIGHT:
-            entry.is_changed = True
-        elif entry.state is not PodState.BACKING_OFF or entry.pod.scheduling_gates:
-            self._standing.activate(entry, now)
+        """Remove a pod from its gang, of which others may wait for a change."""
+        self._gangs.discard(pod)
+        if pod.gang is not None and pod.gang not in self._gangs:
+            self._queues.unschedulable.forget_gang(pod.gang)
+        self._gang_changed(pod.gang)
 
 
-def _is_restless(entry: Entry) -> bool:
-    """
-    Whether a pod need not rest: what it rested for came about, or it lost to its equals what there was.
-
-    Nor need one whose gang runs in part: while it rested, what its predecessor gives back would go to others.
-    """
-    has_lost = entry.shape is not None and entry.shape.placed == entry.taken
-    return entry.is_due or ((has_lost or entry.is_completing) and not entry.codes & RETRIED)
+def _claims(pod: Pod) -> Iterable[AnyClaim]:
+    return dict.fromkeys((*pod.claim_ids, *pod.volume_claims))
 
 
-def _is_only_ours(before: Pod, after: Pod) -> bool:
+def _is_own_write(before: Pod, after: Pod) -> bool:
     """Whether two versions of a pod differ in nothing but what the scheduler writes itself."""
     return msgspec.structs.replace(before, nominated_node_name=after.nominated_node_name) == after

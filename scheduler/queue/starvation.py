@@ -1,10 +1,10 @@
 """
-Who is passed over, since when, and which nodes are held for whom.
+Starvation: pods that others overtake, since when, and the nodes that are reserved for them.
 
-A pod is passed over from the moment on when others of its priority or a lower one are placed after it first could not
-be for lack of room or devices. After so many seconds it is overdue: a level above younger pods, and the solver may hold
-nodes for it. A new leader is told what pods' conditions say of this (`recall`), and holds nodes anew before it gives
-them away (`divided`). Times are seconds of the queue's clock.
+A pod is overtaken when pods of its priority or a lower one are placed after it first failed for lack of room or
+devices. When that was `maxPassedOverSeconds` ago it is overdue: it is decided before younger pods of its priority, and
+the solver may reserve nodes for it. A new leader restores this from the pods' conditions (`restore`), and reserves
+nodes again before it gives them to other pods (`split_restored`). Times are seconds of the queue's clock.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import structs
 
-from scheduler.queue.gangs import Completing
+from scheduler.queue.gangs import GangReplacements
+from scheduler.queue.queueing_hints import DEVICES_TAKEN
 from solver.domain import Batch, Gang, Hold, Plan, Pod, PodId, Reason, ReasonCode
 
 _ROOM: Final = frozenset(
@@ -26,65 +27,53 @@ _ROOM: Final = frozenset(
         ReasonCode.GANG_UNPLACED,
     }
 )
-_DEVICES: Final = frozenset(
-    {
-        ReasonCode.DEVICES_IN_USE,
-        ReasonCode.DEVICES_CAPACITY,
-        ReasonCode.DEVICES_COUNTERS,
-        ReasonCode.DEVICES_CONSTRAINT,
-    }
-)
-"""Devices that match exist, and others have them."""
-
-
 _Group = tuple[int, bool]
-"""Priority, and whether room is lacking: pods that the same placements get ahead of."""
+"""Priority, and whether room on nodes is lacking: pods that are overtaken by the same placements."""
 
 
 class _Waiting:
     """
-    A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it.
+    A pod that could not be placed: since when, whether it lacked room on nodes, and when it was overtaken.
 
-    `is_recalled` says that this process has not decided about it yet. `group` is where it is found by the first that
-    gets ahead of it.
+    `is_restored` says that this process has not decided it yet. `group` is set until it is overtaken.
     """
 
-    __slots__ = ("first_failed", "group", "is_recalled", "needs_room", "passed_since")
+    __slots__ = ("first_failed", "group", "is_restored", "needs_room", "overtaken_at")
 
     def __init__(self, now: float) -> None:
         self.first_failed = now
         self.needs_room = False
-        self.passed_since: float | None = None
-        self.is_recalled = False
+        self.overtaken_at: float | None = None
+        self.is_restored = False
         self.group: _Group | None = None
 
 
-class PassedOver:
-    """Remembers waiting pods by uid, and the last placements by priority: nothing here grows with time."""
+class StarvationTracker:
+    """Remembers waiting pods by uid, and the last placement of each priority: nothing here grows with time."""
 
-    def __init__(self, seconds: float, completing: Completing | None = None) -> None:
+    def __init__(self, seconds: float, replacements: GangReplacements | None = None) -> None:
         self._seconds: Final = seconds
-        self._completing: Final = completing if completing is not None else Completing()
+        self._replacements: Final = replacements if replacements is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
         self._holds: Final[dict[str, Hold]] = {}
-        self._unpassed: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
+        self._not_overtaken: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """Nodes that are held, for the pod first that has waited longest."""
+        """Reserved nodes; those of the pod that has waited longest come first."""
         return tuple(self._holds.values())
 
-    def recall(
+    def restore(
         self,
         waiting: Iterable[tuple[Pod, float]],
         running: Iterable[tuple[Pod, float]],
         overdue: Collection[str] = (),
     ) -> None:
         """
-        Take over from a process before: pods with when they first found no room, and others with when they began.
+        Restore what the process before knew: pods with the time of their first failure, and when others started.
 
-        `overdue` are the uids of those for which nodes were held.
+        `overdue` are the uids of pods for which nodes were reserved.
         """
         begun: defaultdict[tuple[int, bool], list[float]] = defaultdict(list)
         for pod, at in running:
@@ -93,26 +82,26 @@ class PassedOver:
             times.sort()
         for pod, since in waiting:
             known = self._waiting[pod.uid] = _Waiting(since)
-            known.needs_room, known.is_recalled = not pod.claims, True
+            known.needs_room, known.is_restored = not pod.claims, True
             later = [
                 times[bisect_left(times, since)]
                 for (priority, has_claims), times in begun.items()
                 if priority <= pod.priority and times[-1] >= since and (has_claims or known.needs_room)
             ]
-            known.passed_since = since if pod.uid in overdue else min(later, default=None)
-            self._sort_in(pod, known)
+            known.overtaken_at = since if pod.uid in overdue else min(later, default=None)
+            self._file(pod, known)
 
-    def divided(self, batch: Batch, now: float) -> tuple[Batch, ...]:
+    def split_restored(self, batch: Batch, now: float) -> tuple[Batch, ...]:
         """
-        Split off who was overdue before this process began, with all who are more important; gangs stay whole.
+        Split off pods that were overdue before this process began, with all of a higher priority; gangs stay whole.
 
-        What was held for them is not known any more: it is held anew before the others are decided about.
+        The nodes that were reserved for them are not known any more. They are reserved again before others are decided.
         """
-        recalled = {pod.id for pod in batch.pods if self._is_recalled(pod.uid) and self.is_overdue(pod, now)}
-        if not recalled:
+        restored = {pod.id for pod in batch.pods if self._is_restored(pod.uid) and self.is_overdue(pod, now)}
+        if not restored:
             return (batch,)
-        least = min(pod.priority for pod in batch.pods if pod.id in recalled)
-        before = [pod for pod in batch.pods if pod.id in recalled or pod.priority > least]
+        least = min(pod.priority for pod in batch.pods if pod.id in restored)
+        before = [pod for pod in batch.pods if pod.id in restored or pod.priority > least]
         gangs = {pod.gang for pod in before if pod.gang is not None}
         first = {pod.id for pod in before} | {pod.id for pod in batch.pods if pod.gang in gangs}
         rest = batch.without(first)
@@ -120,22 +109,22 @@ class PassedOver:
 
     def marked(self, batch: Batch, now: float) -> Batch:
         """
-        Say of a batch who is overdue and what is held.
+        Mark the overdue pods of a batch, and add the reserved nodes.
 
-        With a pod of a gang others of it are overdue that it needs to run, and no more: who joins a gang that waits
-        does not inherit its wait. So are pods that complete a gang which was placed and has lost members.
+        With a pod of a gang as many others of it are overdue as it needs to run, and no more: a pod that joins a gang
+        later does not inherit its wait. Pods that complete a gang which has lost members count as overdue too.
         """
         overdue = {pod.id for pod in batch.pods if self.is_overdue(pod, now)}
         for gang in batch.gangs:
-            overdue |= _with_needed(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
-        overdue |= self._completing.completing(batch, now)
+            overdue |= _needed_members(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
+        overdue |= self._replacements.replacements(batch, now)
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
         if not ids and not self._holds:
             return batch
         return structs.replace(batch, overdue=ids, node_reservations=self.holds)
 
     def decided(self, batch: Batch, plan: Plan, now: float) -> bool:
-        """Take note of a plan; give whether a node is no longer held."""
+        """Note what a plan decided; give whether a node is no longer reserved."""
         pods = {pod.id: pod for pod in batch.pods}
         for unplaced in plan.unplaced:
             self._fail(pods[unplaced.pod], unplaced.reasons, now)
@@ -149,22 +138,22 @@ class PassedOver:
         self._holds.update(order)
         return not before <= {name for hold in self._holds.values() for name in hold.nodes}
 
-    def gone(self, uid: str) -> bool:
-        """Forget a pod that was bound or is not there any more; give whether nodes were held for it."""
+    def forget(self, uid: str) -> bool:
+        """Forget a pod that was bound or deleted; give whether nodes were reserved for it."""
         self._drop(uid)
-        return self.let_go(uid)
+        return self.release(uid)
 
-    def holds_for(self, uid: str) -> bool:
-        """Whether nodes are held for a pod, alone or with its gang."""
+    def has_nodes(self, uid: str) -> bool:
+        """Whether nodes are reserved for a pod, alone or with its gang."""
         return any(uid in hold.uids for hold in self._holds.values())
 
     def is_overdue(self, pod: Pod, now: float) -> bool:
-        """Whether others have been placed before a pod for so long."""
+        """Whether a pod was overtaken too long ago."""
         waiting = self._waiting.get(pod.uid)
-        return waiting is not None and waiting.passed_since is not None and now - waiting.passed_since > self._seconds
+        return waiting is not None and waiting.overtaken_at is not None and now - waiting.overtaken_at > self._seconds
 
-    def let_go(self, uid: str) -> bool:
-        """Hold no node for a pod any more, which cannot be placed for now; give whether one was held."""
+    def release(self, uid: str) -> bool:
+        """Release the nodes of a pod that cannot be placed for now; give whether there were any."""
         released = [first for first, hold in self._holds.items() if uid in hold.uids]
         for first in released:
             del self._holds[first]
@@ -172,46 +161,46 @@ class PassedOver:
 
     def _fail(self, pod: Pod, reasons: Collection[Reason], now: float) -> None:
         codes = {reason.code for reason in reasons}
-        if codes & (_ROOM | _DEVICES):
+        if codes & (_ROOM | DEVICES_TAKEN):
             waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
             waiting.needs_room = not pod.claims or ReasonCode.NODE_RESOURCES in codes
-            waiting.is_recalled = False
-            self._sort_in(pod, waiting)
-        elif self._is_recalled(pod.uid):
-            self._drop(pod.uid)  # its condition said no more than that it waited
+            waiting.is_restored = False
+            self._file(pod, waiting)
+        elif self._is_restored(pod.uid):
+            self._drop(pod.uid)  # its condition reported only that it waited
 
-    def _is_recalled(self, uid: str) -> bool:
+    def _is_restored(self, uid: str) -> bool:
         waiting = self._waiting.get(uid)
-        return waiting is not None and waiting.is_recalled
+        return waiting is not None and waiting.is_restored
 
     def _drop(self, uid: str) -> None:
         waiting = self._waiting.pop(uid, None)
         if waiting is not None and waiting.group is not None:
-            self._unpassed[waiting.group].pop(uid, None)
+            self._not_overtaken[waiting.group].pop(uid, None)
 
-    def _sort_in(self, pod: Pod, waiting: _Waiting) -> None:
-        """Have a pod found by the next that gets ahead of it, if none has yet: whether it is tried again or not."""
+    def _file(self, pod: Pod, waiting: _Waiting) -> None:
+        """Find the first placement that has overtaken a pod, or file the pod for the next one."""
         if waiting.group is not None:
-            self._unpassed[waiting.group].pop(pod.uid, None)
+            self._not_overtaken[waiting.group].pop(pod.uid, None)
             waiting.group = None
-        if waiting.passed_since is None:
+        if waiting.overtaken_at is None:
             group = (pod.priority, waiting.needs_room)
-            times = (at for placed, at in self._placed.items() if _is_ahead(placed, group))
-            waiting.passed_since = min((at for at in times if at >= waiting.first_failed), default=None)
-        if waiting.passed_since is None:
+            times = (at for placed, at in self._placed.items() if _overtakes(placed, group))
+            waiting.overtaken_at = min((at for at in times if at >= waiting.first_failed), default=None)
+        if waiting.overtaken_at is None:
             waiting.group = (pod.priority, waiting.needs_room)
-            self._unpassed[waiting.group][pod.uid] = waiting
+            self._not_overtaken[waiting.group][pod.uid] = waiting
 
     def _place(self, pods: Iterable[Pod], now: float) -> None:
         for placed in {(pod.priority, bool(pod.claims)) for pod in pods}:
             self._placed[placed] = now
-            for group in [group for group in self._unpassed if _is_ahead(placed, group)]:
-                for waiting in self._unpassed.pop(group).values():
-                    waiting.passed_since, waiting.group = now, None
+            for group in [group for group in self._not_overtaken if _overtakes(placed, group)]:
+                for waiting in self._not_overtaken.pop(group).values():
+                    waiting.overtaken_at, waiting.group = now, None
 
 
-def _with_needed(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId]) -> set[PodId]:
-    """Give members of a gang that are overdue with those of them that are: as many as are missing to its minimum."""
+def _needed_members(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId]) -> set[PodId]:
+    """Give members of a gang that has overdue ones: as many of the others as are missing to its minimum."""
     mine = [each for each in members if each in overdue]
     if not mine:
         return set()
@@ -219,7 +208,7 @@ def _with_needed(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId
     return set([each for each in members if each not in overdue][:missing])
 
 
-def _is_ahead(placed: tuple[int, bool], group: _Group) -> bool:
-    """Whether pods of a priority, with or without claims, get ahead of others; without only of who lacks room."""
+def _overtakes(placed: tuple[int, bool], group: _Group) -> bool:
+    """Whether a placement, with or without claims, overtakes pods; without claims it takes room on nodes only."""
     priority, has_claims = placed
     return priority <= group[0] and (has_claims or group[1])

@@ -1,138 +1,134 @@
-"""The lines of pods that wait, by reason, and which of them were woken."""
+"""Unschedulable pods by the reasons of their last attempt, and which of them were hinted by cluster events."""
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
-from scheduler.queue.queued_pod import Entry
-from scheduler.queue.queueing_hints import WAKES
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.queueing_hints import QUEUEING_HINTS
 from solver.domain import GangId, PodId, ReasonCode
 
+_GANG_REASONS: Final = QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
 
-class Waiting:
+
+class UnschedulablePods:
     """
-    Lines by reason. To wake a reason marks its whole line, whatever its length.
+    One heap of pods for each reason.
 
-    Who comes to wait for it later stands in a new line. Wake-ups and batches are numbered in one sequence; `last` has
-    the number of the last wake-up of each reason.
+    A cluster event may concern 100,000 pods, and events come by the thousand. So a hint for a reason does not touch the
+    pods: it marks the whole heap, in O(log heaps), and pods that fail for this reason later go to a new heap. Pods are
+    then moved out of the marked heaps in the order of the queue, as many as a call may move.
+
+    Hints and batches are numbered in one sequence. A pod that batch n took, and that comes back for a reason with
+    `last[reason]` > n, has missed a hint.
     """
 
     def __init__(self) -> None:
         self.last: Final[dict[ReasonCode, int]] = {}
-        self._gangs: Final[dict[GangId, _OfGang]] = {}
+        """The number of the last hint for each reason."""
         self._number = 0
-        self._lines: Final[dict[ReasonCode, IndexedHeap[Rank]]] = {}
-        self._singly: Final[IndexedHeap[Rank]] = IndexedHeap()
-        self._marked = 0
-        self._woken: list[tuple[Rank, int, IndexedHeap[Rank]]] = []
-        """A heap of the lines that were woken, each by the first pod that stood in it when it was looked at."""
+        self._by_reason: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
+        self._by_gang: Final[dict[GangId, _GangPods]] = {}
+        self._hinted_pods: Final[IndexedHeap[SortKey]] = IndexedHeap()
+        self._marked_count = 0
+        self._marked: list[tuple[SortKey, int, IndexedHeap[SortKey]]] = []
+        """A heap of the marked heaps, each by the first pod that it had when it was looked at."""
 
-    def count(self) -> int:
-        """Begin the next wake-up or batch, and give its number."""
+    def next_number(self) -> int:
+        """Begin the next hint or batch, and give its number."""
         self._number += 1
         return self._number
 
-    def enter(self, entry: Entry, codes: Iterable[ReasonCode]) -> None:
-        """Let a pod stand in the lines of these reasons too."""
-        for code in codes:
-            line = self._lines.setdefault(code, IndexedHeap())
-            if entry.pod.id not in line:
-                enter(entry, line)
-        if entry.pod.gang is not None:
-            of_gang = self._gangs.setdefault(entry.pod.gang, _OfGang())
-            if entry.codes & WAKES[ClusterEvent.GANG_CHANGED] and entry.pod.id not in of_gang.waiting:
-                enter(entry, of_gang.waiting)
-            is_told = entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes
-            if is_told and entry.pod.id not in of_gang.told:
-                enter(entry, of_gang.told)
+    def add(self, queued: QueuedPod, reasons: Iterable[ReasonCode]) -> None:
+        """Add a pod to the heaps of these reasons, and to those of its gang."""
+        pod = queued.pod
+        for reason in reasons:
+            _add(queued, self._by_reason.setdefault(reason, IndexedHeap()))
+        if pod.gang is not None:
+            gang = self._by_gang.setdefault(pod.gang, _GangPods())
+            if queued.reasons & _GANG_REASONS:
+                _add(queued, gang.waiting)
+            if queued.is_reported or ReasonCode.GANG_INCOMPLETE not in queued.reasons:
+                _add(queued, gang.reported)
 
-    def wake_gang(self, gang: GangId) -> None:
-        """Wake the pods of a gang that wait for what may be different about it now, as a wake-up of its own."""
-        of_gang = self._gangs.setdefault(gang, _OfGang())
-        of_gang.last = self.count()
-        line, of_gang.waiting = of_gang.waiting, IndexedHeap()
-        self._mark(line)
+    def hint(self, reason: ReasonCode) -> None:
+        """Mark the pods with a reason, as part of the hint that was begun last."""
+        self.last[reason] = self._number
+        if heap := self._by_reason.pop(reason, None):
+            self._mark(heap)
 
-    def told(self, gang: GangId) -> list[PodId]:
-        """Give, once, the pods of a gang that wait and were told something else than that members are missing."""
-        of_gang = self._gangs.get(gang)
-        if of_gang is None:
+    def hint_pod(self, queued: QueuedPod) -> None:
+        """Mark one pod."""
+        _add(queued, self._hinted_pods)
+
+    def is_hinted(self, queued: QueuedPod) -> bool:
+        """Whether a pod was marked by itself."""
+        return queued.pod.id in self._hinted_pods
+
+    def hint_gang(self, gang: GangId) -> None:
+        """Mark the pods of a gang that failed for the sake of the gang, as a hint of its own."""
+        pods = self._by_gang.setdefault(gang, _GangPods())
+        pods.last = self.next_number()
+        heap, pods.waiting = pods.waiting, IndexedHeap()
+        self._mark(heap)
+
+    def has_missed_gang_hint(self, queued: QueuedPod) -> bool:
+        """Whether the gang of a pod was hinted since a batch took the pod, which failed for the sake of the gang."""
+        pods = self._by_gang.get(queued.pod.gang) if queued.pod.gang is not None else None
+        return pods is not None and pods.last > queued.batch and bool(queued.reasons & _GANG_REASONS)
+
+    def pop_reported(self, gang: GangId) -> list[PodId]:
+        """Give the pods of a gang, each once, whose reasons do not say that the gang now lacks members."""
+        pods = self._by_gang.get(gang)
+        if pods is None:
             return []
-        line, of_gang.told = of_gang.told, IndexedHeap()
-        return line.pods()
+        heap, pods.reported = pods.reported, IndexedHeap()
+        return heap.pods()
 
     def forget_gang(self, gang: GangId) -> None:
-        """Forget a gang no pod of which is left."""
-        self._gangs.pop(gang, None)
+        """Forget a gang that has no pod in the queue."""
+        self._by_gang.pop(gang, None)
 
-    def is_gang_woken(self, entry: Entry) -> bool:
-        """Whether the gang of a pod that comes back was woken since it was taken, and it waits for that."""
-        of_gang = self._gangs.get(entry.pod.gang) if entry.pod.gang is not None else None
-        return (
-            of_gang is not None and of_gang.last > entry.taken and bool(entry.codes & WAKES[ClusterEvent.GANG_CHANGED])
-        )
+    def first_hinted(self) -> SortKey | None:
+        """Give the first of the marked pods."""
+        heads = (self._hinted_pods.head(), self._first_marked())
+        return min((head for head in heads if head is not None), default=None)
 
-    def wake(self, code: ReasonCode) -> None:
-        """Wake who waits for a reason, as part of the wake-up that was begun last."""
-        self.last[code] = self._number
-        if line := self._lines.pop(code, None):
-            self._mark(line)
+    def _mark(self, heap: IndexedHeap[SortKey]) -> None:
+        if (head := heap.head()) is not None:
+            self._marked_count += 1
+            heappush(self._marked, (head, self._marked_count, heap))
 
-    def wake_singly(self, entry: Entry) -> None:
-        """Wake one pod."""
-        if entry.pod.id not in self._singly:
-            enter(entry, self._singly)
-
-    def is_woken_singly(self, entry: Entry) -> bool:
-        """Whether a pod was woken by itself."""
-        return entry.pod.id in self._singly
-
-    def first_woken(self) -> Rank | None:
-        """Give the first of those that were woken and still stand in a line."""
-        single, others = self._singly.head(), self._first_marked()
-        return min((rank for rank in (single, others) if rank is not None), default=None)
-
-    def has_woken(self) -> bool:
-        """Whether anybody was woken and still stands in a line."""
-        return bool(self._singly) or self._first_marked() is not None
-
-    def _mark(self, line: IndexedHeap[Rank]) -> None:
-        """Note that a line is woken: pods only leave it from now on."""
-        if (head := line.head()) is not None:
-            self._marked += 1
-            heappush(self._woken, (head, self._marked, line))
-
-    def _first_marked(self) -> Rank | None:
-        """Give the first pod of the lines that are woken; those that all have left are forgotten."""
-        while self._woken:
-            known, number, line = self._woken[0]
-            head = line.head()
+    def _first_marked(self) -> SortKey | None:
+        """Give the first pod of the marked heaps, which only shrink; empty ones are dropped."""
+        while self._marked:
+            known, number, heap = self._marked[0]
+            head = heap.head()
             if head is known:
                 return head
-            heappop(self._woken)
+            heappop(self._marked)
             if head is not None:
-                heappush(self._woken, (head, number, line))
+                heappush(self._marked, (head, number, heap))
         return None
 
 
-class _OfGang:
+class _GangPods:
     """
-    Pods of a gang that wait for something that may be different about it, and the number of its last wake-up.
+    Unschedulable pods of one gang, and the number of its last hint.
 
-    `told` are those that wait and were told something else than that members are missing.
+    `waiting` failed for the sake of the gang; `reported` are those whose reasons do not say that it now lacks members.
     """
 
-    __slots__ = ("last", "told", "waiting")
+    __slots__ = ("last", "reported", "waiting")
 
     def __init__(self) -> None:
         self.last = 0
-        self.waiting: IndexedHeap[Rank] = IndexedHeap()
-        self.told: IndexedHeap[Rank] = IndexedHeap()
+        self.waiting: IndexedHeap[SortKey] = IndexedHeap()
+        self.reported: IndexedHeap[SortKey] = IndexedHeap()
 
 
-def enter(entry: Entry, line: IndexedHeap[Rank]) -> None:
-    """Let a pod stand in one line more."""
-    line.add(entry.pod.id, entry.rank)
-    entry.lines.append(line)
+def _add(queued: QueuedPod, heap: IndexedHeap[SortKey]) -> None:
+    if queued.pod.id not in heap:
+        queued.enter(heap)

@@ -18,7 +18,7 @@ from solver.domain import Batch, Level, Plan, Pod, Reason
 _QUEUES: Final = {
     PodState.ACTIVE: "active",
     PodState.BACKING_OFF: "backoff",
-    PodState.WAITING: "unschedulable",
+    PodState.UNSCHEDULABLE: "unschedulable",
     PodState.GATED: "gated",
 }
 """kube-scheduler's names of the queues."""

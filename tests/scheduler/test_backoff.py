@@ -147,3 +147,12 @@ def test_a_cooldown_ends_after_its_seconds_and_starts_again_with_each_start() ->
     assert len(cooldown) == 1
     now = 20.0
     assert len(cooldown) == 0
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (10_000, 10)])
+def test_the_backoff_of_pods_doubles_up_to_a_ceiling(attempts: int, seconds: float) -> None:
+    assert QueueBackoff().seconds(attempts) == seconds
+
+
+def test_a_ceiling_below_the_first_backoff_wins() -> None:
+    assert QueueBackoff(initial_seconds=5, ceiling_seconds=3).seconds(1) == 3

@@ -21,14 +21,14 @@ from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.rollback import Rollback
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.components import Parts
-from scheduler.costly_loop import Asides
-from scheduler.cycle import Cycle
+from scheduler.components import Components
+from scheduler.costly_loop import CostlyLoop
+from scheduler.cycle import SchedulingCycle
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Completing, Musters, PassedOver, Pending
+from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
@@ -140,18 +140,20 @@ class Town:
         self.reports = StatusWriter(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
         avoidance = FailedDevices(60.0, self.metrics)
         waits = PreBind(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
-        pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
-        completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
+        pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        replacements, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.report_unschedulable, node_count=0)
-        self.parts = Parts(
+        self.parts = Components(
             cluster=self.cluster,
-            pending=pending,
-            passed_over=PassedOver(300.0, completing),
-            completing=completing,
+            queue=pending,
+            starvation=StarvationTracker(300.0, replacements),
+            replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
             decider=deciding,
-            asides=Asides(self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now),
+            costly_loop=CostlyLoop(
+                self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now
+            ),
             commit=cast("Commit", Committing()),
             waits=waits,
             repairs=StaleAllocations(self.cluster, pending, cast("Rollback", None), self.reports, self.metrics),
@@ -164,7 +166,7 @@ class Town:
             metrics=self.metrics,
         )
         self.parts.groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
-        self.cycle = Cycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
+        self.cycle = SchedulingCycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
         self.suspicion = SuspectDevices(self.cluster, 60.0, self.metrics)
         self.strays = ManuallyBoundPods(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
         self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))

@@ -20,13 +20,13 @@ from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.stale_allocations import StaleAllocations
-from scheduler.components import Parts
-from scheduler.costly_loop import Asides
-from scheduler.cycle import Cycle
+from scheduler.components import Components
+from scheduler.costly_loop import CostlyLoop
+from scheduler.cycle import SchedulingCycle
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Completing, PassedOver, Pending, PodState
+from scheduler.queue import Backoff, GangReplacements, PodState, SchedulingQueue, StarvationTracker
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
@@ -150,9 +150,9 @@ class Hall:
     def __init__(self, max_pods: int = 100, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
-        self.completing = Completing(self.cluster.claim)
-        self.passed_over = PassedOver(300.0, self.completing)
-        self.pending = Pending({"dovetail", "other"})
+        self.replacements = GangReplacements(self.cluster.claim)
+        self.starvation = StarvationTracker(300.0, self.replacements)
+        self.pending = SchedulingQueue({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
         self.telling = Telling()
@@ -161,15 +161,15 @@ class Hall:
         self.waits = PreBind(
             self.cluster, cast("StatusWriter", self.telling), FailedDevices(300.0, self.metrics), timeout_seconds=600.0
         )
-        parts = Parts(
+        parts = Components(
             cluster=self.cluster,
-            pending=self.pending,
-            passed_over=self.passed_over,
-            completing=self.completing,
+            queue=self.pending,
+            starvation=self.starvation,
+            replacements=self.replacements,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
-            asides=Asides(
+            costly_loop=CostlyLoop(
                 self.cluster,
                 self.pending,
                 cast("Decider", self.deciding),
@@ -199,16 +199,16 @@ class Hall:
             metrics=self.metrics,
         )
         self.parts = parts
-        self.cycle = Cycle(parts, self.policies, max_pods, clock, sleep=self.pause)
+        self.cycle = SchedulingCycle(parts, self.policies, max_pods, clock, sleep=self.pause)
         self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
 
     @property
     def policies(self) -> dict[str, Policy]:
         return {"dovetail": Policy(), "other": Policy(name="other")}
 
-    def remade(self) -> Cycle:
+    def remade(self) -> SchedulingCycle:
         """Give a cycle over the same parts that passes pods over as this hall does now."""
-        return Cycle(replace(self.parts, passed_over=self.passed_over), self.policies, 100)
+        return SchedulingCycle(replace(self.parts, starvation=self.starvation), self.policies, 100)
 
     async def pause(self, seconds: float) -> None:
         """Let the time between two live reads pass at once, and let others have their turn."""
@@ -233,7 +233,7 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.asides.run(hall.cycle)))
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.costly_loop.run(hall.cycle)))
     try:
         await settle()
         yield
@@ -405,7 +405,7 @@ async def test_a_pod_without_a_place_waits_with_its_reasons() -> None:
         hall.arrive(pod("p", cpu=100))
         await settle()
 
-    assert state(hall, "p") is PodState.WAITING
+    assert state(hall, "p") is PodState.UNSCHEDULABLE
     assert hall.telling.told[0][1].startswith("waits on 1: ")
     assert hall.repairing.loosened == ["p"]
 
@@ -542,7 +542,7 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
 
 async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_is_placed() -> None:
     hall = Hall()
-    hall.passed_over = PassedOver(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     big = msgspec.structs.replace(pod("big", "four"), labels=())
     async with running(hall):
@@ -556,22 +556,22 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
         hall.arrive(pod("third", "three"))
         await settle()
-        assert state(hall, "third") is PodState.WAITING
+        assert state(hall, "third") is PodState.UNSCHEDULABLE
 
         hall.cycle.see([gone(big)])
         await asyncio.sleep(1.2)
         await settle()
 
-    assert hall.passed_over.holds == ()
+    assert hall.starvation.holds == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
 
 
 async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
     hall = Hall()
-    hall.passed_over = PassedOver(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     async with running(hall):
         hall.arrive(pod("first", "one"))
@@ -584,15 +584,15 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
 
         hall.cycle.see([gone(claim("four"))])
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
         await asyncio.sleep(2.2)
         await settle()
 
-    assert state(hall, "big") is PodState.WAITING
-    assert hall.passed_over.holds == ()
+    assert state(hall, "big") is PodState.UNSCHEDULABLE
+    assert hall.starvation.holds == ()
 
 
 async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> None:
@@ -601,14 +601,14 @@ async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> No
         hall.cycle.see([seen(pod(f"p{number}", f"c{number}")) for number in range(100)])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        waiting = hall.pending.counts()[PodState.WAITING]
+        waiting = hall.pending.counts()[PodState.UNSCHEDULABLE]
         await asyncio.sleep(0.1)
-        assert waiting < hall.pending.counts()[PodState.WAITING] == 100
+        assert waiting < hall.pending.counts()[PodState.UNSCHEDULABLE] == 100
 
 
 async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision() -> None:
     hall = Hall()
-    hall.passed_over = PassedOver(0.0)
+    hall.starvation = StarvationTracker(0.0)
     hall.cycle = hall.remade()
     hall.arrive(pod("p", cpu=100))
     hall.deciding.may_solve.clear()
@@ -621,14 +621,14 @@ async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision()
         await settle()
 
     assert [name for name, _ in hall.telling.told] == ["q"]
-    assert hall.passed_over.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
+    assert hall.starvation.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
 
 
 def crowd(hall: Hall, count: int) -> None:
     """Let equal pods wait for the one device of a node that is in use; they need not rest."""
-    pending = Pending({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
-    hall.pending, hall.parts = pending, replace(hall.parts, pending=pending)
-    hall.cycle = Cycle(hall.parts, hall.policies, 1000, clock=lambda: 100.0)
+    pending = SchedulingQueue({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
+    hall.pending, hall.parts = pending, replace(hall.parts, queue=pending)
+    hall.cycle = SchedulingCycle(hall.parts, hall.policies, 1000, clock=lambda: 100.0)
     hall.cycle.see([seen(gpu_slice("n1", count=1)), seen(HELD), seen(pod("old", "old", node_name="n1"))])
     for number in range(count):
         name = f"p-{number:04}"
@@ -639,7 +639,7 @@ async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed(
     hall = Hall()
     crowd(hall, 200)
     async with running(hall):
-        assert hall.pending.counts()[PodState.WAITING] == 200
+        assert hall.pending.counts()[PodState.UNSCHEDULABLE] == 200
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
         await settle()
@@ -679,8 +679,8 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
 
 DEFECTS = [
     (Cluster, "apply", lambda change: change.key),
-    (Pending, "offer", lambda pod, *_: pod.id),
-    (Pending, "wake", lambda transition: transition.key),
+    (SchedulingQueue, "offer", lambda pod, *_: pod.id),
+    (SchedulingQueue, "wake", lambda transition: transition.key),
     (PreBind, "see", lambda change: change.key),
 ]
 
@@ -719,10 +719,10 @@ async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
 
 
 async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spec(_: Pod) -> object:
+    def node_terms(_: Pod) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("scheduler.queue.equivalence.spec", spec)
+    monkeypatch.setattr("scheduler.queue.equivalence.node_terms", node_terms)
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))
@@ -899,7 +899,7 @@ async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
         hall.arrive(pod("q"))
         await settle()
 
-        assert state(hall, "big") is PodState.WAITING
+        assert state(hall, "big") is PodState.UNSCHEDULABLE
 
     assert hall.telling.told.count(("p", "bound to n1")) == hall.telling.told.count(("q", "bound to n1")) == 1
     assert hall.series("dovetail_defects_total", part="decision") >= 1

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.queue import Musters, Pending
+from scheduler.queue import QueuedGangs, SchedulingQueue
 from solver.domain import (
     GangId,
     GangNote,
@@ -43,7 +43,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        self.pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
 
     def see(self, change: Change) -> None:
         for transition in self.cluster.apply(change):

@@ -17,7 +17,7 @@ from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster, split_held, split_plan
 from scheduler.kube import encode
 from scheduler.kube.watch import ListWatch, Received
-from scheduler.queue import Musters, Pending, Shapes
+from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
 from scheduler.settings import default
 from scheduler.status.conditions import condition_message, condition_reason
 from scheduler.worker import frames
@@ -62,8 +62,10 @@ class Path:
         self.cluster = Cluster()
         self.replica = Cluster()
         self._watches = {kind: ListWatch(kind) for kind in Kind}
-        self._pending = Pending(SCHEDULERS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS)))
-        self._pending.connect(Shapes(self.cluster.claim, lambda _: False, lambda _: False).of)
+        self._pending = SchedulingQueue(
+            SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS))
+        )
+        self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = Engine()
         self._policy: Policy = default().policy(SCHEDULERS[0])
         self._now = 0.0

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, split_held
 from scheduler.cluster.nominations import STALE_SECONDS
-from scheduler.queue.cluster_events import ClusterEvent, facts_of
+from scheduler.queue.cluster_events import ClusterEvent, events_of
 from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
 from tests.support.builders import allocation, claim, consumer, node, pod, result
 from tests.support.cluster_builders import gone, seen
@@ -215,5 +215,5 @@ def test_a_nomination_that_held_nothing_frees_nothing_when_it_ends(cpu: int, whe
     waiting = pod("w", cpu=cpu)
     made = cluster(replace(waiting, nominated_node_name=where))
     (transition,) = made.apply(seen(waiting))
-    facts = facts_of(made.without_idle(transition))
+    facts = events_of(made.without_idle(transition))
     assert (ClusterEvent.NOMINATION_ENDED in facts) is is_free

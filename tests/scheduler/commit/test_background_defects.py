@@ -14,7 +14,7 @@ from scheduler.commit.rollback import Rollback
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.kube.writer import FencedError
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ClaimId, Pod, PodId, Reason, ReasonCode
 from tests.support import builders as b
@@ -52,7 +52,7 @@ class Queue:
     """A queue in which every pod waits."""
 
     def state(self, _: PodId) -> PodState:
-        return PodState.WAITING
+        return PodState.UNSCHEDULABLE
 
 
 class Events:
@@ -61,7 +61,7 @@ class Events:
 
 
 def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> StaleAllocations:
-    waiting = cast("Pending", Queue())
+    waiting = cast("SchedulingQueue", Queue())
     return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Events()), metrics)
 
 
@@ -120,7 +120,7 @@ async def test_an_orphaned_claim_that_raises_keeps_no_other_from_being_removed(m
 
     looking = OrphanedClaims(
         cast("Cluster", Left()),
-        cast("Pending", Queue()),
+        cast("SchedulingQueue", Queue()),
         cast("ExtendedResourceClaims", server),
         metrics,
         clock=itertools.count(1.0, 0.001).__next__,

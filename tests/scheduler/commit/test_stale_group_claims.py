@@ -14,7 +14,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending
+from scheduler.queue import SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ConsumerReference, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
@@ -137,7 +137,7 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
 def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> StaleAllocations:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
     rollback = server.rollback(monkeypatch)
-    return StaleAllocations(cluster, cast("Pending", None), rollback, cast("StatusWriter", None), Metrics())
+    return StaleAllocations(cluster, cast("SchedulingQueue", None), rollback, cast("StatusWriter", None), Metrics())
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)

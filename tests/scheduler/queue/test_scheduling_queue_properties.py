@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.backoff import MOST_EARLY, TOGETHER_SECONDS
 from scheduler.cluster import Transition
-from scheduler.queue import Backoff, Pending, PodState, facts_of
-from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES
+from scheduler.queue import Backoff, PodState, SchedulingQueue, events_of
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, device_class, node, pod, result, taint
 from tests.support.cluster_builders import became
@@ -74,8 +74,9 @@ class Wanted:
     def is_woken_by(self, transition: Transition) -> bool:
         value = transition.after or transition.before
         return any(
-            self.codes & WAKES[fact] and (fact not in OF_ONE_CLAIM or getattr(value, "id", None) in self.pod.claim_ids)
-            for fact in facts_of(transition)
+            self.codes & QUEUEING_HINTS[fact]
+            and (fact not in CLAIM_EVENTS or getattr(value, "id", None) in self.pod.claim_ids)
+            for fact in events_of(transition)
         )
 
 
@@ -84,7 +85,7 @@ class Queue(RuleBasedStateMachine):
         super().__init__()
         self.now = 0.0
         self.backoff = Backoff()
-        self.pending = Pending(["dovetail"])
+        self.pending = SchedulingQueue(["dovetail"])
         self.model: dict[str, Wanted] = {}
 
     @rule(seconds=st.sampled_from([0.0, 0.3, 1.0, 5.0, 60.0, 300.0]))

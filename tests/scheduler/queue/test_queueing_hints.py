@@ -3,13 +3,13 @@
 import pytest
 
 from scheduler.queue.cluster_events import ClusterEvent
-from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES, wakes
+from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver.domain import ReasonCode
 
 OPENED = {
     ClusterEvent.NODE_ADDED,
     ClusterEvent.NODE_LABELS_CHANGED,
-    ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+    ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
     ClusterEvent.CLASS_CHANGED,
     ClusterEvent.SLICE_CHANGED,
     ClusterEvent.SLICE_DELETED,
@@ -29,7 +29,7 @@ VOLUME_USE = {
 
 EASED = {ClusterEvent.DEVICE_TAINT_REMOVED}
 LABELS = {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}
-LEFT = {ClusterEvent.NEIGHBOUR_LEFT, ClusterEvent.NODE_GONE, ClusterEvent.NEIGHBOUR_CHANGED}
+LEFT = {ClusterEvent.ASSIGNED_POD_REMOVED, ClusterEvent.NODE_DELETED, ClusterEvent.ASSIGNED_POD_LABELS_CHANGED}
 
 WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.POD_INVALID: set(),
@@ -61,7 +61,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_RESOURCES: {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,
         ClusterEvent.NOMINATION_ENDED,
         ClusterEvent.CLASS_CHANGED,
@@ -69,19 +69,19 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_TOO_SMALL: {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.CLASS_CHANGED,
     },
-    ReasonCode.NODE_RESERVED: {ClusterEvent.NODE_ADDED, ClusterEvent.HOLD_RELEASED},
-    ReasonCode.RESERVATION_PENDING: {ClusterEvent.NODE_GONE},
+    ReasonCode.NODE_RESERVED: {ClusterEvent.NODE_ADDED, ClusterEvent.RESERVATION_RELEASED},
+    ReasonCode.RESERVATION_PENDING: {ClusterEvent.NODE_DELETED},
     ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
-    ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NAMESPACE_CHANGED},
+    ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NAMESPACE_CHANGED},
     ReasonCode.POD_ANTI_AFFINITY: LABELS | LEFT | {ClusterEvent.NAMESPACE_CHANGED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.TOPOLOGY_SPREAD: LABELS
     | LEFT
     | {
-        ClusterEvent.NEIGHBOUR_ARRIVED,
-        ClusterEvent.NEIGHBOUR_LEAVING,
+        ClusterEvent.ASSIGNED_POD_ADDED,
+        ClusterEvent.ASSIGNED_POD_TERMINATING,
         ClusterEvent.NODE_TAINT_ADDED,
         ClusterEvent.NODE_TAINT_REMOVED,
     },
@@ -106,7 +106,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.OUTRANKED: OPENED
     | FREED
     | CLAIM
-    | {ClusterEvent.HOLD_RELEASED}
+    | {ClusterEvent.RESERVATION_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_FEATURES_DECLARED,
@@ -125,7 +125,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.GANG_UNPLACED: OPENED
     | FREED
     | CLAIM
-    | {ClusterEvent.HOLD_RELEASED}
+    | {ClusterEvent.RESERVATION_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_FEATURES_DECLARED,
@@ -168,20 +168,20 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
 @pytest.mark.parametrize("code", ReasonCode)
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_cell(fact: ClusterEvent, code: ReasonCode) -> None:
-    assert wakes(fact, code) == (fact in WOKEN_BY[code])
+    assert (code in QUEUEING_HINTS[fact]) == (fact in WOKEN_BY[code])
 
 
 def test_every_fact_has_a_row() -> None:
-    assert set(WAKES) == set(ClusterEvent)
+    assert set(QUEUEING_HINTS) == set(ClusterEvent)
 
 
 @pytest.mark.parametrize("code", ReasonCode)
 def test_every_reason_ends_by_a_fact_or_by_itself_or_by_the_pod(code: ReasonCode) -> None:
-    is_woken = any(code in woken for woken in WAKES.values())
+    is_woken = any(code in woken for woken in QUEUEING_HINTS.values())
 
     assert is_woken + (code in RETRIED) + (code == ReasonCode.POD_INVALID) == 1
 
 
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_facts_of_one_claim_are_those_named_after_it(fact: ClusterEvent) -> None:
-    assert (fact in OF_ONE_CLAIM) == fact.startswith(("Claim", "VolumeClaim"))
+    assert (fact in CLAIM_EVENTS) == fact.startswith(("Claim", "VolumeClaim"))

@@ -1,10 +1,25 @@
+"""Cluster events of changed objects."""
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.change import Kind, Object
 from scheduler.cluster import Transition
-from scheduler.queue import ClusterEvent, facts_of
-from solver.domain import HostPort, Namespace
+from scheduler.queue import Backoff, ClusterEvent, PodState, SchedulingQueue, events_of
+from solver.domain import (
+    HostPort,
+    LabelSelector,
+    Namespace,
+    NodeDrivers,
+    Reason,
+    ReasonCode,
+    StorageCapacity,
+    StorageDriver,
+    VolumeAttachment,
+)
+from tests.support import builders as b
+from tests.support import volume_builders as v
 from tests.support.builders import (
     allocation,
     claim,
@@ -26,7 +41,7 @@ NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
 PORTLY = msgspec.structs.replace(BOUND, host_ports=(HostPort(port=80),))
 NOMINATED = msgspec.structs.replace(WAITING, nominated_node_name="n1")
-LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.NEIGHBOUR_LEFT}
+LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.ASSIGNED_POD_REMOVED}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
 HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
@@ -46,18 +61,18 @@ def other(each: Object, **fields: object) -> Object:
     [
         pytest.param(None, NODE, {ClusterEvent.NODE_ADDED}, id="node added"),
         pytest.param(NODE, other(NODE, uid="x"), {ClusterEvent.NODE_ADDED}, id="node remade"),
-        pytest.param(NODE, None, {ClusterEvent.NODE_GONE}, id="node deleted"),
+        pytest.param(NODE, None, {ClusterEvent.NODE_DELETED}, id="node deleted"),
         pytest.param(NODE, node("n1", cpu=5), {ClusterEvent.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
         pytest.param(
             NODE,
             node("n1", cpu=4, extended={"e.com/x": 1}),
-            {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED},
             id="node with a new resource",
         ),
         pytest.param(
             node("n1", cpu=4, extended={"e.com/x": 1}),
             node("n1", cpu=4, extended={"e.com/x": 0}),
-            {ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED},
             id="node without a resource",
         ),
         pytest.param(
@@ -95,8 +110,8 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(NODE, other(NODE, images=(("i", 1),)), set(), id="node with another image"),
         pytest.param(None, WAITING, set(), id="pod created"),
         pytest.param(WAITING, None, set(), id="waiting pod deleted"),
-        pytest.param(WAITING, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="pod bound"),
-        pytest.param(None, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod created"),
+        pytest.param(WAITING, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="pod bound"),
+        pytest.param(None, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="bound pod created"),
         pytest.param(BOUND, None, LEFT, id="bound pod deleted"),
         pytest.param(BOUND, other(BOUND, is_terminal=True), LEFT, id="pod ended"),
         pytest.param(BOUND, WAITING, LEFT, id="pod no longer assumed"),
@@ -104,18 +119,21 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             BOUND,
             other(BOUND, node_name="n2"),
-            LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED},
+            LEFT | {ClusterEvent.ASSIGNED_POD_ADDED},
             id="pod bound elsewhere than assumed",
         ),
-        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod remade"),
+        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {ClusterEvent.ASSIGNED_POD_ADDED}, id="bound pod remade"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to less"),
         pytest.param(BOUND, pod("p", node_name="n1"), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to nothing"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=3), set(), id="pod resized to more"),
         pytest.param(
-            BOUND, other(BOUND, labels=(("a", "b"),)), {ClusterEvent.NEIGHBOUR_CHANGED}, id="bound pod relabelled"
+            BOUND,
+            other(BOUND, labels=(("a", "b"),)),
+            {ClusterEvent.ASSIGNED_POD_LABELS_CHANGED},
+            id="bound pod relabelled",
         ),
         pytest.param(
-            BOUND, other(BOUND, is_deleting=True), {ClusterEvent.NEIGHBOUR_LEAVING}, id="bound pod being deleted"
+            BOUND, other(BOUND, is_deleting=True), {ClusterEvent.ASSIGNED_POD_TERMINATING}, id="bound pod being deleted"
         ),
         pytest.param(WAITING, other(WAITING, labels=(("a", "b"),)), set(), id="waiting pod relabelled"),
         pytest.param(other(BOUND, is_terminal=True), None, set(), id="ended pod deleted"),
@@ -217,11 +235,11 @@ def other(each: Object, **fields: object) -> Object:
             {ClusterEvent.NOMINATION_ENDED},
             id="another node nominated",
         ),
-        pytest.param(NOMINATED, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="nominated pod bound"),
+        pytest.param(NOMINATED, BOUND, {ClusterEvent.ASSIGNED_POD_ADDED}, id="nominated pod bound"),
         pytest.param(
             other(NOMINATED, nominated_node_name="n2"),
             BOUND,
-            {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NOMINATION_ENDED},
+            {ClusterEvent.ASSIGNED_POD_ADDED, ClusterEvent.NOMINATION_ENDED},
             id="nominated pod bound elsewhere",
         ),
         pytest.param(WAITING, NOMINATED, set(), id="node nominated"),
@@ -247,7 +265,7 @@ def other(each: Object, **fields: object) -> Object:
 def test_a_transition_says_what_could_help(
     before: Object | None, after: Object | None, facts: set[ClusterEvent]
 ) -> None:
-    assert facts_of(became(before, after)) == facts
+    assert events_of(became(before, after)) == facts
 
 
 @pytest.mark.parametrize(
@@ -269,6 +287,89 @@ def test_a_transition_says_what_could_help(
 def test_a_disruption_budget_says_what_could_help(
     before: Object | None, after: Object | None, *, is_fact: bool
 ) -> None:
-    found = facts_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
+    found = events_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
 
     assert found == ({ClusterEvent.DISRUPTIONS_ALLOWED} if is_fact else set())
+
+
+VOLUME_CLAIM = v.volume_claim("data")
+DISK = v.volume("disk")
+LIMITED = NodeDrivers(node="n1", limits=(("d", 2),))
+ROOM = StorageCapacity(namespace="s", name="c", storage_class="x", topology=LabelSelector(), most=10)
+TELLING = StorageDriver(name="d", tracks_capacity=True)
+ATTACHED = VolumeAttachment(name="a", attacher="d", node="n1")
+USING = v.using(b.pod("p", node_name="n1"), "data")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "facts"),
+    [
+        pytest.param(None, VOLUME_CLAIM, {ClusterEvent.VOLUME_CLAIM_CREATED}, id="claim made"),
+        pytest.param(VOLUME_CLAIM, None, {ClusterEvent.VOLUME_CLAIM_DELETED}, id="claim gone"),
+        pytest.param(
+            VOLUME_CLAIM,
+            replace(VOLUME_CLAIM, uid="x"),
+            {ClusterEvent.VOLUME_CLAIM_CREATED, ClusterEvent.VOLUME_CLAIM_DELETED},
+            id="a namesake",
+        ),
+        pytest.param(
+            VOLUME_CLAIM, replace(VOLUME_CLAIM, volume="disk"), {ClusterEvent.VOLUME_CLAIM_CHANGED}, id="claim bound"
+        ),
+        pytest.param(VOLUME_CLAIM, replace(VOLUME_CLAIM, resource_version="9"), set(), id="claim touched"),
+        pytest.param(None, DISK, {ClusterEvent.VOLUME_OFFERED}, id="volume made"),
+        pytest.param(replace(DISK, phase="Pending"), DISK, {ClusterEvent.VOLUME_OFFERED}, id="volume available"),
+        pytest.param(
+            DISK, replace(DISK, node_affinity=v.on_nodes("n9")), {ClusterEvent.VOLUME_OFFERED}, id="volume elsewhere"
+        ),
+        pytest.param(DISK, replace(DISK, resource_version="9"), set(), id="volume touched"),
+        pytest.param(DISK, None, set(), id="volume gone"),
+        pytest.param(
+            replace(DISK, claim=CLAIM.id, claim_uid=CLAIM.uid, phase="Bound"),
+            replace(DISK, claim=CLAIM.id, claim_uid=CLAIM.uid, phase="Released"),
+            set(),
+            id="volume released, for nobody",
+        ),
+        pytest.param(None, v.storage_class(), {ClusterEvent.STORAGE_CLASS_CHANGED}, id="class made"),
+        pytest.param(v.storage_class(), None, set(), id="class gone"),
+        pytest.param(None, LIMITED, {ClusterEvent.ATTACHMENTS_GREW}, id="drivers known"),
+        pytest.param(LIMITED, replace(LIMITED, limits=(("d", 3),)), {ClusterEvent.ATTACHMENTS_GREW}, id="limit raised"),
+        pytest.param(
+            LIMITED, replace(LIMITED, limits=(("d", None),)), {ClusterEvent.ATTACHMENTS_GREW}, id="limit gone"
+        ),
+        pytest.param(LIMITED, replace(LIMITED, limits=(("d", 1),)), set(), id="limit lowered"),
+        pytest.param(ATTACHED, None, {ClusterEvent.ATTACHMENTS_GREW}, id="detached"),
+        pytest.param(None, ATTACHED, set(), id="attached"),
+        pytest.param(None, ROOM, {ClusterEvent.STORAGE_GREW}, id="room known"),
+        pytest.param(ROOM, replace(ROOM, most=11), {ClusterEvent.STORAGE_GREW}, id="more room"),
+        pytest.param(ROOM, replace(ROOM, topology=None), {ClusterEvent.STORAGE_GREW}, id="room elsewhere"),
+        pytest.param(ROOM, replace(ROOM, most=9), set(), id="less room"),
+        pytest.param(TELLING, replace(TELLING, tracks_capacity=False), {ClusterEvent.STORAGE_GREW}, id="driver silent"),
+        pytest.param(replace(TELLING, tracks_capacity=False), TELLING, set(), id="driver telling"),
+    ],
+)
+def test_facts(before: Object | None, after: Object | None, facts: set[ClusterEvent]) -> None:
+    assert events_of(became(before, after)) == facts
+
+
+def test_a_pod_that_leaves_releases_its_volumes() -> None:
+    assert ClusterEvent.VOLUMES_RELEASED in events_of(became(USING, None))
+    assert ClusterEvent.VOLUMES_RELEASED not in events_of(became(b.pod("p", node_name="n1"), None))
+
+
+def test_only_pods_that_use_a_claim_are_woken_by_it() -> None:
+    pending = SchedulingQueue({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
+    pods = {name: v.using(b.pod(name), claim) for name, claim in (("user", "data"), ("other", "log"))}
+    both = v.using(b.pod("both", "data"), "data")  # its claim for devices has the same name
+    for each in (*pods.values(), both):
+        pending.offer(each, 0.0)
+    pending.take_batch(0.0, 10)
+    reason = Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message="")
+    for each in (*pods.values(), both):
+        pending.put_back(each.id, each.uid, (reason,), 0.0)
+
+    pending.wake(became(None, VOLUME_CLAIM))
+    assert {pod.id.name for pod in pending.take_batch(1.0, 10).pods} == {"user", "both"}
+    assert pending.state(pods["other"].id) is PodState.UNSCHEDULABLE
+    for each in (*pods.values(), both):
+        pending.remove(each.id)
+    pending.wake(became(VOLUME_CLAIM, None))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler.queue import Completing
-from scheduler.queue.gangs import HEIR_SECONDS
+from scheduler.queue import GangReplacements
+from scheduler.queue.gangs import REPLACEMENT_SECONDS
 from solver.domain import Claim, ClaimId, Pod
 from tests.support import builders as b
 
@@ -16,18 +16,18 @@ class Stage:
 
     def __init__(self, *members: Pod, minimum: int = 2, claims: tuple[Claim, ...] = ()) -> None:
         known = {each.id: each for each in claims}
-        self.completing = Completing(known.get)
+        self.replacements = GangReplacements(known.get)
         self.minimum = minimum
-        self.completing.placed(members, 0.0)
+        self.replacements.placed(members, 0.0)
 
     def first(self, *pods: Pod, running: int = 1, now: float = 1.0) -> list[str]:
         """Name the waiting pods that go first while so many members run."""
         gang = replace(b.gang("g", self.minimum), running_count=running)
-        found = self.completing.completing(b.batch(*pods, gangs=[gang]), now)
+        found = self.replacements.replacements(b.batch(*pods, gangs=[gang]), now)
         return sorted(each.name for each in found)
 
     def lose(self, pod: Pod, now: float = 0.0, **ended: Any) -> None:
-        self.completing.see(pod, replace(pod, **ended) if ended else None, now)
+        self.replacements.see(pod, replace(pod, **ended) if ended else None, now)
 
 
 def member(name: str, *claims: str, **more: Any) -> Pod:
@@ -49,8 +49,8 @@ def test_the_replacement_of_a_member_goes_first_for_a_while() -> None:
     assert stage.first(HEIR) == [], "nobody has left"
     stage.lose(WORKER)
     assert stage.first(HEIR) == ["heir"]
-    assert stage.first(HEIR, now=HEIR_SECONDS) == ["heir"]
-    assert stage.first(HEIR, now=HEIR_SECONDS + 1) == []
+    assert stage.first(HEIR, now=REPLACEMENT_SECONDS) == ["heir"]
+    assert stage.first(HEIR, now=REPLACEMENT_SECONDS + 1) == []
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_it_gives_back_what_was_lost_and_again_only_what_was_lost_again() -> Non
     stage = Stage(KEEPER, WORKER)
     stage.lose(WORKER)
     assert stage.first(HEIR) == ["heir"]
-    stage.completing.placed([HEIR], 2.0)
+    stage.replacements.placed([HEIR], 2.0)
     assert stage.first(member("next", cpu=2), now=3.0) == []
 
 
@@ -119,15 +119,15 @@ def test_a_place_is_empty_once_its_member_is_lost(ended: dict[str, Any], expecte
 def test_a_member_that_could_not_be_bound_keeps_its_place_for_a_while() -> None:
     stage = Stage(KEEPER, WORKER)
     assert stage.first(WORKER) == ["worker"]
-    assert stage.first(WORKER, now=HEIR_SECONDS + 1) == []
+    assert stage.first(WORKER, now=REPLACEMENT_SECONDS + 1) == []
 
 
 def test_nothing_is_remembered_of_gangs_that_are_gone() -> None:
     claims: dict[ClaimId, Claim] = {}
-    completing = Completing(claims.get)
+    replacements = GangReplacements(claims.get)
     for n in range(100):
         pods = [b.member(b.pod(f"p{n}-{m}"), f"g{n}") for m in range(3)]
-        completing.placed(pods, float(n))
+        replacements.placed(pods, float(n))
         for pod in pods:
-            completing.see(pod, replace(pod, is_terminal=True), float(n))
-    assert len(completing) == 0
+            replacements.see(pod, replace(pod, is_terminal=True), float(n))
+    assert len(replacements) == 0

@@ -6,7 +6,7 @@ import pytest
 from scheduler.change import Kind
 from scheduler.cluster import Transition
 from scheduler.cluster.gangs import GangProgress
-from scheduler.queue import Completing, Musters, Pending, PodState
+from scheduler.queue import GangReplacements, PodState, QueuedGangs, SchedulingQueue
 from solver.domain import GangId, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
 
@@ -18,9 +18,9 @@ class Stage:
 
     def __init__(self) -> None:
         self.standing: dict[str, GangProgress] = {}
-        self.completing = Completing()
-        musters = Musters(lambda gang: self.standing.get(gang.name, COMPLETE), self.completing)
-        self.pending = Pending(["dovetail"], musters=musters, muster_seconds=10.0)
+        self.replacements = GangReplacements()
+        gangs = QueuedGangs(lambda gang: self.standing.get(gang.name, COMPLETE), self.replacements)
+        self.pending = SchedulingQueue(["dovetail"], gangs=gangs, gang_report_seconds=10.0)
 
     def lacks(self, gang: str, missing: int) -> None:
         self.standing[gang] = GangProgress(missing=missing, is_partial=False)
@@ -28,8 +28,8 @@ class Stage:
     def lost(self, gang: str) -> None:
         """Let a gang be placed and lose a member."""
         self.standing[gang] = GangProgress(missing=0, is_partial=True)
-        self.completing.placed([member("gone", gang)], 0.0)
-        self.completing.see(member("gone", gang), None, 0.0)
+        self.replacements.placed([member("gone", gang)], 0.0)
+        self.replacements.see(member("gone", gang), None, 0.0)
 
     def offer(self, *names: str, gang: str = "g", now: float = 0.0, priority: int = 0) -> None:
         for name in names:
@@ -59,7 +59,7 @@ def stage() -> Stage:
 def test_members_wait_until_enough_exist_and_are_taken_together(stage: Stage) -> None:
     stage.lacks("g", 1)
     stage.offer("a", "b")
-    assert (stage.taken(0.0), stage.state("a")) == ([], PodState.WAITING)
+    assert (stage.taken(0.0), stage.state("a")) == ([], PodState.UNSCHEDULABLE)
 
     stage.lacks("g", 0)
     stage.offer("c", now=1.0)
@@ -110,7 +110,7 @@ def test_who_rests_or_waits_is_taken_along_with_the_first_that_is_ready(stage: S
     stage.taken(0.0)
     stage.put_back("a", code=ReasonCode.CONFLICT)
     stage.put_back("b", code=ReasonCode.NODE_RESOURCES)
-    assert (stage.state("a"), stage.state("b")) == (PodState.BACKING_OFF, PodState.WAITING)
+    assert (stage.state("a"), stage.state("b")) == (PodState.BACKING_OFF, PodState.UNSCHEDULABLE)
     stage.offer("c", now=0.5)
     assert sorted(stage.taken(0.5)) == ["a", "b", "c"]
 
@@ -175,7 +175,7 @@ def test_a_pod_group_that_is_deleted_lets_its_own_gang_be_told(stage: Stage) -> 
     stage.lacks("g", 1)
     group = PodGroup(id=GangId(b.NAMESPACE, "g", "dovetail.dev"), min_count=1)
     stage.pending.wake(Transition(kind=Kind.POD_GROUPS, key="default/g", before=group, after=None))
-    assert (stage.taken(5.0), stage.state("a")) == ([], PodState.WAITING)
+    assert (stage.taken(5.0), stage.state("a")) == ([], PodState.UNSCHEDULABLE)
     assert stage.taken(20.0) == ["a"]
 
 
@@ -195,7 +195,7 @@ def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(sta
     stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
     stage.lacks("g", 1)
     stage.pending.remove(PodId(b.NAMESPACE, "b"))
-    assert (stage.taken(20.0), stage.state("a")) == ([], PodState.WAITING)
+    assert (stage.taken(20.0), stage.state("a")) == ([], PodState.UNSCHEDULABLE)
     assert stage.taken(30.0) == ["a"]
 
 

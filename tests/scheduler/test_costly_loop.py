@@ -107,7 +107,7 @@ class Stage:
         self.hall = Hall(max_pods, clock=asyncio.get_running_loop().time)
         self.deciding = Slow(self.hall, self.ahead)
         self.hall.deciding = self.deciding
-        self.hall.parts.asides._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
+        self.hall.parts.costly_loop._decider = self.deciding  # type: ignore[misc, assignment]  # noqa: SLF001 - the door that is a test's
         object.__setattr__(self.hall.parts, "decider", self.deciding)
 
     def arrive(self, name: str, *claims: str, namespace: str = "default", **fields: Any) -> Pod:
@@ -144,7 +144,7 @@ async def test_a_costly_pod_is_decided_beside_the_batches() -> None:
     assert stage.deciding.costly_limits == [True]
 
 
-async def test_no_batch_waits_for_a_decision_aside() -> None:
+async def test_no_batch_waits_for_a_costly_decision() -> None:
     stage = Stage()
     stage.deciding.may_decide_aside.clear()
     async with running(stage.hall):
@@ -209,7 +209,7 @@ async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not
     assert stage.deciding.levels == [Policy().levels, SPREAD]
 
 
-async def test_a_plan_aside_waits_for_its_turn_so_that_the_batch_under_way_does_not_take_the_same() -> None:
+async def test_a_costly_plan_waits_so_that_the_batch_under_way_does_not_take_the_same() -> None:
     stage = Stage()
     stage.deciding.may_decide_aside.clear()
     async with running(stage.hall):
@@ -293,7 +293,7 @@ async def test_a_spec_whose_decision_kept_the_limits_goes_with_others_again() ->
     assert stage.deciding.names[-1] == ["known-by-now"]
 
 
-async def test_pods_with_which_the_process_ended_are_decided_aside_in_halves_until_one_is_alone() -> None:
+async def test_pods_with_which_the_process_ended_are_decided_in_halves_until_one_is_alone() -> None:
     stage = Stage()
     async with running(stage.hall):
         stage.deciding.may_solve.clear()
@@ -445,7 +445,7 @@ async def test_of_several_namespaces_the_one_comes_first_that_was_served_longest
     assert stage.deciding.aside[1] == ["costly-1-late"]
 
 
-async def test_equal_pods_are_decided_together_aside() -> None:
+async def test_equal_costly_pods_are_decided_together() -> None:
     stage = Stage()
     async with running(stage.hall):
         stage.deciding.may_solve.clear()
@@ -459,7 +459,7 @@ async def test_equal_pods_are_decided_together_aside() -> None:
     assert all(stage.is_bound(each) for each in pods)
 
 
-async def test_a_gang_is_decided_whole_aside() -> None:
+async def test_a_costly_gang_is_decided_whole() -> None:
     stage = Stage()
     async with running(stage.hall):
         for each in (member(pod("costly-a", cpu=1), "g"), member(pod("costly-b", cpu=2), "g")):

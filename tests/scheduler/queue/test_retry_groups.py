@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 from msgspec import structs
 
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from scheduler.queue.equivalence import FIRST
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, pod, result
@@ -17,17 +17,17 @@ LOW = [f"low-{number:04}" for number in range(10)]
 SHORT, LOST = ReasonCode.DEVICES_IN_USE, ReasonCode.OUTRANKED
 
 
-def shape_of(each: Pod) -> tuple[str, int] | None:
+def key_of(each: Pod) -> tuple[str, int] | None:
     name = each.id.name.partition("-")[0]
     return None if name == "alone" else (name, each.priority)
 
 
 class Queue:
-    """A queue in which crowds wait, and what was taken of it last."""
+    """A queue with retry groups, and the last batch."""
 
     def __init__(self) -> None:
-        self.pending = Pending(["dovetail"])
-        self.pending.connect(shape_of)
+        self.pending = SchedulingQueue(["dovetail"])
+        self.pending.connect(key_of)
         self.taken: tuple[Pod, ...] = ()
 
     def wait(self, name: str, count: int, priority: int = 0, *codes: ReasonCode) -> None:
@@ -66,7 +66,7 @@ def test_of_equal_pods_only_the_first_are_tried_and_one_that_fails_tells_for_all
     queue.decide(5.0, 1, LOST)
 
     assert queue.take(6.0) == []
-    assert queue.pending.counts()[PodState.WAITING] == 499
+    assert queue.pending.counts()[PodState.UNSCHEDULABLE] == 499
 
 
 def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> None:
@@ -117,7 +117,7 @@ def test_the_backoff_of_those_behind_is_not_touched(queue: Queue) -> None:
     assert queue.pending.next_due(40.0) == 42.0  # its second attempt
 
 
-def test_what_a_crowd_was_woken_for_is_not_lost_with_those_that_should_have_tried(queue: Queue) -> None:
+def test_a_hint_for_a_group_is_not_lost_with_its_representatives(queue: Queue) -> None:
     queue.wait("p", 500)
     queue.pending.wake(FREED)
     for number in range(200):
@@ -220,7 +220,7 @@ def test_who_was_seen_first_is_tried_first_whenever_it_began_to_wait(queue: Queu
     assert "p-first" in queue.take(5.0)
 
 
-def test_a_crowd_that_fails_at_something_else_by_now_wakes_for_that_too(queue: Queue) -> None:
+def test_a_group_that_fails_for_another_reason_by_now_is_hinted_for_that_too(queue: Queue) -> None:
     queue.wait("p", 200)
     queue.pending.wake(FREED)
     queue.take(5.0)
@@ -233,7 +233,7 @@ def test_a_crowd_that_fails_at_something_else_by_now_wakes_for_that_too(queue: Q
     assert queue.take(20.0) == [f"p-{number:04}" for number in range(FIRST, 2 * FIRST)]
 
 
-def test_who_stands_ahead_already_wakes_for_what_a_crowd_fails_at_by_now(queue: Queue) -> None:
+def test_representatives_are_hinted_for_what_the_group_fails_at_by_now(queue: Queue) -> None:
     queue.wait("p", 1)
     queue.pending.offer(pod("p-0001"), 100.0)
     queue.take(100.0)

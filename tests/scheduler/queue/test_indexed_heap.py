@@ -1,19 +1,19 @@
-from scheduler.queue.indexed_heap import IndexedHeap, Rank
+from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from solver.domain import PodId
 
 
-def rank(name: str, priority: int = 0, first_seen: float = 0.0) -> Rank:
-    return Rank(-priority, first_seen, PodId("default", name))
+def rank(name: str, priority: int = 0, first_seen: float = 0.0) -> SortKey:
+    return SortKey(-priority, first_seen, PodId("default", name))
 
 
-def line_of(*ranks: Rank) -> IndexedHeap[Rank]:
-    line: IndexedHeap[Rank] = IndexedHeap()
+def line_of(*ranks: SortKey) -> IndexedHeap[SortKey]:
+    line: IndexedHeap[SortKey] = IndexedHeap()
     for each in ranks:
         line.add(each.pod, each)
     return line
 
 
-def drained(line: IndexedHeap[Rank]) -> list[str]:
+def drained(line: IndexedHeap[SortKey]) -> list[str]:
     names = []
     while (head := line.head()) is not None:
         names.append(head.pod.name)

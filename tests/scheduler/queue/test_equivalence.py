@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.queue import Shapes
+from scheduler.queue import EquivalenceKeys
 from solver.domain import Claim, ClaimId, GangId, HostPort, Pod, PodClaim, PodTerm
 from tests.support.builders import allocation, claim, consumer, pod, request, toleration
 
@@ -40,7 +40,9 @@ class World:
         self.claims: dict[ClaimId, Claim] = {}
         self.apart = set[str]()
         self.overdue = set[str]()
-        self.shapes = Shapes(self.claims.get, lambda pod: pod.uid in self.apart, lambda pod: pod.uid in self.overdue)
+        self.keys = EquivalenceKeys(
+            self.claims.get, lambda pod: pod.uid in self.apart, lambda pod: pod.uid in self.overdue
+        )
 
     def pod(self, name: str, **fields: object) -> Pod:
         """Give a pod with a claim that was made from a template for it."""
@@ -59,7 +61,7 @@ def world() -> World:
 
 
 def test_pods_of_one_template_are_equal(world: World) -> None:
-    assert world.shapes.of(world.pod("a")) == world.shapes.of(world.pod("b")) is not None
+    assert world.keys.of(world.pod("a")) == world.keys.of(world.pod("b")) is not None
 
 
 @pytest.mark.parametrize(
@@ -71,11 +73,11 @@ def test_pods_of_one_template_are_equal(world: World) -> None:
     ],
 )
 def test_what_decides_nothing_makes_no_difference(world: World, fields: dict[str, object]) -> None:
-    assert world.shapes.of(world.pod("a")) == world.shapes.of(world.pod("b", **fields))
+    assert world.keys.of(world.pod("a")) == world.keys.of(world.pod("b", **fields))
 
 
 def test_pods_of_several_namespaces_are_equal(world: World) -> None:
-    assert world.shapes.of(pod("a")) == world.shapes.of(pod("a", namespace="other"))
+    assert world.keys.of(pod("a")) == world.keys.of(pod("a", namespace="other"))
 
 
 @pytest.mark.parametrize(
@@ -93,17 +95,17 @@ def test_pods_of_several_namespaces_are_equal(world: World) -> None:
     ],
 )
 def test_what_decides_where_it_fits_makes_a_difference(world: World, fields: dict[str, object]) -> None:
-    assert world.shapes.of(world.pod("a")) != world.shapes.of(world.pod("b", **fields)) is not None
+    assert world.keys.of(world.pod("a")) != world.keys.of(world.pod("b", **fields)) is not None
 
 
 def test_what_its_claim_asks_for_makes_a_difference(world: World) -> None:
     one, other = world.pod("a"), world.pod("b")
     world.change("b", requests=(request(count=2),))
 
-    assert world.shapes.of(one) != world.shapes.of(other) is not None
+    assert world.keys.of(one) != world.keys.of(other) is not None
 
 
-def test_labels_and_namespace_count_for_a_pod_that_states_its_company(world: World) -> None:
+def test_labels_and_namespace_count_for_a_pod_that_has_inter_pod_terms(world: World) -> None:
     company = {"anti_affinity": (PodTerm(topology_key="zone"),)}
     one, other = world.pod("a", **company), world.pod("b", **company)
     labelled, elsewhere = (
@@ -111,9 +113,9 @@ def test_labels_and_namespace_count_for_a_pod_that_states_its_company(world: Wor
         msgspec.structs.replace(pod("d", namespace="other"), **company),
     )
 
-    assert world.shapes.of(one) == world.shapes.of(other)
-    assert world.shapes.of(one) != world.shapes.of(labelled)
-    assert world.shapes.of(msgspec.structs.replace(pod("d"), **company)) != world.shapes.of(elsewhere)
+    assert world.keys.of(one) == world.keys.of(other)
+    assert world.keys.of(one) != world.keys.of(labelled)
+    assert world.keys.of(msgspec.structs.replace(pod("d"), **company)) != world.keys.of(elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_a_pod_whose_claim_is_in_some_state_is_like_no_other(world: World, field
     each = world.pod("a")
     world.change("a", **fields)
 
-    assert world.shapes.of(each) is None
+    assert world.keys.of(each) is None
 
 
 @pytest.mark.parametrize(
@@ -145,23 +147,23 @@ def test_a_pod_whose_claim_is_in_some_state_is_like_no_other(world: World, field
     ],
 )
 def test_a_pod_with_something_of_its_own_is_like_no_other(world: World, fields: dict[str, object]) -> None:
-    assert world.shapes.of(world.pod("a", **fields)) is None
+    assert world.keys.of(world.pod("a", **fields)) is None
 
 
 def test_a_skipped_entry_needs_no_claim(world: World) -> None:
     skipped = {"claims": (PodClaim(entry="gpu", is_skipped=True),)}
 
-    assert world.shapes.of(world.pod("a", **skipped)) == world.shapes.of(world.pod("b", **skipped)) is not None
+    assert world.keys.of(world.pod("a", **skipped)) == world.keys.of(world.pod("b", **skipped)) is not None
 
 
 def test_a_pod_with_a_history_is_like_no_other_and_overdue_ones_are_among_themselves(world: World) -> None:
     pods = [world.pod(name) for name in "abcd"]
     world.apart.add(pods[0].uid)
     world.overdue.update((pods[1].uid, pods[2].uid))
-    shapes = [world.shapes.of(each) for each in pods]
+    keys = [world.keys.of(each) for each in pods]
 
-    assert shapes[0] is None
-    assert shapes[1] == shapes[2] != shapes[3]
+    assert keys[0] is None
+    assert keys[1] == keys[2] != keys[3]
 
 
 def test_it_is_known_of_every_field_of_a_pod_whether_it_tells_pods_apart() -> None:

@@ -1,4 +1,4 @@
-"""Crowds of equal pods against a cluster that has so many places of a kind: nobody is lost, starved or got ahead of."""
+"""Retry groups against a cluster that has so many places of a kind: no pod is lost, starves or is overtaken."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.backoff import Backoff
-from scheduler.queue import Pending, PodState
+from scheduler.queue import PodState, SchedulingQueue
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, pod, result
 from tests.support.cluster_builders import became
@@ -24,7 +24,7 @@ def kind_of(each: Pod) -> str:
     return dict(each.labels)["kind"]
 
 
-def shape_of(each: Pod) -> tuple[str, int] | None:
+def key_of(each: Pod) -> tuple[str, int] | None:
     """Pods of a kind and a priority are equal, but for those that changed."""
     return None if "changed" in dict(each.labels) else (kind_of(each), each.priority)
 
@@ -37,12 +37,12 @@ class Decided:
     left: list[tuple[Pod, list[ReasonCode]]] = field(default_factory=list)
 
 
-class Crowded(RuleBasedStateMachine):
+class RetryGroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.pending = Pending(["dovetail"])
-        self.pending.connect(shape_of)
+        self.pending = SchedulingQueue(["dovetail"])
+        self.pending.connect(key_of)
         self.free = Counter[str]()
         self.room = 10_000
         self.pods: dict[PodId, Pod] = {}
@@ -55,7 +55,7 @@ class Crowded(RuleBasedStateMachine):
 
     @initialize(high=st.sampled_from([0, 100, 200]), low=st.sampled_from([100, 200]), is_told=st.booleans())
     def begin(self, high: int, low: int, *, is_told: bool) -> None:
-        """Crowds wait already; the first of them may know that they wait for something else by now."""
+        """Groups wait already; their representatives may have failed for another reason since."""
         self.arrive(KINDS[0], 1, high)
         self.arrive(KINDS[0], 0, low)
         self.take(1000)
@@ -137,7 +137,7 @@ class Crowded(RuleBasedStateMachine):
                 self.free[kind] -= 1
                 self.room -= 1
                 decided.placed.append(each)
-                self.nobody_was_got_ahead_of(each)
+                self.no_equal_was_overtaken(each)
             else:
                 decided.left.append((each, self.obstacles(kind, decided)))
         self.tried.update(each.id for each in batch)
@@ -149,24 +149,24 @@ class Crowded(RuleBasedStateMachine):
         short = [ReasonCode.DEVICES_IN_USE] if not self.free[kind] else []
         return [*short, ReasonCode.NODE_RESOURCES] if not self.room else short
 
-    def nobody_was_got_ahead_of(self, placed: Pod) -> None:
+    def no_equal_was_overtaken(self, placed: Pod) -> None:
         """Whoever was woken and placed comes after no equal and nobody more important that sleeps and need not rest."""
-        if placed.id not in self.tried or shape_of(placed) is None:
+        if placed.id not in self.tried or key_of(placed) is None:
             return
         asleep = [
             key
             for key in self.pods
-            if self.pending.state(key) is PodState.WAITING and self.rests.get(key, 0.0) <= self.now
+            if self.pending.state(key) is PodState.UNSCHEDULABLE and self.rests.get(key, 0.0) <= self.now
         ]
-        resting = {shape_of(each) for key, each in self.pods.items() if self.is_resting(key)}
+        resting = {key_of(each) for key, each in self.pods.items() if self.is_resting(key)}
         for key in asleep:
             other = self.pods[key]
-            if kind_of(other) != kind_of(placed) or shape_of(other) is None:
+            if kind_of(other) != kind_of(placed) or key_of(other) is None:
                 continue
-            if shape_of(other) == shape_of(placed):
+            if key_of(other) == key_of(placed):
                 assert self.ranks[key] > self.ranks[placed.id]
             elif other.priority > placed.priority:
-                assert shape_of(other) in resting
+                assert key_of(other) in resting
 
     def is_resting(self, key: PodId) -> bool:
         return self.pending.state(key) is PodState.BACKING_OFF
@@ -186,8 +186,8 @@ class Crowded(RuleBasedStateMachine):
             self.pending.offer(msgspec.structs.replace(each, node_name="n1"), self.now)
 
     @rule()
-    def nobody_waits_for_what_is_free(self) -> None:
-        """However pods came to wait, after the longest rest nobody sleeps who has a place."""
+    def no_pod_waits_for_what_is_free(self) -> None:
+        """However pods came to wait, after the longest rest no pod waits for which there is a place."""
         until = self.now + 2 * LONGEST_REST
         for _ in range(1000):
             if self.in_flight:
@@ -219,5 +219,19 @@ class Crowded(RuleBasedStateMachine):
         assert seen == set(self.pods)
 
 
-Crowded.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
-TestCrowded = Crowded.TestCase
+RetryGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestRetryGroups = RetryGroupMachine.TestCase
+
+
+def test_equals_that_were_woken_in_flight_do_not_go_before_older_ones_that_were_not() -> None:
+    """The event comes while the first and the last are in flight; the last may be retried before the first again."""
+    queue = RetryGroupMachine()
+    queue.begin(high=200, low=100, is_told=True)
+    queue.others_come_and_go(room=1)
+    queue.others_come_and_go(room=0)
+    queue.take(limit=40)
+    queue.time_passes(seconds=301.0)
+    queue.take(limit=1000)
+    queue.others_come_and_go(room=100)
+
+    queue.no_pod_waits_for_what_is_free()

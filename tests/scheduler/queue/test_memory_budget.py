@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster.interning import Interner
-from scheduler.queue.load_shedding import CLAIM_BYTES, POD_BYTES, Shedding
+from scheduler.queue.memory_budget import CLAIM_BYTES, POD_BYTES, MemoryBudget
 from solver.domain import Claim, Pod
 from tests.support.builders import allocation, claim, config, consumer, entry, pod, result, toleration
 from tests.support.cluster_builders import seen
@@ -17,8 +17,8 @@ MIB = 1024 * 1024
 ROOM_FOR_10_PODS = 20 * (POD_BYTES + 2000)
 
 
-def _shedding(budget: int = ROOM_FOR_10_PODS) -> Shedding:
-    return Shedding(["dovetail"], budget, Interner())
+def _shedding(budget: int = ROOM_FOR_10_PODS) -> MemoryBudget:
+    return MemoryBudget(["dovetail"], budget, Interner())
 
 
 def _waiting(name: str, namespace: str = "a", **fields: object) -> Pod:
@@ -29,7 +29,7 @@ def _gone(each: Pod | Claim) -> Change:
     return msgspec.structs.replace(seen(each), value=None)
 
 
-def _taken(shedding: Shedding, pods: list[Pod]) -> list[str]:
+def _taken(shedding: MemoryBudget, pods: list[Pod]) -> list[str]:
     return [each.key for each in shedding.admit([seen(each) for each in pods]) if each.value is not None]
 
 

@@ -1,0 +1,101 @@
+"""
+How a batch is formed: each step between the scheduling queue and the solver, in order.
+
+`BatchFormation.form` chooses the pods of each batch, `prepare` adds what the solver has to know of them and under
+which policy it decides. Every step either removes pods, which go back to the queue or to the costly loop, or splits
+the batch, or adds to it; gangs stay whole in all of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.cluster import split_held
+from scheduler.components import Components
+from scheduler.costly_loop import PutBackAll
+from solver.domain import Batch, ClaimId, PodId, Policy, ReasonCode
+from solver.feasibility import claims
+
+
+class FormedBatches(NamedTuple):
+    """Batches to be decided one after the other: those of most pods, and those of pods that have a node nominated."""
+
+    others: Sequence[Batch]
+    nominated: Sequence[Batch]
+
+
+class BatchFormation:
+    """Forms batches from the queue. `put_back` takes pods that cannot be decided, `release` tells of freed nodes."""
+
+    def __init__(
+        self,
+        parts: Components,
+        policies: Mapping[str, Policy],
+        clock: Callable[[], float],
+        put_back: PutBackAll,
+        release: Callable[[], None],
+    ) -> None:
+        self._parts: Final = parts
+        self._policies: Final = dict(policies)
+        self._clock: Final = clock
+        self._put_back: Final = put_back
+        self._release: Final = release
+
+    def form(self, max_pods: int) -> Iterator[FormedBatches]:
+        """Take pods from the queue and form batches of them, each when the one before it was decided."""
+        parts = self._parts
+        batch = parts.queue.take_batch(self._clock(), max_pods)
+        batch = self._without_missing_claims(batch)
+        batch = parts.costly_loop.divert(batch, self._put_back)
+        for of_profile in _by_profile(batch):
+            for part in parts.starvation.split_restored(of_profile, self._clock()):
+                yield self._by_nomination(self._with_gangs(part))
+
+    def prepare(self, batch: Batch) -> tuple[Batch, Policy]:
+        """Add to a batch of one profile what is known of its pods when its decision begins; give its policy too."""
+        parts, profile = self._parts, batch.pods[0].scheduler_name
+        batch = self._with_gangs(batch)
+        batch = parts.starvation.marked(batch, self._clock())
+        batch = parts.waits.preemption_backoff.apply(batch)
+        return batch, parts.evictions.allowed(profile, self._policies[profile])
+
+    def _without_missing_claims(self, batch: Batch) -> Batch:
+        """Put back pods whose claims do not exist yet, as at first nearly every pod's: the solver could say no more."""
+        late = set[PodId]()
+        for pod in batch.pods:
+            if reasons := claims.late(pod, self._has_claim):
+                late.add(pod.id)
+                self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
+                self._put_back((pod,), reasons)
+                if self._parts.starvation.release(pod.uid):
+                    self._release()
+        return batch.without(late)
+
+    def _has_claim(self, claim: ClaimId) -> bool:
+        return self._parts.cluster.claim(claim) is not None
+
+    def _with_gangs(self, batch: Batch) -> Batch:
+        return msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
+
+    def _by_nomination(self, batch: Batch) -> FormedBatches:
+        """
+        Split a batch into parts each of which sees one set of room that is held for nominated pods.
+
+        Pods that have a node nominated come by themselves: for the others their room is held, for them it is free.
+        """
+        nominated = self._parts.cluster.nominated()
+        names = {pod.id for pod in nominated}
+        parts = tuple(split_held(batch, nominated))
+        return FormedBatches(
+            others=[part for part in parts if names.isdisjoint(pod.id for pod in part.pods)],
+            nominated=[part for part in parts if not names.isdisjoint(pod.id for pod in part.pods)],
+        )
+
+
+def _by_profile(batch: Batch) -> Iterator[Batch]:
+    """Split a batch by schedulerName, each of which has its policy; the order of the queue stays."""
+    pods = sorted(batch.pods, key=lambda pod: pod.scheduler_name)
+    for _, of_profile in groupby(pods, key=lambda pod: pod.scheduler_name):
+        yield Batch(pods=tuple(of_profile))

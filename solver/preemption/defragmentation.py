@@ -108,7 +108,8 @@ def fewest(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> 
     Moved are pods of `policy.preemption.scheduler_names` with a controller, alone (no gangs), of no higher priority
     than the batch, whose annotation and PodDisruptionBudgets allow an eviction.
     """
-    search = _Search(snapshot, batch, replace(policy, levels=()), budget, Engine())
+    rules = MoveRules(snapshot, policy, min(pod.priority for pod in batch.pods))
+    search = _Search(snapshot, batch, replace(policy, levels=()), budget, Engine(), rules)
     placed = what_if.place_all(snapshot, batch, search.policy, budget, search.engine)
     if placed is not None:
         return Relocation(is_found=True, placements=placed.placements, allocations=placed.allocations, is_proven=True)
@@ -122,6 +123,7 @@ class _Search:
     policy: Policy
     budget: Budget
     engine: Engine
+    rules: MoveRules
     staying: tuple[Staying, ...] = ()
 
     def run(self) -> Relocation:
@@ -145,21 +147,18 @@ class _Search:
         return self._relocation([movable[number] for number in found], least if are_all else 0)
 
     def _nodes(self, problem: Problem, movable: Sequence[VictimUnit]) -> tuple[list[int], bool]:
-        """Give the nodes to look at, the most promising first, and whether those are all."""
-        stock = problem.inventory
-        room = node_arrays.room(stock.nodes, stock.node_index, self.snapshot.pods)
-        cluster = ClusterState.of(stock, self.snapshot, room, self.engine.usage(stock, self.snapshot))
-        ranking = NodeRanking.of(stock, movable, cluster.device_count)
-        return ranking.nodes(problem, cluster.room, cluster.free_devices)
+        """Give the nodes to search, the cheapest first, and whether these are all that could take the pods."""
+        inventory = problem.inventory
+        room = node_arrays.room(inventory.nodes, inventory.node_index, self.snapshot.pods)
+        cluster = ClusterState.of(inventory, self.snapshot, room, self.engine.usage(inventory, self.snapshot))
+        return NodeRanking.of(inventory, movable, cluster.device_count).nodes(
+            problem, cluster.room, cluster.free_devices
+        )
 
     def _movable(self) -> tuple[VictimUnit, ...]:
         """Give the pods that may be moved, each as a unit of one."""
-        stays = self._stays()
-        movable = (pod for pod in self.snapshot.pods if not stays.why(pod))
-        return tuple(VictimUnit((pod,), 0, stays.pdbs.over(pod)) for pod in movable)
-
-    def _stays(self) -> MoveRules:
-        return MoveRules(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
+        movable = (pod for pod in self.snapshot.pods if not self.rules.why(pod))
+        return tuple(VictimUnit((pod,), 0, self.rules.pdbs.over(pod)) for pod in movable)
 
     def _staying(self, problem: Problem) -> Iterator[Staying]:
         """Give the pods that may not be moved on nodes that the requested pods could use."""
@@ -170,9 +169,8 @@ class _Search:
                 possible |= each.verdicts.allowed
         names = {problem.inventory.nodes[node].name for node in np.flatnonzero(possible).tolist()}
         stuck = {problem.pod(position).id for position in problem.rejected}
-        stays = self._stays()
         for pod in self.snapshot.pods:
-            reason = stays.why(pod) if pod.node_name in names else ""
+            reason = self.rules.why(pod) if pod.node_name in names else ""
             if not reason and _moved_id(pod.id) in stuck:
                 reason = "its claims are not in order: a replacement could not be placed"
             if reason:

@@ -10,7 +10,7 @@ new plan counts only if it serves more preemptors, or as many with cheaper victi
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -110,15 +110,8 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
     return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
 
 
-class _Served(NamedTuple):
-    """A plan, still without its preemptions, and how its preemptors are served."""
-
-    plan: Plan
-    state: PreemptionState
-
-
-def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> _Served:
-    """Give the plan, or one in which some of its pods are elsewhere, where that makes preemption cheaper."""
+def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> tuple[Plan, PreemptionState]:
+    """Give the plan and how its preemptors are served; with pods elsewhere, where that makes preemption cheaper."""
     movable = _movable(context, plan, state)
     for _ in range(_ROUNDS):
         if not movable or context.budget.should_stop():
@@ -134,11 +127,11 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
             other = _merged(context, plan, kept, placed)
             better = preemption_state.serve(context, other)
             if _cost(context, better) < _cost(context, state):
-                return _Served(other, better)
+                return other, better
             lost = moved
         dropped = lost[len(lost) // 2 :]
         movable = [key for key in movable if key not in dropped]
-    return _Served(plan, state)
+    return plan, state
 
 
 def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> list[PodId]:
@@ -188,19 +181,15 @@ def _placed_elsewhere(
     )
     leaving = (victim.pod for found in state.preemptions for victim in found.victims)
     there = settled(problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations)
-    there = replace(there, nominated=tuple(_nominated(pods, state)), leaving=(*there.leaving, *leaving))
+    seats = (each for found in state.preemptions for each in found.placements)
+    nominated = tuple(replace(pods[each.pod], nominated_node_name=each.node) for each in seats)
+    there = replace(there, nominated=nominated, leaving=(*there.leaving, *leaving))
     batch = Batch(
         pods=tuple(pod for pod in problem.batch.pods if pod.id in moved),
         node_reservations=problem.batch.node_reservations,
     )
     around = nominated_pods.held(there, batch, problem.policy, engine, budget)
     return kept, what_if.place(around, batch, problem.policy, budget, engine)
-
-
-def _nominated(pods: dict[PodId, Pod], state: PreemptionState) -> Iterator[Pod]:
-    for found in state.preemptions:
-        for each in found.placements:
-            yield replace(pods[each.pod], nominated_node_name=each.node)
 
 
 def _merged(context: PreemptionContext, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:

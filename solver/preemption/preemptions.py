@@ -1,5 +1,6 @@
 """Decisions about preemptors as `Preemption` values, one for each part that can be carried out alone; messages."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -41,7 +42,7 @@ def split(
     """
     Split a decision into parts that do not depend on each other; with `is_whole` there is one part.
 
-    Nodes are connected by a preemptor on both, by a victim unit on both, and by a claim that is allocated for both.
+    Nodes are connected by a preemptor on both, by victims of a gang on both, and by a claim that is allocated for both.
     There is one part, too, where a victim runs on no node of the preemptors, or a rule between pods reaches over nodes:
     the preemptors that come first would not fit without the later ones, or beside the later ones' victims.
     """
@@ -52,8 +53,11 @@ def split(
     joined = DisjointSets[str]()
     for preemptor in placed:
         joined.join(at[pod.id].node for pod in preemptor)
-    for unit in found.evicted:
-        joined.join(unit.nodes & used)
+    nodes_of: defaultdict[object, set[str]] = defaultdict(set)
+    for number, unit in enumerate(found.evicted):
+        nodes_of[unit.quorum or number] |= unit.nodes & used
+    for connected in nodes_of.values():
+        joined.join(connected)
     for claim in given:
         joined.join(each.node for each in at.values() if claim in each.claims)
     if is_whole or not all(unit.nodes & used for unit in found.evicted) or _reach_over_nodes(placed, found):

@@ -13,7 +13,6 @@ elsewhere where the second one cannot.
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, NamedTuple
 
 from solver import greedy
@@ -172,11 +171,12 @@ def _keep_whole(variables: Variables, totals: Mapping[int, Expression]) -> None:
         for each in classes:
             total = totals.get(each.index, Expression())
             variables.form.require(Expression({**total.terms, whole: -each.size}), "gang whole", low=0, high=0)
-        variables.completions.append(partial(_complete_whole, whole, totals.get(classes[0].index, Expression())))
+        first = totals.get(classes[0].index, Expression())
 
+        def complete(values: list[int], whole: int = whole, first: Expression = first) -> None:
+            values[whole] = int(first.value(values) > 0)
 
-def _complete_whole(whole: int, total: Expression, values: list[int]) -> None:
-    values[whole] = int(total.value(values) > 0)
+        variables.completions.append(complete)
 
 
 def _protect(form: IntegerForm, case: _Case) -> None:

@@ -97,6 +97,19 @@ def test_pods_on_different_nodes_are_separate_preemptions() -> None:
     assert [len(each.placements) for each in plan.preemptions] == [1, 1]
 
 
+def test_a_gang_that_goes_whole_is_evicted_by_one_preemption() -> None:
+    """Two of the three have to stay, or none: the first preemptor alone would leave one."""
+    gang = GangId("default", "g", "dovetail.dev")
+    members = [replace(running(f"g-{n}", f"n{min(n, 1)}", cpu=2), gang=gang) for n in range(3)]
+    snapshot = b.snapshot(b.node("n0", cpu=2), b.node("n1", cpu=4), members)
+    snapshot = replace(snapshot, gangs=(Gang(id=gang, min_count=2, member_count=3, running_count=3),))
+
+    plan = decided(snapshot, *highs(4, 2))
+
+    assert victims(plan) == ["g-0", "g-1", "g-2"]
+    assert [len(each.placements) for each in plan.preemptions] == [2]
+
+
 def test_pods_whose_topology_spread_needs_each_other_are_one_preemption() -> None:
     """Zone b has one pod more already: a second one may run there only once the other preemptor runs in zone a."""
     labels = {"app": "new"}

@@ -35,7 +35,6 @@ class Order(Enum):
 
     QUEUE_FIRST_FIT = "queue, first fit"
     QUEUE_BEST_FIT = "queue, best fit"
-    LARGE_BEST_FIT = "large first, best fit"
     SMALL_BEST_FIT = "small first, best fit"
 
 
@@ -60,12 +59,9 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
         found.insert(0, Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop))
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
-    others = {
-        SearchStage.GREEDY_LARGE_FIRST: Order.LARGE_BEST_FIT,
-        SearchStage.GREEDY_SMALL_FIRST: Order.SMALL_BEST_FIT,
-    }
-    orders = (order for stage, order in others.items() if runs(stage))
-    return [*found, *(Greedy(problem, kept, order).run(stop) for order in orders if not stop())]
+    if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
+        found.append(Greedy(problem, kept, Order.SMALL_BEST_FIT).run(stop))
+    return found
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +173,7 @@ class Greedy:
     def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
-        sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)
+        sign = int(self.order is Order.SMALL_BEST_FIT)
         sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
         entries.sort(key=lambda entry: (_first(entry[1][0].tier), sizes[entry[1][0].index], entry[0]))
         return [family for _, family in entries]

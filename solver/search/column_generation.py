@@ -25,7 +25,7 @@ from solver.model import objective
 from solver.model.form import Expression, IntegerForm
 from solver.model.objective import Values, names, values
 from solver.problem.problem import Problem
-from solver.search import bound, neighbourhoods, patterns, subproblem
+from solver.search import bound, patterns, subproblem
 from solver.search.bound import Bounds
 from solver.search.exact import levels_from_bounds
 from solver.search.patterns import Columns, Master, Pattern
@@ -211,10 +211,6 @@ def _form(columns: Columns, patterns: list[Pattern], level: int) -> tuple[Intege
     return form, levels, list(served)
 
 
-_DONE: Final = -(1 << 60)
-"""A bound that every value meets."""
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnsResult:
     """The best solution, the bounds that hold for it, and deterministic seconds spent."""
@@ -324,7 +320,7 @@ class _Search:
             solution = solved.solution
             if solved.is_optimal:
                 break
-        self._adopt(self._repaired(level, solution))
+        self._adopt(solution)
 
     def _adopt(self, solution: Solution) -> None:
         """Go on with a solution if it is better."""
@@ -334,15 +330,3 @@ class _Search:
             self.best, self.known = solution, reached
             self.limits[gained[0] + 1 :] = [None] * (len(self.limits) - gained[0] - 1)
             self.columns.learn(solution)
-
-    def _repaired(self, level: int, solution: Solution) -> Solution:
-        """Bring back what rounding lost, a few nodes at a time: earlier levels count more than the one dived for."""
-        budget, params, spent = self.columns.budget, self.problem.params, self.columns.spent
-        if not params.runs(SearchStage.REPAIR):
-            return solution
-        seconds = min(spent + params.repair_seconds, budget.deterministic_seconds) - spent
-        later = len(self.limits) - level - 1
-        limits = Bounds((*self.limits[: level + 1], *(_DONE,) * later), (0, 0))
-        found = neighbourhoods.improve(self.problem, solution, limits, replace(budget, deterministic_seconds=seconds))
-        self.columns.spent += found.deterministic_seconds
-        return found.solution

@@ -103,7 +103,10 @@ def _reported(plan: Plan, batch: Batch, budget: Budget, engine: Engine) -> Plan:
     plan = _out(plan, batch, budget.work) if budget.may_leave else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
-        plan, report=structs.replace(plan.report, stopped=budget.work.stops, quarantined=quarantined)
+        plan,
+        report=structs.replace(
+            plan.report, stopped=budget.work.stops, quarantined=quarantined, defects=tuple(budget.work.defects)
+        ),
     )
 
 
@@ -120,7 +123,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     if later:
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
-    searched, defect = _searched(problem, start, budget)
+    searched = _searched(problem, start, budget)
     settled = settle(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         again = replace(budget, may_leave=False)
@@ -135,7 +138,6 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
         node_count=len(snapshot.nodes),
-        defect=defect,
     )
     written = _plan(problem, settled, report, engine, budget)
     plan, blocked = _with_preemptions(problem, written, budget.at("preemption"), engine)
@@ -199,23 +201,24 @@ def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engi
         return preempt.extended(problem, plan, budget, engine)
     except MemoryError:
         raise
-    except Exception as error:
-        if not budget.is_forgiving:
-            raise
-        defect = f"preemption: {type(error).__name__}: {error}"
-        return preempt.Extended(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
+        budget.note_defect("preemption", error)
+        return preempt.Extended(plan, None)
 
 
-def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
-    """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
+def _searched(problem: Problem, start: Solution, budget: Budget) -> Searched:
+    """Search from a first solution. Where a stage contradicts what is known, its result is dropped, and all proofs."""
+    before = len(budget.work.defects)
     try:
-        return scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
+        found = scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
     except MemoryError:
         raise
-    except Exception as error:
-        if not budget.is_forgiving:
-            raise
-        return Searched(start, _unproven(problem, start), (), (0, 0)), f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
+        budget.note_defect("search", error)
+        found = Searched(start, (), (), (0, 0))
+    if len(budget.work.defects) == before:
+        return found
+    return replace(found, levels=_unproven(problem, found.solution))
 
 
 def _unproven(problem: Problem, solution: Solution) -> tuple[Level, ...]:
@@ -235,9 +238,8 @@ def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) 
     """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
     try:
         classes = decompose.hard(problem, start, budget)
-    except SearchError:
-        if not budget.is_forgiving:
-            raise
+    except SearchError as error:
+        budget.note_defect(SearchStage.DEFERRAL, error)
         return ()
     left = {problem.pod(position).id for index in classes for position in problem.classes[index].members}
     gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}

@@ -63,6 +63,8 @@ class Work:
     spent_units: int = 0
     left_out: dict[tuple[str, tuple[LeftOut, ...]], Stop] = field(default_factory=dict)
     quarantined: dict[str, Quarantined] = field(default_factory=dict)
+    defects: list[str] = field(default_factory=list)
+    """How stages contradicted what is known; their results were dropped."""
     _looks: Counter[str] = field(default_factory=Counter)
     _changes: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By stage the looks from which on the answer was another one, the first of which is that the time is up."""
@@ -108,9 +110,10 @@ class Budget:
     machine, and what tests and replays are bounded by. `cost_units` is the allowance of one solve for what is not known
     yet: evaluations of selectors, ways to serve a claim; one unit is about a microsecond on a usual machine.
 
-    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). `is_forgiving` has a
-    search that contradicts itself left out and reported (`SearchReport.defect`); else it raises. `params` are the
-    constants of the search. `stage` names what looks at the budget. `clock` and `started` are in seconds.
+    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). With `is_forgiving` the
+    result of a stage that contradicts what is known is dropped and reported (`SearchReport.defects`); else it raises.
+    `params` are the constants of the search. `stage` names what looks at the budget. `clock` and `started` are in
+    seconds.
     """
 
     seconds: float = 2.0
@@ -146,6 +149,12 @@ class Budget:
         """Give what is left of the wall time, and at least a share of all of it, however long the rest took."""
         used = 0.0 if self.work.recorded is not None else self.clock() - self.started
         return replace(self, seconds=max(self.seconds, used + self.seconds * share))
+
+    def note_defect(self, stage: str, error: Exception) -> None:
+        """Note that a stage failed and that its result is dropped; raise the error unless the budget is forgiving."""
+        if not self.is_forgiving:
+            raise error
+        self.work.defects.append(f"{stage}: {type(error).__name__}: {error}")
 
     def spend(self, units: int) -> None:
         """Pay for work out of the allowance; it may end below zero, by what the last piece of work took."""

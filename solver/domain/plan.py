@@ -214,10 +214,10 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
     wall time, filled in by the caller who owns a clock. `node_count` is of the nodes that were looked at, of which
-    reasons count some; None where nothing was. `defect` says how the search contradicted itself; its result was left
-    out then, and the first solution is the plan. `stopped` are the stages that time or the allowance ended: a budget
-    made of it (`Budget.replaying`) gives the same plan again. `quarantined` are objects that were left out of the
-    decision because the solver failed on them.
+    reasons count some; None where nothing was. `defects` say how stages of the search contradicted what is known; their
+    results were dropped then, and nothing is called proven. `stopped` are the stages that time or the allowance ended:
+    a budget made of it (`Budget.replaying`) gives the same plan again. `quarantined` are objects that were left out of
+    the decision because the solver failed on them.
     """
 
     status: SearchStatus
@@ -228,7 +228,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     deterministic_seconds: float = 0.0
     seconds: float = 0.0
     node_count: int | None = None
-    defect: str = ""
+    defects: tuple[str, ...] = ()
     stopped: tuple[Stop, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
 

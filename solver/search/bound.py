@@ -13,8 +13,9 @@ What a search finds out about itself: bugs of ours, never properties of a cluste
 What levels may cost that only pack better, while who waits and who is placed is known already.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
@@ -41,6 +42,18 @@ def proves(level: str, bound: int | None, value: int) -> bool:
     if bound is not None and bound < value:
         raise ContradictionError(f"level {level}: a bound of {bound} is below the value {value}, which is known")
     return bound is not None and bound == value
+
+
+_T = TypeVar("_T")
+
+
+def guarded(stage: SearchStage, budget: Budget, run: Callable[[], _T], otherwise: _T) -> _T:
+    """Give what a stage finds; where it contradicts what is known, its result is dropped and noted, or it raises."""
+    try:
+        return run()
+    except SearchError as error:
+        budget.note_defect(stage, error)
+        return otherwise
 
 
 @dataclass(frozen=True, slots=True)

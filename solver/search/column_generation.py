@@ -20,13 +20,13 @@ from typing import Final, NamedTuple
 
 from solver.domain import Budget, SearchStage
 from solver.engines import cpsat
-from solver.engines.cpsat import Effort
+from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import objective
 from solver.model.form import Expression, IntegerForm
 from solver.model.objective import Values, names, values
 from solver.problem.problem import Problem
 from solver.search import bound, patterns, subproblem
-from solver.search.bound import Bounds
+from solver.search.bound import Bounds, ContradictionError
 from solver.search.exact import levels_from_bounds
 from solver.search.patterns import Columns, Master, Pattern
 from solver.solution import Choice, Solution
@@ -180,6 +180,8 @@ def mixed(columns: Columns, master: Master, hint: Counter[Pattern], ceiling: int
     )
     result = cpsat.maximize(form, levels[-1], effort, hint=values, cutoff=ceiling)
     columns.spent += result.deterministic_seconds + params.pricing_overhead_seconds
+    if result.status is EngineStatus.INFEASIBLE:
+        raise ContradictionError("the restricted master has no solution beside the one that is known")
     found = result.values or []
     return Counter({pattern: count for pattern, count in zip(patterns, found, strict=False) if count})
 

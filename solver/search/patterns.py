@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import Budget
-from solver.engines.cpsat import Effort, Questions
+from solver.engines.cpsat import Effort, EngineStatus, Questions
 from solver.engines.linear import Programme
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
@@ -26,6 +26,7 @@ from solver.model.objective import Values
 from solver.model.variables import Variables
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
+from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution
 
 _Key = tuple[object, ...]
@@ -198,6 +199,8 @@ class Columns:
             )
             result = kind.questions.maximize(master.priced(kind), effort, upper=self._left(kind))
             self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
+            if result.status is EngineStatus.INFEASIBLE:
+                raise ContradictionError("pricing finds no column, not even the one that holds nothing")
             if result.values is not None:
                 grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)

@@ -36,7 +36,7 @@ from solver.problem.inter_pod.rules import Neighbours
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, Problem, Requests
 from solver.search import bound, exact, stages
-from solver.search.bound import Bounds, proves
+from solver.search.bound import Bounds, ContradictionError, guarded, proves
 from solver.search.stages import Searched
 from solver.solution import Choice, Solution
 
@@ -81,8 +81,10 @@ def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
             if not all(map(_is_scored, family))
         )
         form.require(level.expression, "placed", low=value - elsewhere)
-    found = linear.bound(form, form.levels[-1].expression, budget.remaining_seconds()).value
-    return 0 if found is None else min(0, found)
+    found = linear.bound(form, form.levels[-1].expression, budget.remaining_seconds())
+    if found.is_infeasible:
+        raise ContradictionError(f"level {SCORES}: the relaxation has no solution beside one that is known")
+    return 0 if found.value is None else min(0, found.value)
 
 
 def again(problem: Problem, solution: Solution) -> Solution:
@@ -221,9 +223,6 @@ def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     return map(tuple, found.values())
 
 
-_STAGE: Final = "scores"
-
-
 def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     """Search all other levels first, then score."""
     if SCORES not in problem.policy.levels:
@@ -233,17 +232,23 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     found = stages.search(core, start, budget)
     is_moved = found.solution is not start
     best = again(problem, found.solution) if is_moved else found.solution
-    scored = Scored(best, _at_least(problem, best))
-    if problem.params.runs(SearchStage.SCORES_LP) and found.is_proven and scored.bound > values(problem, best)[-1]:
-        scored = improve(problem, best, found.deterministic_seconds, budget)
+
+    def run() -> Scored:
+        scored = Scored(best, _at_least(problem, best))
+        is_open = found.is_proven and scored.bound > values(problem, best)[-1]
+        if is_open and problem.params.runs(SearchStage.SCORES_LP):
+            scored = improve(problem, best, found.deterministic_seconds, budget)
+        proves(SCORES, scored.bound, values(problem, scored.solution)[-1])
+        return scored
+
+    scored = guarded(SearchStage.SCORES_LP, budget, run, Scored(best, 0))
     value = values(problem, scored.solution)[-1]
-    is_best = proves(SCORES, scored.bound, value)
-    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and is_best)
+    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and scored.bound == value)
     return replace(
         found,
         solution=scored.solution,
         levels=(*found.levels, level),
-        stages=found.stages if scored.solution is start else (*found.stages, _STAGE),
+        stages=found.stages if scored.solution is start else (*found.stages, SearchStage.SCORES_LP),
         deterministic_seconds=found.deterministic_seconds + scored.deterministic_seconds,
     )
 

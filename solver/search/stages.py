@@ -99,8 +99,10 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
 def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[Searched, Bounds]:
     """Say what the relaxation proves of a solution."""
     known = values(problem, solution)
-    limits = bound.bounds(problem, known, budget)
-    return Searched(solution, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size), limits
+    nothing = bound.Bounds((None,) * len(known), (0, 0))
+    limits = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
+    levels = exact.levels_from_bounds(problem, known, limits)
+    return Searched(solution, levels, (SearchStage.LP_BOUND,), limits.size), limits
 
 
 def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
@@ -110,10 +112,7 @@ def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> 
     spent = 0.0
     for position, index in enumerate(order):
         piece, left = pieces[index], len(order) - position
-        known = values(piece.problem, piece.start)
-        limits = bound.bounds(piece.problem, known, budget)
-        levels = exact.levels_from_bounds(piece.problem, known, limits)
-        best = Searched(piece.start, levels, ("relaxation",), limits.size)
+        best, limits = _bounded(piece.problem, piece.start, budget)
         if not best.is_proven and not budget.should_stop():
             rest = replace(budget, deterministic_seconds=max(0.0, budget.deterministic_seconds - spent))
             best = _staged(piece.problem, best, limits, _share(rest, left))
@@ -139,7 +138,7 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
         budget = bound.for_packing(problem, budget)
     terms, params = build.estimated_terms(problem), problem.params
     if terms > (params.tiny_packing_terms if is_settled else params.tiny_terms):
-        best, limits = _in_patterns(problem, best, limits, budget)
+        best, limits = _by_columns(problem, best, limits, budget)
         if best.is_proven or budget.should_stop():
             return best
     is_large = terms > params.exact_terms or not params.runs(SearchStage.EXACT)
@@ -149,36 +148,39 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
     rest = _rest(budget, best)
     if not is_settled and bound.only_packs(problem, best.levels):
         rest = _half(bound.for_packing(problem, rest))
-    found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
-    exactly = Searched(
-        found.solution,
-        found.levels,
-        (*best.stages, "exact"),
-        found.size,
-        best.deterministic_seconds + found.deterministic_seconds,
-    )
-    pairs = zip(found.levels, objective.levels(problem), strict=True)
+    exactly = _exactly(problem, best, limits, rest if is_small else _half(rest))
+    pairs = zip(exactly.levels, objective.levels(problem), strict=True)
     if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exactly
-    return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
+    return _in_neighbourhoods(problem, exactly, _as_bounds(exactly.levels, limits), budget)
 
 
-def _in_patterns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
-    """Work with patterns of whole nodes, for half of the budget at most."""
+def _exactly(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
+    """Solve the model as a whole."""
+
+    def run() -> Searched:
+        found = exact.improve(problem, before.solution, limits, budget)
+        spent = before.deterministic_seconds + found.deterministic_seconds
+        return Searched(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
+
+    return bound.guarded(SearchStage.EXACT, budget, run, before)
+
+
+def _by_columns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
+    """Generate columns, for half of the budget at most."""
+
+    def run() -> tuple[Searched, Bounds]:
+        improved = column_generation.improve(problem, before.solution, limits, _half(budget))
+        if improved is None:
+            return before, limits
+        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        spent = before.deterministic_seconds + improved.deterministic_seconds
+        stages = (*before.stages, SearchStage.COLUMN_GENERATION)
+        return Searched(improved.solution, levels, stages, before.size, spent), improved.bounds
+
     if not problem.params.runs(SearchStage.COLUMN_GENERATION):
         return before, limits
-    improved = column_generation.improve(problem, before.solution, limits, _half(budget))
-    if improved is None:
-        return before, limits
-    known = values(problem, improved.solution)
-    found = Searched(
-        improved.solution,
-        exact.levels_from_bounds(problem, known, improved.bounds),
-        (*before.stages, "patterns"),
-        before.size,
-        before.deterministic_seconds + improved.deterministic_seconds,
-    )
-    return found, improved.bounds
+    return bound.guarded(SearchStage.COLUMN_GENERATION, budget, run, (before, limits))
 
 
 def _rest(budget: Budget, before: Searched) -> Budget:
@@ -209,13 +211,12 @@ def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
 
 
 def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
-    if not problem.params.runs(SearchStage.LNS):
-        return before
-    improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
-    return Searched(
-        improved.solution,
-        exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds),
-        (*before.stages, "neighbourhoods"),
-        before.size,
-        before.deterministic_seconds + improved.deterministic_seconds,
-    )
+    """Solve the model of some nodes at a time, with what is left of the budget."""
+
+    def run() -> Searched:
+        improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
+        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        spent = before.deterministic_seconds + improved.deterministic_seconds
+        return Searched(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
+
+    return bound.guarded(SearchStage.LNS, budget, run, before) if problem.params.runs(SearchStage.LNS) else before

@@ -14,6 +14,7 @@ from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.gang_rules import GangRule
 from solver.problem.inter_pod.rules import Neighbours
 from solver.problem.problem import PodClass, Problem
+from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution, taken_devices
 
 _MOST_WEIGHT: Final = 2**52
@@ -91,6 +92,8 @@ def solve(
     result = cpsat.maximize(
         variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
     )
+    if result.status is EngineStatus.INFEASIBLE:
+        raise ContradictionError("a neighbourhood has no solution beside the one that is known")
     is_optimal = result.status is EngineStatus.OPTIMAL
     spent = result.deterministic_seconds + variables.form.term_count * problem.params.build_seconds_per_term
     if result.values is None or result.values == hint:

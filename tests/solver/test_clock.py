@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from solver import greedy, solve, verify
-from solver.domain import Batch, Budget, Policy, SearchParams, SearchStatus, Snapshot
+from solver.domain import Batch, Budget, Policy, SearchParams, SearchStage, SearchStatus, Snapshot
 from solver.engines import cpsat, linear
 from solver.greedy import units
 from solver.greedy.device_fit import Kept
@@ -179,7 +179,7 @@ def test_where_the_time_is_short_the_model_of_the_whole_is_not_begun(monkeypatch
     problem = s.with_params(problem_of(*crowded()), SearchParams(exact_terms_per_second=1.0))
     start = greedy.candidates(problem)[0]
     found = stages.search(problem, start, Budget(seconds=60.0, deterministic_seconds=0.5, clock=lambda: 0.0, started=0))
-    assert "neighbourhoods" in found.stages
+    assert SearchStage.LNS in found.stages
 
 
 def test_time_is_kept_back_for_what_comes_after_the_search() -> None:

@@ -43,7 +43,7 @@ from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, decompose, exact, scoring
 from solver.search.bound import SearchError
-from solver.search.stages import Searched
+from solver.search.stages import SearchResult
 from solver.solution import Solution
 from solver.volume_matching import CONTENDED, Settled, settle
 
@@ -206,7 +206,7 @@ def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engi
         return preempt.Extended(plan, None)
 
 
-def _searched(problem: Problem, start: Solution, budget: Budget) -> Searched:
+def _searched(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Search from a first solution. Where a stage contradicts what is known, its result is dropped, and all proofs."""
     before = len(budget.work.defects)
     try:
@@ -215,7 +215,7 @@ def _searched(problem: Problem, start: Solution, budget: Budget) -> Searched:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
         budget.note_defect("search", error)
-        found = Searched(start, (), (), (0, 0))
+        found = SearchResult(start, (), (), (0, 0))
     if len(budget.work.defects) == before:
         return found
     return replace(found, levels=_unproven(problem, found.solution))
@@ -237,7 +237,7 @@ def _each_once(batch: Batch) -> Batch:
 def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:
     """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
     try:
-        classes = decompose.hard(problem, start, budget)
+        classes = decompose.hard_classes(problem, start, budget)
     except SearchError as error:
         budget.note_defect(SearchStage.DEFERRAL, error)
         return ()

@@ -32,7 +32,7 @@ from solver.explain.unsatisfiable import AffinityTargets, Never
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
 from solver.greedy import placement_state
-from solver.greedy.device_fit import Condition, Kept
+from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.node_arrays import MOST, PODS, tallied
@@ -69,7 +69,7 @@ class Explanation:
     """What hints may cost; without it they cost what they cost."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
-    kept: Kept = field(init=False)
+    kept: FitCache = field(init=False)
     supplies: Supplies = field(init=False)
     hints: Hints = field(init=False)
     never: Never = field(init=False)
@@ -82,7 +82,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)
+        self.kept, self.hints, self.supplies = FitCache(problem), Hints.within(problem, self.budget), Supplies(problem)
         self.never, self.oversize = Never(problem), Oversize(problem)
         self.company = AffinityTargets(self.never)
         found = [

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from solver.domain import SearchStage
 from solver.greedy import units
-from solver.greedy.device_fit import Condition, Cost, DeviceFit, Kept, reach
+from solver.greedy.device_fit import Condition, Cost, DeviceFit, FitCache, reach
 from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, score, spread_score
 from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.units import Saved
@@ -49,7 +49,7 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     Each ends where it is once `stop` says so, and none begins after that. First fit comes first, and tries one pod or
     gang at least.
     """
-    kept = Kept(problem)
+    kept = FitCache(problem)
     first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
     if first_fit.unreached or stop():
         return [first_fit]
@@ -69,7 +69,7 @@ class Greedy:
     """One run: what is left of nodes and devices while pods are placed one after the other."""
 
     problem: Problem
-    kept: Kept
+    kept: FitCache
     order: Order
     first: frozenset[int] = frozenset()
     """Gangs (by their first class) that choose before all others."""
@@ -116,7 +116,7 @@ class Greedy:
     @classmethod
     def served(cls, problem: Problem) -> dict[int, Mask]:
         """Give the nodes whose devices serve one pod of each class, by the class's index; room is not looked at."""
-        greedy, found = cls(problem, Kept(problem), Order.QUEUE_BEST_FIT).start(), {}
+        greedy, found = cls(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start(), {}
         for each in problem.classes:
             parts = problem.parts_of(each)
             mask = np.ones(problem.node_count, dtype=np.bool_)

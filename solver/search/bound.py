@@ -1,16 +1,13 @@
-"""Upper bounds of all levels from the linear relaxation over kinds of nodes.
+"""
+Upper bounds from the linear relaxation over node classes; contradictions; and the budget of levels that only pack.
 
-Equal nodes are merged, so the relaxation stays small at any cluster size; its floor bounds the integer optimum.
-A bound of a level holds under the condition that all earlier levels keep the values they have; it is worth
-something only while those are proven.
+Equal nodes are merged, so the relaxation stays small at any cluster size. The floor of its optimum bounds the integer
+optimum of a level under the condition that all earlier levels keep their values: it is worth something only while those
+are proven.
 
-What a search finds out about itself: bugs of ours, never properties of a cluster.
-
-    SearchError
+    SearchError              a bug in the solver, never a property of a cluster
     ├── ModelMismatchError   greedy and model disagree about what is possible
-    └── ContradictionError   a bound below a value that is known, or no solution beside one that is known
-
-What levels may cost that only pack better, while who waits and who is placed is known already.
+    └── ContradictionError   a bound below a known value, or no solution beside a known one
 """
 
 from collections.abc import Callable, Iterable

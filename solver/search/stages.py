@@ -1,15 +1,8 @@
-"""The stages of a search, each entered only while the one before has not proven the solution.
+"""
+The stages of a search: each runs only while the stages before it have not proven the solution.
 
-Pods that no node can take, even one at a time.
-
-The relaxation spreads a pod over all nodes and may leave open whether it could be placed; a search would then look for
-its place until the time is up, and the pods decided with it would wait. One pod on one node is decided in milliseconds.
-
-Gangs that wait although they have room: placed before pods that came first, where those fit elsewhere too.
-
-Queue order and priority let single pods choose first, and one pod in each domain keeps every gang out. Here a gang
-chooses first, and the others after it in their order; that counts only where the whole is worth more by level, so a
-pod of higher priority never loses its place to a gang. Cheap beside the search, which moves a few nodes at a time.
+LP bound, gangs first, decomposition, then for each subproblem column generation, the exact model, and LNS where that is
+too large. Every stage is guarded: one that contradicts what is known loses its own result only.
 """
 
 from collections.abc import Iterator
@@ -17,23 +10,23 @@ from dataclasses import dataclass, replace
 
 from solver.domain import Budget, Level, SearchStage
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit, place, units
 from solver.model import build, objective
 from solver.model.objective import values
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, decompose, exact, neighbourhoods
 from solver.search.bound import Bounds
-from solver.search.decompose import Piece
+from solver.search.decompose import Subproblem
 from solver.solution import Solution
 
 
-def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
+def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     """Let one gang after the other choose before all others; never worse than the start."""
     if not problem.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
     best, known, first = start, values(problem, start), frozenset[int]()
-    kept = Kept(problem)
+    kept = FitCache(problem)
     left = problem.params.gangs_first_runs
     for gang in _waiting(problem, start, kept, budget):
         for order in (Order.QUEUE_BEST_FIT, Order.SMALL_BEST_FIT):
@@ -48,7 +41,7 @@ def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
     return best
 
 
-def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> Iterator[int]:
+def _waiting(problem: Problem, start: Solution, kept: FitCache, budget: Budget) -> Iterator[int]:
     """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
     if all(placed & set(rule.classes) for rule in problem.gangs):
@@ -60,14 +53,14 @@ def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> I
             yield unit.rule.classes[0]
 
 
-def _fits_alone(problem: Problem, unit: PlacementUnit, kept: Kept, budget: Budget) -> bool:
+def _fits_alone(problem: Problem, unit: PlacementUnit, kept: FitCache, budget: Budget) -> bool:
     alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
     place(alone, unit)
     return bool(alone.solution.choices)
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """The best solution, what is proven of it, what ran, and what it took; `size` is (variables, rows)."""
 
     solution: Solution
@@ -82,11 +75,11 @@ class Searched:
         return all(level.proven for level in self.levels)
 
 
-def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
+def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
     best, limits = _bounded(problem, start, budget)
     if not bound.only_packs(problem, best.levels):
-        better = improve(problem, start, budget)
+        better = gangs_first(problem, start, budget)
         if better is not start:
             best, limits = _bounded(problem, better, budget)
     if best.is_proven or budget.should_stop():
@@ -96,19 +89,19 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
 
 
-def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[Searched, Bounds]:
+def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Say what the relaxation proves of a solution."""
     known = values(problem, solution)
     nothing = bound.Bounds((None,) * len(known), (0, 0))
     limits = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
     levels = exact.levels_from_bounds(problem, known, limits)
-    return Searched(solution, levels, (SearchStage.LP_BOUND,), limits.size), limits
+    return SearchResult(solution, levels, (SearchStage.LP_BOUND,), limits.size), limits
 
 
-def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
+def _one_by_one(problem: Problem, pieces: tuple[Subproblem, ...], budget: Budget) -> SearchResult:
     """Search parts that share nothing, small ones first; each gets an equal share of what those before it left."""
     order = sorted(range(len(pieces)), key=lambda index: (build.estimated_terms(pieces[index].problem), index))
-    found: dict[int, Searched] = {}
+    found: dict[int, SearchResult] = {}
     spent = 0.0
     for position, index in enumerate(order):
         piece, left = pieces[index], len(order) - position
@@ -119,19 +112,19 @@ def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> 
         found[index] = best
         spent += best.deterministic_seconds
     parts = [found[index] for index in range(len(pieces))]
-    return Searched(
+    return SearchResult(
         Solution(
             [choice for part in parts for choice in part.solution.choices],
             {number: choice for part in parts for number, choice in part.solution.shared.items()},
         ),
-        decompose.added(problem, [part.levels for part in parts]),
+        decompose.summed(problem, [part.levels for part in parts]),
         tuple(dict.fromkeys(stage for part in parts for stage in part.stages)),
         (max(part.size[0] for part in parts), max(part.size[1] for part in parts)),
         spent,
     )
 
 
-def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
+def _staged(problem: Problem, best: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
     """Go through the stages until everything is proven or the budget ends."""
     is_settled = bound.only_packs(problem, best.levels)
     if is_settled:
@@ -155,35 +148,35 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
     return _in_neighbourhoods(problem, exactly, _as_bounds(exactly.levels, limits), budget)
 
 
-def _exactly(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
+def _exactly(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
     """Solve the model as a whole."""
 
-    def run() -> Searched:
+    def run() -> SearchResult:
         found = exact.improve(problem, before.solution, limits, budget)
         spent = before.deterministic_seconds + found.deterministic_seconds
-        return Searched(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
+        return SearchResult(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
 
     return bound.guarded(SearchStage.EXACT, budget, run, before)
 
 
-def _by_columns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
+def _by_columns(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Generate columns, for half of the budget at most."""
 
-    def run() -> tuple[Searched, Bounds]:
+    def run() -> tuple[SearchResult, Bounds]:
         improved = column_generation.improve(problem, before.solution, limits, _half(budget))
         if improved is None:
             return before, limits
         levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         stages = (*before.stages, SearchStage.COLUMN_GENERATION)
-        return Searched(improved.solution, levels, stages, before.size, spent), improved.bounds
+        return SearchResult(improved.solution, levels, stages, before.size, spent), improved.bounds
 
     if not problem.params.runs(SearchStage.COLUMN_GENERATION):
         return before, limits
     return bound.guarded(SearchStage.COLUMN_GENERATION, budget, run, (before, limits))
 
 
-def _rest(budget: Budget, before: Searched) -> Budget:
+def _rest(budget: Budget, before: SearchResult) -> Budget:
     """What is left of the deterministic seconds."""
     return replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
 
@@ -210,13 +203,13 @@ def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
     return Bounds(tuple(kept), limits.size)
 
 
-def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
+def _in_neighbourhoods(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
     """Solve the model of some nodes at a time, with what is left of the budget."""
 
-    def run() -> Searched:
+    def run() -> SearchResult:
         improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
         levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
-        return Searched(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
+        return SearchResult(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
 
     return bound.guarded(SearchStage.LNS, budget, run, before) if problem.params.runs(SearchStage.LNS) else before

@@ -1,4 +1,9 @@
-"""Parts of a problem: some nodes, while everything elsewhere stays as it is; and solving such a part exactly."""
+"""
+The problem of some nodes, while pods elsewhere stay where they are: a neighbourhood of LNS, the last nodes of a dive.
+
+All levels are folded into one weighted objective. A rule that couples pods across nodes is dropped together with the
+pods that it ties: these stay where they are (`fixed_nodes`).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence

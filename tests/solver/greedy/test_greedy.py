@@ -6,7 +6,7 @@ import pytest
 
 from solver.domain import Pod
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model.objective import values
 from solver.solution import Solution
 from tests.support import builders as b
@@ -18,7 +18,7 @@ GPU = b.gpu_class()
 def placed(order: Order, *objects: s.Objects, pods: Sequence[Pod]) -> dict[str, str]:
     """Node by pod name."""
     problem = s.problem(*objects, pods=pods)
-    return named(Greedy(problem, Kept(problem), order).run(), pods, [node.name for node in problem.inventory.nodes])
+    return named(Greedy(problem, FitCache(problem), order).run(), pods, [node.name for node in problem.inventory.nodes])
 
 
 def named(solution: Solution, pods: Sequence[Pod], nodes: Sequence[str]) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_the_best_alternative_wins_over_the_fuller_node() -> None:
 def test_a_solution_is_valued_level_by_level() -> None:
     objects, pods = wanting(1, 2)
     problem = s.problem(b.node("n1"), b.gpu_slice("n1"), GPU, *objects, pods=pods)
-    solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
     assert values(problem, solution) == (2, 0, -1, 0, -303)
 
 
@@ -122,6 +122,6 @@ def test_a_better_alternative_wins_over_scarcer_devices() -> None:
     ]
     claim = b.claim("c", b.first_available("r", *wanted))
     problem = s.problem(b.node("n1"), b.resource_slice("n1", *cards), GPU, claim, pods=[b.pod("p", "c")])
-    (choice,) = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run().choices
+    (choice,) = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run().choices
     options = problem.options(problem.classes[0].parts[0].component, problem.group(0))
     assert options[choice.picks[0][0].option].alternatives == (0,)

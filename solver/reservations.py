@@ -33,7 +33,7 @@ from solver.domain import (
 )
 from solver.extract import Extracted
 from solver.greedy import Greedy, Order, units
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
@@ -205,7 +205,7 @@ def _fitting(ended: Problem, order: list[int]) -> list[Choice]:
     while count < 2 * len(order):
         mask = np.zeros(ended.node_count, dtype=np.bool_)
         mask[order[:count]] = True
-        run = Greedy(ended.within(mask), Kept(ended), Order.QUEUE_BEST_FIT).start()
+        run = Greedy(ended.within(mask), FitCache(ended), Order.QUEUE_BEST_FIT).start()
         for unit in units.units(run.problem, [family for family in run.problem.families for _ in family[0].members]):
             units.place(run, unit)
         if run.solution.choices:
@@ -215,7 +215,7 @@ def _fitting(ended: Problem, order: list[int]) -> list[Choice]:
 
 
 def _first_fitting(ended: Problem, family: tuple[PodClass, ...], order: list[int]) -> list[Choice]:
-    run = Greedy(ended, Kept(ended), Order.QUEUE_BEST_FIT).start()
+    run = Greedy(ended, FitCache(ended), Order.QUEUE_BEST_FIT).start()
     for node in order:
         mask = np.zeros(ended.node_count, dtype=np.bool_)
         mask[node] = True

@@ -43,7 +43,7 @@ from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, decompose, exact, scoring
 from solver.search.bound import SearchError
-from solver.search.stages import Searched
+from solver.search.stages import SearchResult
 from solver.solution import Solution
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
@@ -107,7 +107,10 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     plan = _without_skipped(plan, batch, budget.work) if budget.may_leave else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
-        plan, report=structs.replace(plan.report, stopped=budget.work.stops, quarantined=quarantined)
+        plan,
+        report=structs.replace(
+            plan.report, stopped=budget.work.stops, quarantined=quarantined, defects=tuple(budget.work.defects)
+        ),
     )
 
 
@@ -128,41 +131,43 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
             return structs.replace(plan, later=deferred)
 
-    searched, defect = _searched(decision, problem, start)
+    searched = _searched(decision, problem, start)
     settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
 
     problem = problem.rejecting(_reasons_not_tried(problem, searched.solution, not_tried))
-    plan = _plan(decision, problem, settled, _report(decision, searched, defect))
+    plan = _plan(decision, problem, settled, _report(decision, searched))
     if not decision.searches:
         return plan
     plan, blocked = _with_preemptions(decision, problem, plan)
     return plan if blocked is None else _important_first(decision, plan, problem.batch, blocked)
 
 
-def _searched(decision: _Decision, problem: Problem, start: Solution) -> tuple[Searched, str]:
-    """Search from a first solution; where the search contradicts itself, give that solution and the error."""
+def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchResult:
+    """Search from a first solution; a stage that contradicts what is known loses its result, and the plan all proofs."""
     if not decision.searches:
-        return _unproven(problem, start), ""
+        return _unproven(problem, SearchResult(start, (), (), (0, 0)))
+    budget = decision.budget
+    before = len(budget.work.defects)
     try:
-        return scoring.search(problem, start, preempt.sparing(problem, decision.budget.sparing()).at("search")), ""
+        found = scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
     except MemoryError:
         raise
-    except Exception as error:
-        if not decision.budget.is_forgiving:
-            raise
-        return _unproven(problem, start), f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
+        budget.note_defect("search", error)
+        found = SearchResult(start, (), (), (0, 0))
+    return found if len(budget.work.defects) == before else _unproven(problem, found)
 
 
-def _unproven(problem: Problem, solution: Solution) -> Searched:
-    """Give a solution of which no search has shown how good it is."""
-    known = values(problem, solution)
+def _unproven(problem: Problem, found: SearchResult) -> SearchResult:
+    """Give the levels of a solution as if no search had shown how good it is."""
+    known = values(problem, found.solution)
     levels = exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
-    return Searched(solution, levels, (), (0, 0))
+    return replace(found, levels=levels)
 
 
-def _report(decision: _Decision, searched: Searched, defect: str) -> SearchReport:
+def _report(decision: _Decision, searched: SearchResult) -> SearchReport:
     is_proven = all(level.proven for level in searched.levels)
     status = SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE
     return SearchReport(
@@ -173,7 +178,6 @@ def _report(decision: _Decision, searched: Searched, defect: str) -> SearchRepor
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
         node_count=len(decision.snapshot.nodes),
-        defect=defect,
     )
 
 
@@ -198,20 +202,17 @@ def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> pree
         return preempt.extended(problem, plan, decision.budget.at("preemption"), decision.cache)
     except MemoryError:
         raise
-    except Exception as error:
-        if not decision.budget.is_forgiving:
-            raise
-        defect = f"preemption: {type(error).__name__}: {error}"
-        return preempt.Extended(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
+        decision.budget.note_defect("preemption", error)
+        return preempt.Extended(plan, None)
 
 
 def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId, ...]:
     """Name the pods that are hard and share nothing with the others, gangs whole; none where that is all pods."""
     try:
-        classes = decompose.hard(problem, start, budget)
-    except SearchError:
-        if not budget.is_forgiving:
-            raise
+        classes = decompose.hard_classes(problem, start, budget)
+    except SearchError as error:
+        budget.note_defect(SearchStage.DEFERRAL, error)
         return ()
     batch = problem.batch
     hard = {problem.pod(position).id for index in classes for position in problem.classes[index].members}

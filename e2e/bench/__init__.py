@@ -26,6 +26,11 @@ plan, or where the independent check finds a broken rule.
 | W7, W7t | 5000 × 2000 | all of it on a large cluster in use; tight: hardly anything is free |
 | W8 | 60 × 120 | first fit strands GPUs: small pods came first |
 | W8h | 60 × 240 | everything fits exactly once, in GPUs and in cpu |
+| W9 | 128 × 124 | four gangs of 16 × 8 that need whole NVLink domains, which 60 pods before them fill |
+| W9t | 768 × 692 | 48 gangs of 4 × 8 in domains of eight nodes in use, after 500 pods |
+| W10 | 1000 × 400 | every tenth pod asks for what no node has, in a way that sums over devices do not see |
+| W11 | 300 × 400 | pods without devices: only scores differ |
+| W12 | 150 × 200 | five, three and two of eight GPUs: what is left over counts |
 
 Work is limited by the solver's own measure (`--work`), which is the same on every machine; wall time is only shown.
 `clusters` makes what is there, `asks` what is wanted, `workloads` puts both together, `recorded` reads recorded

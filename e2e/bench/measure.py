@@ -10,7 +10,7 @@ import msgspec
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model.objective import names, values
 from solver.problem.prepare import prepare
 
@@ -70,7 +70,7 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
     cold, first = _timed(case, policy, effort, memory)
     runs = [_timed(case, policy, effort, memory) for _ in range(effort.runs)]
     problem = prepare(case.snapshot, case.batch, policy, memory)
-    kept = Kept(problem)
+    kept = FitCache(problem)
     first_fit = values(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
     best = max(values(problem, each) for each in greedy.candidates(problem))
     # A plan that first makes room for some pods reports the levels of those alone.

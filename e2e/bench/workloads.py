@@ -11,7 +11,21 @@ from e2e.bench import asks, clusters
 from e2e.bench.asks import PRIORITIES, Ask, first_available, gpus, pairs, profile, share, together
 from e2e.bench.clusters import CLIQUE_LABEL, NAMESPACE, Share
 from e2e.fleet import nvidia
-from solver.domain import Batch, Gang, GangId, GangLevel, Policy, Snapshot
+from e2e.fleet.pci import PCI_BUS_ID
+from solver.domain import (
+    Batch,
+    Constraint,
+    ConstraintKind,
+    Gang,
+    GangId,
+    GangLevel,
+    Pod,
+    PodId,
+    Policy,
+    Request,
+    Snapshot,
+    SubRequest,
+)
 
 H100, A100, L40S, H200 = (model.product for model in (nvidia.H100, nvidia.A100_40GB, nvidia.L40S, clusters.H200))
 MODELS = (Share(40, clusters.h100_alone), Share(30, clusters.a100), Share(20, clusters.l40s), Share(10, clusters.h200))
@@ -42,6 +56,7 @@ PROFILES = (
     profile("4g.20gb", weight=2),
 )
 DOMAIN_NODES = 16
+ANY_GPU = SubRequest(device_class=asks.GPU_CLASS)
 SHARES = tuple(share(gibibytes) for gibibytes in range(5, 45, 5))
 ALL_KINDS = (
     *BY_MODEL,
@@ -92,6 +107,11 @@ def workloads() -> dict[str, Workload]:
         Workload("W8", "first fit strands GPUs", _w8),
         Workload("W8h", "everything fits exactly once", functools.partial(_exact, 60)),
         Workload("W8h12", "the same on 12 nodes", functools.partial(_exact, 12)),
+        Workload("W9", "gangs whose domains others fill first", _w9),
+        Workload("W9t", "the same, on a cluster in use", _w9t, is_large=True),
+        Workload("W10", "pods that fit nowhere among others", _w10, is_large=True),
+        Workload("W11", "pods without devices, scores", _w11),
+        Workload("W12", "five, three and two of eight GPUs", _w12),
     ]
     return {workload.name: workload for workload in made}
 
@@ -148,13 +168,20 @@ def _w6(seed: int) -> Case:
     chance = _chance(seed)
     bare = _with_domains(_cluster(512, (Share(100, clusters.h100_alone),)), DOMAIN_NODES)
     snapshot = clusters.in_use(bare, (0, 0, 0, 1, 2, 4), chance, first=2 * DOMAIN_NODES)
-    singles, claims = asks.waiting(asks.mixed((gpus(1, weight=3), gpus(2)), 202, chance), (1,) * 202)
+    return _with_gangs(snapshot, asks.mixed((gpus(1, weight=3), gpus(2)), 202, chance), ("a", "b", "c", "d"))
+
+
+def _with_gangs(
+    snapshot: Snapshot, wanted: Sequence[Ask], names: Sequence[str], *, priority: int = 1, size: int = DOMAIN_NODES
+) -> Case:
+    """Put single pods of a priority before gangs, each of which needs all GPUs of so many nodes of one domain."""
+    singles, claims = asks.waiting(wanted, (priority,) * len(wanted))
     gangs, pods = [], list(singles)
-    for name in ("a", "b", "c", "d"):
+    for name in names:
         gang = GangId(NAMESPACE, f"gang-{name}", "scheduling.k8s.io")
         level = GangLevel(node_label=CLIQUE_LABEL)
-        gangs.append(Gang(id=gang, min_count=DOMAIN_NODES, member_count=DOMAIN_NODES, levels=(level,)))
-        members, theirs = asks.waiting([gpus(8)] * DOMAIN_NODES, (1,) * DOMAIN_NODES, prefix=f"{name}-")
+        gangs.append(Gang(id=gang, min_count=size, member_count=size, levels=(level,)))
+        members, theirs = asks.waiting([gpus(8)] * size, (1,) * size, prefix=f"{name}-")
         pods += [msgspec.structs.replace(pod, gang=gang) for pod in members]
         claims += theirs
     return Case(clusters.waiting(snapshot, claims), Batch(pods=tuple(pods), gangs=tuple(gangs)))
@@ -187,6 +214,60 @@ def _exact(nodes: int, seed: int) -> Case:
     chance.shuffle(wanted)
     sizes = [ask.memory // clusters.MEMORY_PER_GPU for ask in wanted]
     return _case(_cluster(nodes, (Share(100, clusters.h100_alone),)), wanted, sizes)
+
+
+def _w9(seed: int) -> Case:
+    """Make 60 pods of five GPUs that could run anywhere, and four gangs that need all of a domain; all fit."""
+    bare, chance = _cluster(128, (Share(100, clusters.h100_alone),)), _chance(seed)
+    inside = _with_domains(msgspec.structs.replace(bare, nodes=bare.nodes[:64]), DOMAIN_NODES)
+    snapshot = msgspec.structs.replace(bare, nodes=(*inside.nodes, *bare.nodes[64:]))
+    wanted = chance.sample([gpus(5)] * 30 + [gpus(6)] * 30, 60)
+    return _with_gangs(snapshot, wanted, ("a", "b", "c", "d"), priority=2)
+
+
+def _w9t(seed: int) -> Case:
+    """Make gangs of four whole nodes inside domains of eight, of which pods before them take what others could give."""
+    chance = _chance(seed)
+    bare = _with_domains(_cluster(768, (Share(100, clusters.h100_alone),)), 8)
+    snapshot = clusters.in_use(bare, (2, 4, 6, 8, 8), chance)
+    wanted = [gpus(chance.choice((1, 2, 3, 5, 6, 7)), cpu=8000 + 500 * (index % 16)) for index in range(500)]
+    return _with_gangs(snapshot, wanted, [f"{index:02}" for index in range(48)], priority=2, size=4)
+
+
+def _w10(seed: int) -> Case:
+    """
+    Make pods of which every tenth asks for several GPUs of one PCI bus, one request each: every bus has one.
+
+    Nodes are in use to different degrees, so that there are too many kinds of them to look at each.
+    """
+    chance, kinds = _chance(seed), [gpus(1)] * 360
+    for index in range(40):
+        requests = tuple(Request(name=f"gpu-{number}", alternatives=(ANY_GPU,)) for number in range(2 + index % 3))
+        kinds.append(Ask(requests, (Constraint(kind=ConstraintKind.MATCH, attribute=PCI_BUS_ID),)))
+    snapshot = clusters.in_use(_cluster(1000, EVERYTHING), (0, 2, 4, 6, 8), chance)
+    return _case(snapshot, chance.sample(kinds, 400), chance.choices(PRIORITIES, k=400))
+
+
+def _w11(seed: int) -> Case:
+    """Make 400 pods without devices on 300 nodes of several sizes, half of which hold something already."""
+    chance, bare = _chance(seed), _cluster(300, MODELS)
+    snapshot = clusters.in_use(bare, (0, 4, 8, 8), chance)
+    pods = [
+        Pod(
+            id=PodId(NAMESPACE, f"p{index:05}"),
+            uid=f"uid-p{index:05}",
+            scheduler_name="dovetail",
+            requests=(("cpu", 1000 * chance.randint(1, 12)), ("memory", chance.randint(1, 40) * 2**30)),
+        )
+        for index in range(400)
+    ]
+    return Case(snapshot, Batch(pods=tuple(pods)))
+
+
+def _w12(seed: int) -> Case:
+    """Make pods that leave GPUs of a node over: sums over nodes promise more than single nodes hold."""
+    kinds = (gpus(5, weight=4), gpus(3, weight=2), gpus(2))
+    return _drawn(_cluster(150, (Share(100, clusters.h100_alone),)), kinds, 200, _chance(seed))
 
 
 def _pieces(chance: random.Random) -> list[tuple[int, int]]:

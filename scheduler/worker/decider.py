@@ -228,8 +228,8 @@ class Decider:
             self._sight.violated(violations)
             self._save(batch, policy, "the plan broke a rule")
         plan = plan or nobody(batch, _DROPPED)
-        if plan.report.defect:
-            self._sight.contradicted(plan.report.defect, batch)
+        if plan.report.defects:
+            self._sight.contradicted(plan.report.defects, batch)
             self._save(batch, policy, "the search contradicted itself")
         for each in plan.report.quarantined:
             self._sight.quarantined(each)

@@ -77,10 +77,11 @@ class Sight:
             logs.PLAN_VIOLATED, rule=first.rule, subject=first.subject, message=first.message, count=len(violations)
         )
 
-    def contradicted(self, defect: str, batch: Batch) -> None:
-        """Count and log that a search contradicted itself; its result was left out."""
-        self._metrics.defects.labels(Subsystem.SEARCH).inc()
-        _log.error(logs.DEFECT, part=Subsystem.SEARCH, error=defect, batch=len(batch.pods))
+    def contradicted(self, defects: Sequence[str], batch: Batch) -> None:
+        """Count and log that stages of a search contradicted what is known; their results were dropped."""
+        for defect in defects:
+            self._metrics.defects.labels(Subsystem.SEARCH).inc()
+            _log.error(logs.DEFECT, part=Subsystem.SEARCH, error=defect, batch=len(batch.pods))
 
     def quarantined(self, found: Quarantined) -> None:
         """Count and log that the solver failed on an object, which it left out of the decision."""

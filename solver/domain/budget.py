@@ -64,6 +64,8 @@ class Work:
     spent_units: int = 0
     left_out: dict[tuple[str, tuple[LeftOut, ...]], Stop] = field(default_factory=dict)
     quarantined: dict[str, Quarantined] = field(default_factory=dict)
+    defects: list[str] = field(default_factory=list)
+    """How stages contradicted what is known; their results were dropped."""
     _looks: Counter[str] = field(default_factory=Counter)
     _changes: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By stage the looks at which the answer changed; the first change is always to "time is up"."""
@@ -109,9 +111,10 @@ class Budget:
     `cost_units` is the allowance for work without a cached result: evaluations of selectors, options to serve a claim.
     One unit is about a microsecond.
 
-    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). With
-    `is_forgiving`, a contradiction in the search drops its result and is reported (`SearchReport.defect`); without, it
-    raises. `params` are the constants of the search. `stage` names the stage that checks the budget. `clock` and `started` are in seconds.
+    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). With `is_forgiving` the
+    result of a stage that contradicts what is known is dropped and reported (`SearchReport.defects`); else it raises.
+    `params` are the constants of the search. `stage` names the stage that checks the budget. `clock` and `started`
+    are in seconds.
     """
 
     seconds: float = 2.0
@@ -147,6 +150,12 @@ class Budget:
         """Give a budget with the remaining wall time, at least with a share of the whole."""
         used = 0.0 if self.work.recorded is not None else self.clock() - self.started
         return replace(self, seconds=max(self.seconds, used + self.seconds * share))
+
+    def note_defect(self, stage: str, error: Exception) -> None:
+        """Note that a stage failed and that its result is dropped; raise the error unless the budget is forgiving."""
+        if not self.is_forgiving:
+            raise error
+        self.work.defects.append(f"{stage}: {type(error).__name__}: {error}")
 
     def spend(self, units: int) -> None:
         """Subtract cost units from the allowance; the last piece of work may exceed it."""

@@ -97,12 +97,12 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     """
     How the plan was found and how good it is proven to be.
 
-    `stages` names the stages that ran, in order. `deterministic_seconds` is CP-SAT's deterministic time. `seconds` is
-    wall time; the caller fills it in. `node_count` is the number of nodes that were considered, None if there were
-    none; node counts of reasons refer to it. `defect` describes a contradiction in the search (a bound below a known
-    value, say): its result is dropped, and the plan is the first solution. `stopped` are the stages that time or the
-    cost allowance ended; a budget made of them (`Budget.replaying`) gives the same plan again. `quarantined` are
-    objects on which the solver failed and which it left out.
+    `stages` names the stages that ran, in order. `deterministic_seconds` is CP-SAT's deterministic time. `seconds`
+    is wall time; the caller fills it in. `node_count` is the number of nodes that were considered, None if there
+    were none; node counts of reasons refer to it. `defects` describe contradictions in stages of the search (a
+    bound below a known value, say): their results were dropped, and no level is called proven. `stopped` are the
+    stages that time or the cost allowance ended; a budget made of them (`Budget.replaying`) gives the same plan
+    again. `quarantined` are objects on which the solver failed and which it left out.
     """
 
     status: SearchStatus
@@ -113,7 +113,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     deterministic_seconds: float = 0.0
     seconds: float = 0.0
     node_count: int | None = None
-    defect: str = ""
+    defects: tuple[str, ...] = ()
     stopped: tuple[Stop, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
 

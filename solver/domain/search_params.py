@@ -15,19 +15,16 @@ class SearchStage(StrEnum):
     """A stage of the search that can be left out, to measure what it earns (`make bench ARGS="--without STAGE"`)."""
 
     GREEDY_BEST_FIT = "greedy-best-fit"
-    GREEDY_LARGE_FIRST = "greedy-large-first"
     GREEDY_SMALL_FIRST = "greedy-small-first"
     LP_BOUND = "lp-bound"
     ROUNDING_CUTS = "rounding-cuts"
     GANGS_FIRST = "gangs-first"
-    SINGLE_POD_PROOF = "single-pod-proof"
     DECOMPOSITION = "decomposition"
     DEFERRAL = "deferral"
     COLUMN_GENERATION = "column-generation"
     RESTRICTED_MASTER = "restricted-master"
     DIVE = "dive"
     EXACT_REST = "exact-rest"
-    REPAIR = "repair"
     EXACT = "exact"
     LNS = "lns"
     GANG_LNS = "gang-lns"
@@ -71,14 +68,6 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     """Domains, or values of node costs, up to which they tell nodes of the relaxation apart. Guess."""
     merged_variables: int = 50_000
     """Pairs of pod class and node class in the relaxation; beyond, nodes merge whoever may use them. Measured on W7."""
-
-    # Proof that a single pod fits nowhere.
-    single_pod_seconds: float = 0.05
-    """Deterministic seconds for one pod on one node. Guess."""
-    single_pod_nodes: int = 64
-    """Pairs of pod class and node class that are tried in all. Guess."""
-    single_pod_wall_share: float = 0.25
-    """Share of the wall time left that all of them get. Guess."""
 
     # What stage runs on which size.
     exact_terms: int = 120_000
@@ -133,8 +122,6 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that the exact rest of a dive solves at most. Guess."""
     exact_rest_seconds: float = 0.15
     """Deterministic seconds of the exact rest, without presolve and again with it. As `exact_quick_seconds`."""
-    repair_seconds: float = 0.4
-    """Deterministic seconds in which LNS brings back what a dive lost of earlier levels. Guess."""
 
     # Exact model.
     exact_quick_seconds: float = 0.15

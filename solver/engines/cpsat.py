@@ -75,7 +75,7 @@ def maximize(
     return _result(response, objective)
 
 
-class Questions:
+class ReusableModel:
     """A form that is asked for one objective after the other, and written down once."""
 
     def __init__(self, form: IntegerForm) -> None:

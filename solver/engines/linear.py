@@ -128,7 +128,7 @@ class Optimum:
     duals: tuple[float, ...]
 
 
-class Programme:
+class LinearProgram:
     """Maximise what columns are worth; columns and rows are counted from 0 in the order in which they were added."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from solver.domain import Reason, ReasonCode
 from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.greedy.units import GangFit, PlacementUnit
 from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
@@ -61,7 +61,7 @@ class GangReasons:
         families = [family for family in self.problem.families if family[0].index in rule.classes]
         entries = tuple(family for family in families for _ in family[0].members)
         stop = self.explanation.should_stop
-        placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
+        placer = Greedy(self.problem, FitCache(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
         found = units.most(placer, PlacementUnit(entries, rule), rule)
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried

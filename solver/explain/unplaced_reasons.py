@@ -31,7 +31,7 @@ from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequireme
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
 from solver.greedy import placement_state
-from solver.greedy.device_fit import Condition, Kept
+from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.node_arrays import MOST, PODS, tallied
@@ -68,7 +68,7 @@ class Explanation:
     """The budget of hints; None for no limit."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
-    kept: Kept = field(init=False)
+    kept: FitCache = field(init=False)
     supplies: DeviceSupplies = field(init=False)
     hints: Hints = field(init=False)
     unsatisfiable: UnsatisfiableRequirements = field(init=False)
@@ -82,7 +82,7 @@ class Explanation:
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
         self.kept, self.hints, self.supplies = (
-            Kept(problem),
+            FitCache(problem),
             Hints.within(problem, self.budget),
             DeviceSupplies(problem),
         )

@@ -1,11 +1,9 @@
 """
-First fit and best fit: the hint of the exact search, its floor, and the fall-back when the budget ends.
+First fit and best fit: the hint of the exact search, its floor, and the fallback when the budget ends.
 
-`greedy` is the story: pods by strict priority, in several orders. `units` are what it places whole (single pods,
-gangs), `placing` serves what a pod asks for on one node, `picking` takes the devices, `rating` says how good that is,
-and `tracking` (with `tracking_neighbours`) follows the rules among pods while they are placed. Here may not live:
-proofs, and rules that the model does not have too. Called by `solver.solve`, and by whoever asks quickly what would
-fit: `preemption`, `holds`, `explain`, `account`, `search.last`.
+`greedy` places pods by strict priority, in several orders. `units` are what it places whole: single pods and gangs.
+`device_fit` serves what a pod requests on one node, `node_score` says how good that is, and `placement_state` follows
+the rules among pods while they are placed. No proofs live here, and no rule that the model does not have too.
 """
 
 from solver.greedy.device_fit import reach

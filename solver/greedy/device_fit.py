@@ -338,7 +338,7 @@ def _supply(attempt: Attempt, option: Option) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class FitCache:
     """Answers of `serve`, by what was asked."""
 
     problem: Problem

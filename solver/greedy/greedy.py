@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from solver.domain import SearchStage
 from solver.greedy import units
-from solver.greedy.device_fit import Condition, Cost, DeviceFit, Kept, reach
-from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, score, spread_score
+from solver.greedy.device_fit import FitCache, reach
+from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, ScoreCache
 from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.units import Saved
 from solver.problem.costs.cost_model import CostTracker
-from solver.problem.devices import fragmentation
 from solver.problem.devices.inventory import Mask
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, State, Tier
@@ -35,7 +34,6 @@ class Order(Enum):
 
     QUEUE_FIRST_FIT = "queue, first fit"
     QUEUE_BEST_FIT = "queue, best fit"
-    LARGE_BEST_FIT = "large first, best fit"
     SMALL_BEST_FIT = "small first, best fit"
 
 
@@ -50,7 +48,7 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     Each ends where it is once `stop` says so, and none begins after that. First fit comes first, and tries one pod or
     gang at least.
     """
-    kept = Kept(problem)
+    kept = FitCache(problem)
     first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
     if first_fit.unreached or stop():
         return [first_fit]
@@ -60,12 +58,9 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
         found.insert(0, Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop))
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
-    others = {
-        SearchStage.GREEDY_LARGE_FIRST: Order.LARGE_BEST_FIT,
-        SearchStage.GREEDY_SMALL_FIRST: Order.SMALL_BEST_FIT,
-    }
-    orders = (order for stage, order in others.items() if runs(stage))
-    return [*found, *(Greedy(problem, kept, order).run(stop) for order in orders if not stop())]
+    if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
+        found.append(Greedy(problem, kept, Order.SMALL_BEST_FIT).run(stop))
+    return found
 
 
 @dataclass(slots=True, eq=False)
@@ -73,17 +68,14 @@ class Greedy:
     """One run: what is left of nodes and devices while pods are placed one after the other."""
 
     problem: Problem
-    kept: Kept
+    kept: FitCache
     order: Order
     first: frozenset[int] = frozenset()
     """Gangs (by their first class) that choose before all others."""
     solution: Solution = field(default_factory=Solution)
     _left: dict[str, Amounts] = field(default_factory=dict)
     wide: State = ()
-    conditions: list[tuple[int, State, bool]] = field(default_factory=list)
-    numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
     condition_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
     """Nodes that pods were placed on, in order."""
     standings: dict[tuple[int, tuple[Part, ...]], NodeRatings] = field(default_factory=dict)
@@ -92,12 +84,12 @@ class Greedy:
     stop: Callable[[], bool] = _never
     is_cut: bool = False
     """Whether time ended while nodes were rated or domains were tried: the others are passed over."""
-    spreads: bool = field(init=False)
+    scores: ScoreCache = field(init=False)
     preferring: CostTracker = field(init=False)
     scoring: CostTracker = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spreads = "crowded-nodes" in self.problem.policy.levels
+        self.scores = ScoreCache(self.kept, self.stop)
         self.preferring = CostTracker(self.problem.tastes.preferences)
         self.scoring = CostTracker(self.problem.tastes.scores)
 
@@ -110,7 +102,7 @@ class Greedy:
         groups = problem.layout.group_of
         self.condition_of = np.array(
             [
-                self._number((groups[node], problem.states[node], bool(problem.is_whole[node])))
+                self.scores.number((groups[node], problem.states[node], bool(problem.is_whole[node])))
                 for node in range(problem.node_count)
             ],
             dtype=np.int64,
@@ -120,18 +112,18 @@ class Greedy:
     @classmethod
     def served(cls, problem: Problem) -> dict[int, Mask]:
         """Give the nodes whose devices serve one pod of each class, by the class's index; room is not looked at."""
-        greedy, found = cls(problem, Kept(problem), Order.QUEUE_BEST_FIT).start(), {}
+        greedy, found = cls(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start(), {}
         for each in problem.classes:
             parts = problem.parts_of(each)
             mask = np.ones(problem.node_count, dtype=np.bool_)
             if parts:
-                mask = greedy._scores(parts, greedy.condition_of)[greedy.condition_of] < NEVER  # noqa: SLF001 -- its own
+                mask = greedy.scores.of(parts, greedy.wide, greedy.condition_of)[greedy.condition_of] < NEVER
             found[each.index] = mask
         return found
 
     def run(self, stop: Callable[[], bool] = _never) -> Solution:
         """Place what can be placed, or what could be by the time that `stop` says that it is up: one unit at least."""
-        self.stop = stop
+        self.stop = self.scores.stop = stop
         self.start()
         waiting = units.units(self.problem, self.sequence())
         waiting.sort(key=lambda unit: unit.rule is None or unit.rule.classes[0] not in self.first)
@@ -140,7 +132,7 @@ class Greedy:
             is_over = bool(number) and stop()
             if not is_over:
                 units.place(self, unit)
-            if is_over or self.is_cut:
+            if is_over or self.has_been_cut:
                 is_done = not is_over and (number == 0 or len(self.solution.choices) > before)
                 families = (family for each in waiting[number + is_done :] for family in each.families)
                 self.solution.unreached = Counter(family[0].family for family in families)
@@ -149,9 +141,14 @@ class Greedy:
             pass
         return self.solution
 
+    @property
+    def has_been_cut(self) -> bool:
+        """Whether time ended while nodes were rated or domains were tried."""
+        return self.is_cut or self.scores.is_cut
+
     def check_time(self) -> bool:
         """Note and give whether time has ended; what is left then is not reached."""
-        self.is_cut = self.is_cut or self.stop()
+        self.is_cut = self.has_been_cut or self.stop()
         return self.is_cut
 
     def _try_again(self) -> bool:
@@ -177,7 +174,7 @@ class Greedy:
     def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
-        sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)
+        sign = int(self.order is Order.SMALL_BEST_FIT)
         sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
         entries.sort(key=lambda entry: (_first(entry[1][0].tier), sizes[entry[1][0].index], entry[0]))
         return [family for _, family in entries]
@@ -189,12 +186,6 @@ class Greedy:
             * sum(max(ask.needed for ask in alternatives) for alternatives in components[part.component].requests)
             for part in pod_class.parts
         )
-
-    def _number(self, condition: tuple[int, State, bool]) -> int:
-        if condition not in self.numbers:
-            self.numbers[condition] = len(self.conditions)
-            self.conditions.append(condition)
-        return self.numbers[condition]
 
     def save(self) -> Saved:
         """Remember everything that placing changes."""
@@ -318,7 +309,7 @@ class Greedy:
     def _rated_at(self, parts: tuple[Part, ...], nodes: _Nodes, mask: Mask) -> npt.NDArray[np.int64]:
         """Rate some nodes, of which `mask` leaves those that matter."""
         conditions = self.condition_of[nodes]
-        scores = self._scores(parts, conditions[mask])
+        scores = self.scores.of(parts, self.wide, conditions[mask])
         return np.where(mask, scores[conditions], NEVER)
 
     def _best_liked(self, pod_class: PodClass, mask: Mask) -> int:
@@ -332,35 +323,6 @@ class Greedy:
         if scores is None:
             scores = self.problem.inventory.has_devices.astype(np.int64)
         return int(np.argmin(np.where(mask, scores, NEVER)))
-
-    def _scores(self, parts: tuple[Part, ...], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Score of every known condition for some parts; unknown ones are asked for."""
-        key = (parts, self.wide)
-        scores = self.scores.get(key)
-        if scores is None or len(scores) < len(self.conditions):
-            grown = np.full(2 * len(self.conditions), -1, dtype=np.int64)
-            if scores is not None:
-                grown[: len(scores)] = scores
-            scores = self.scores[key] = grown
-        missing = wanted[scores[wanted] < 0]
-        for count, number in enumerate(np.unique(missing).tolist() if len(missing) else ()):
-            if count and self.stop():
-                self.is_cut = True
-                return np.where(scores < 0, NEVER, scores)
-            served = self._serve(parts, number)
-            scores[number] = NEVER if served is None else self._rated(number, served.cost)
-        return scores
-
-    def _rated(self, number: int, cost: Cost) -> int:
-        """Fold what a way costs into one number; where devices are to be spread, the node with most free is best."""
-        if not self.spreads:
-            return score(cost)
-        group, state, _ = self.conditions[number]
-        return spread_score(cost, fragmentation.free_devices(self.problem.layout.groups[group], state))
-
-    def _serve(self, parts: tuple[Part, ...], number: int) -> DeviceFit | None:
-        group, state, is_whole = self.conditions[number]
-        return self.kept.serve(parts, Condition(group, state, self.wide, is_whole))
 
     def _use(self, pod_class: PodClass, node: int) -> None:
         """Count everything that a pod takes or changes besides devices."""
@@ -380,11 +342,11 @@ class Greedy:
         if not parts:
             self.solution.choices.append(Choice(pod_class.index, node, ()))
             return
-        served = self._serve(parts, int(self.condition_of[node]))
+        served = self.scores.serve(parts, int(self.condition_of[node]), self.wide)
         if served is None:
             raise AssertionError("a node was chosen that cannot serve the pod")
         self.wide = served.after.wide
-        self.condition_of[node] = self._number((served.after.group, served.after.state, served.after.is_whole))
+        self.condition_of[node] = self.scores.number((served.after.group, served.after.state, served.after.is_whole))
         own = len(pod_class.parts)
         self.solution.choices.append(Choice(pod_class.index, node, served.picks[:own]))
         for each in fresh:

@@ -1,13 +1,15 @@
 """How good a place is for a pod: what it costs, folded into one number that the greedy compares over all nodes."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.greedy.device_fit import Cost
-from solver.problem.problem import State
+from solver.greedy.device_fit import Condition, Cost, DeviceFit, FitCache
+from solver.problem.devices import fragmentation
+from solver.problem.problem import Part, State
 
 NEVER: Final = np.iinfo(np.int64).max
 RANK: Final = 10**16
@@ -53,3 +55,58 @@ def spread_score(cost: Cost, free: int) -> int:
 def _first_of(cost: Cost) -> int:
     """Fold what goes before packing: alternatives, and then devices that work failed on."""
     return cost.rank * RANK + min(cost.suspects, RANK // _SUSPECT - 1) * _SUSPECT
+
+
+@dataclass(slots=True, eq=False)
+class ScoreCache:
+    """
+    Scores of node conditions: nodes in the same condition are served alike, and each condition is asked once.
+
+    A condition (description of the node, budgets left, whether it is whole) has a number; `scores` holds one array by
+    number for the parts of a pod and what is left of the cluster-wide budgets, -1 where nothing was asked yet.
+    """
+
+    fits: FitCache
+    stop: Callable[[], bool]
+    conditions: list[tuple[int, State, bool]] = field(default_factory=list)
+    numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
+    scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
+    is_cut: bool = False
+    """Whether time ended while conditions were scored: those that were not asked count as unfit."""
+
+    def number(self, condition: tuple[int, State, bool]) -> int:
+        """Give the number of a condition."""
+        if condition not in self.numbers:
+            self.numbers[condition] = len(self.conditions)
+            self.conditions.append(condition)
+        return self.numbers[condition]
+
+    def serve(self, parts: tuple[Part, ...], number: int, wide: State) -> DeviceFit | None:
+        """Serve parts on a node in a condition."""
+        group, state, is_whole = self.conditions[number]
+        return self.fits.serve(parts, Condition(group, state, wide, is_whole))
+
+    def of(self, parts: tuple[Part, ...], wide: State, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give the scores of all conditions for some parts, by number; those that are wanted are up to date."""
+        scores = self.scores.get((parts, wide))
+        if scores is None or len(scores) < len(self.conditions):
+            grown = np.full(2 * len(self.conditions), -1, dtype=np.int64)
+            if scores is not None:
+                grown[: len(scores)] = scores
+            scores = self.scores[parts, wide] = grown
+        missing = wanted[scores[wanted] < 0]
+        for count, number in enumerate(np.unique(missing).tolist() if len(missing) else ()):
+            if count and self.stop():
+                self.is_cut = True
+                return np.where(scores < 0, NEVER, scores)
+            served = self.serve(parts, number, wide)
+            scores[number] = NEVER if served is None else self._score(number, served.cost)
+        return scores
+
+    def _score(self, number: int, cost: Cost) -> int:
+        """Fold what a way costs into one number; where devices are to be spread, the node with most free is best."""
+        problem = self.fits.problem
+        if "crowded-nodes" not in problem.policy.levels:
+            return score(cost)
+        group, state, _ = self.conditions[number]
+        return spread_score(cost, fragmentation.free_devices(problem.layout.groups[group], state))

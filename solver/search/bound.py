@@ -1,20 +1,18 @@
-"""Upper bounds of all levels from the linear relaxation over kinds of nodes.
+"""
+Upper bounds from the linear relaxation over node classes; contradictions; and the budget of levels that only pack.
 
-Equal nodes are merged, so the relaxation stays small at any cluster size; its floor bounds the integer optimum.
-A bound of a level holds under the condition that all earlier levels keep the values they have; it is worth
-something only while those are proven.
+Equal nodes are merged, so the relaxation stays small at any cluster size. The floor of its optimum bounds the integer
+optimum of a level under the condition that all earlier levels keep their values: it is worth something only while those
+are proven.
 
-What a search finds out about itself: bugs of ours, never properties of a cluster.
-
-    SearchError
+    SearchError              a bug in the solver, never a property of a cluster
     ├── ModelMismatchError   greedy and model disagree about what is possible
-    └── ContradictionError   a bound below a value that is known, or no solution beside one that is known
-
-What levels may cost that only pack better, while who waits and who is placed is known already.
+    └── ContradictionError   a bound below a known value, or no solution beside a known one
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
@@ -41,6 +39,18 @@ def proves(level: str, bound: int | None, value: int) -> bool:
     if bound is not None and bound < value:
         raise ContradictionError(f"level {level}: a bound of {bound} is below the value {value}, which is known")
     return bound is not None and bound == value
+
+
+_T = TypeVar("_T")
+
+
+def guarded(stage: SearchStage, budget: Budget, run: Callable[[], _T], otherwise: _T) -> _T:
+    """Give what a stage finds; where it contradicts what is known, its result is dropped and noted, or it raises."""
+    try:
+        return run()
+    except SearchError as error:
+        budget.note_defect(stage, error)
+        return otherwise
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,12 @@
-"""The stage of patterns: bound level after level over kinds of nodes, and dive where a level is open.
+"""
+Column generation: bound level after level over node classes, and find solutions from the columns.
 
-From fractions of patterns to a plan: take patterns, price anew for what is left, again and again.
-
-What the relaxation of the rest is still worth tells at once whether a pattern was a mistake: it is taken back then,
-and the next one is tried (a dive with limited backtracking). Only patterns whose pods are all left count, so that the
-relaxation does not promise what the rest cannot give.
-
-The best mix of the patterns known, in whole numbers: what the master would say if it could not halve nodes.
-
-Patterns that were priced in for the relaxation mostly hold a plan that is as good, or nearly (the restricted master
-heuristic). A pattern may promise pods that another one places already: it is taken without them.
+The master and the pricing (`columns`) prove a bound (Dantzig and Wolfe 1960). Where a level stays open, two heuristics
+look for a solution that meets it. The restricted master takes the columns known by now in whole numbers. The dive takes
+columns one after the other and prices anew for what is left; what the relaxation of the rest is still worth tells at
+once whether a column was a mistake, and it is taken back (limited backtracking). The last nodes of a dive are solved
+exactly. Invariant: a column counts only while all of its pods are left, so that the relaxation of the rest promises
+nothing that the rest cannot give.
 """
 
 import math
@@ -20,22 +17,22 @@ from typing import Final, NamedTuple
 
 from solver.domain import Budget, SearchStage
 from solver.engines import cpsat
-from solver.engines.cpsat import Effort
+from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import objective
 from solver.model.form import Expression, IntegerForm
 from solver.model.objective import Values, names, values
 from solver.problem.problem import Problem
-from solver.search import bound, neighbourhoods, patterns, subproblem
-from solver.search.bound import Bounds
+from solver.search import bound, columns, subproblem
+from solver.search.bound import Bounds, ContradictionError
+from solver.search.columns import Column, ColumnPool, Master
 from solver.search.exact import levels_from_bounds
-from solver.search.patterns import Columns, Master, Pattern
 from solver.solution import Choice, Solution
 
 _NO_CEILING: Final = 1 << 50
 _ROUNDING: Final = 1e-6
 
 
-class Dived(NamedTuple):
+class DiveResult(NamedTuple):
     """A solution, and the nodes that were filled last: worth a closer look where something was lost on the way."""
 
     solution: Solution
@@ -44,21 +41,21 @@ class Dived(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Dive:
-    """A solution in the making: what levels have to reach yet, nodes still free by kind, pods left by family."""
+    """A solution in the making: what levels have to reach yet, nodes still free by each, pods left by family."""
 
-    columns: Columns
+    pool: ColumnPool
     known: Values
     free: list[list[int]]
     left: Counter[int]
     choices: list[Choice] = field(default_factory=list)
 
-    def after(self, patterns: Mapping[Pattern, int]) -> "_Dive":
-        """What it is with some patterns taken."""
+    def after(self, columns: Mapping[Column, int]) -> "_Dive":
+        """What it is with some columns taken."""
         free, left = [list(nodes) for nodes in self.free], Counter(self.left)
-        state = _Dive(self.columns, self.known, free, left, list(self.choices))
-        for pattern, count in patterns.items():
+        state = _Dive(self.pool, self.known, free, left, list(self.choices))
+        for column, count in columns.items():
             for _ in range(count):
-                state.take(pattern)
+                state.take(column)
         return state
 
     def nodes(self) -> list[int]:
@@ -68,50 +65,50 @@ class _Dive:
     def is_small(self) -> bool:
         """Whether the exact model of the free nodes would be."""
         pods = sum(1 for count in self.left.values() if count)
-        pairs = list(zip(self.columns.kinds, self.free, strict=True))
-        size = sum(len(nodes) * (pods + kind.others()) for kind, nodes in pairs)
-        params = self.columns.problem.params
+        pairs = list(zip(self.pool.node_classes, self.free, strict=True))
+        size = sum(len(nodes) * (pods + each.others()) for each, nodes in pairs)
+        params = self.pool.problem.params
         return size <= params.dive_rest_variables or sum(len(nodes) for _, nodes in pairs) <= params.dive_rest_nodes
 
     def priced(self, level: int) -> Master:
         """Solve the master of what is left."""
-        rest = replace(self.columns, nodes=[len(nodes) for nodes in self.free], pods=self.left)
+        rest = replace(self.pool, nodes=[len(nodes) for nodes in self.free], pods=self.left)
         found = rest.bound(level, self.known, _NO_CEILING)
-        self.columns.spent = rest.spent
+        self.pool.spent = rest.spent
         return found
 
     def total(self, master: Master) -> int:
         """What is left to reach, less what the relaxation of the rest can reach: the larger the better."""
         return math.floor(master.score + _ROUNDING) - self.known[master.level]
 
-    def take(self, pattern: Pattern) -> bool:
-        """Put a pattern on a free node, as far as its pods are left; False where there is no node or no pod."""
+    def take(self, column: Column) -> bool:
+        """Put a column on a free node, as far as its pods are left; False where there is no node or no pod."""
         taken, held = Counter[int](), []
-        for choice in self.columns.choices(pattern) if self.free[pattern.kind] else ():
-            family = self.columns.problem.classes[choice.pod_class].family
+        for choice in self.pool.choices(column) if self.free[column.node_class] else ():
+            family = self.pool.problem.classes[choice.pod_class].family
             if taken[family] < self.left[family]:
                 taken[family] += 1
-                held.append(choice._replace(node=self.free[pattern.kind][0]))
+                held.append(choice._replace(node=self.free[column.node_class][0]))
         if held:
-            self.free[pattern.kind].pop(0)
+            self.free[column.node_class].pop(0)
             self.left -= taken
             self.choices += held
-            is_whole = taken == Counter(dict(pattern.counts))
-            worth = pattern.worth if is_whole else values(self.columns.problem, Solution(held))
+            is_whole = taken == Counter(dict(column.counts))
+            worth = column.worth if is_whole else values(self.pool.problem, Solution(held))
             self.known = tuple(value - placed for value, placed in zip(self.known, worth, strict=True))
         return bool(held)
 
 
-def dive(columns: Columns, master: Master, kept: Solution) -> Dived:
+def dive(pool: ColumnPool, master: Master, kept: Solution) -> DiveResult:
     """
     Make a solution of a solved master.
 
     `kept` holds the choices that are not for the columns to decide.
     """
-    params, free = columns.problem.params, [list(kind.nodes) for kind in columns.kinds]
-    state = _Dive(columns, master.known, free, Counter(columns.pods))
+    params, free = pool.problem.params, [list(each.nodes) for each in pool.node_classes]
+    state = _Dive(pool, master.known, free, Counter(pool.pods))
     target, mistakes, few = state.total(master), 0, None
-    while master.used and not columns.is_spent():
+    while master.used and not pool.is_spent():
         if few is None and state.is_small():
             few = state.nodes()
         tried: list[tuple[int, _Dive, Master]] = []
@@ -119,100 +116,98 @@ def dive(columns: Columns, master: Master, kept: Solution) -> Dived:
             after = state.after(move)
             rest = after.priced(master.level)
             tried.append((after.total(rest), after, rest))
-            if tried[-1][0] >= target or mistakes >= params.dive_mistakes or columns.is_spent():
+            if tried[-1][0] >= target or mistakes >= params.dive_mistakes or pool.is_spent():
                 break
             mistakes += 1
         reached, state, master = max(tried, key=lambda each: each[0])
         target = min(target, reached)
     few = state.nodes() if few is None else few
-    for pattern, _ in _in_order(master):
-        while state.take(pattern):
+    for column, _ in _in_order(master):
+        while state.take(column):
             pass
-    return Dived(Solution(kept.choices + state.choices, kept.shared), few)
+    return DiveResult(Solution(kept.choices + state.choices, kept.shared), few)
 
 
-def laid_out(columns: Columns, known: Values, used: Mapping[Pattern, int], kept: Solution) -> Solution:
-    """Make a solution of patterns, each used so many times; pods that were placed already are left out."""
-    state = _Dive(columns, known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods)).after(used)
+def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], kept: Solution) -> Solution:
+    """Make a solution of columns, each used so many times; pods that were placed already are left out."""
+    state = _Dive(pool, known, [list(each.nodes) for each in pool.node_classes], Counter(pool.pods)).after(used)
     return Solution(kept.choices + state.choices, kept.shared)
 
 
-def _moves(master: Master, tries: int) -> Iterator[Mapping[Pattern, int]]:
-    """What can be taken next: all that is used at least once, as often; else single patterns, most used first."""
+def _moves(master: Master, tries: int) -> Iterator[Mapping[Column, int]]:
+    """What can be taken next: all that is used at least once, as often; else single columns, most used first."""
     ordered = _in_order(master)
-    whole = {pattern: math.floor(count + _ROUNDING) for pattern, count in ordered if count + _ROUNDING >= 1}
+    whole = {column: math.floor(count + _ROUNDING) for column, count in ordered if count + _ROUNDING >= 1}
     if whole:
         yield whole
-    yield from ({pattern: 1} for pattern, _ in ordered[:tries])
+    yield from ({column: 1} for column, _ in ordered[:tries])
 
 
-def _in_order(master: Master) -> list[tuple[Pattern, float]]:
-    """Patterns by how much they are used, most first; the same on every machine."""
-    order = sorted(master.used.items(), key=lambda item: (item[0].kind, item[0].counts, item[0].worth))
+def _in_order(master: Master) -> list[tuple[Column, float]]:
+    """Columns by how much they are used, most first; the same on every machine."""
+    order = sorted(master.used.items(), key=lambda item: (item[0].node_class, item[0].counts, item[0].worth))
     return sorted(order, key=lambda item: -round(item[1], 6))
 
 
-def mixed(columns: Columns, master: Master, hint: Counter[Pattern], ceiling: int) -> Counter[Pattern]:
+def solve_restricted_master(pool: ColumnPool, master: Master, hint: Counter[Column], ceiling: int) -> Counter[Column]:
     """
-    Choose how often each pattern is used, so that a level is worth most and earlier ones keep their values.
+    Choose how often each column is used, so that a level is worth most and earlier ones keep their values.
 
     `hint` is such a choice, `ceiling` a bound of the level. Empty where none was found, or where there is too much.
     """
-    patterns, params = list(columns.patterns.values()), columns.problem.params
-    if columns.is_spent() or len(patterns) > params.master_columns:
+    columns, params = list(pool.columns.values()), pool.problem.params
+    if pool.is_spent() or len(columns) > params.master_columns:
         return Counter()
-    form, levels, used = _form(columns, patterns, master.level)
+    form, levels, used = _form(pool, columns, master.level)
     for expression, value in zip(levels[:-1], master.known, strict=False):
         form.require(expression, "earlier level", low=value)
-    values = [hint[pattern] for pattern in patterns]
+    values = [hint[column] for column in columns]
     served: Counter[int] = Counter()
-    for pattern in patterns:
-        for family, count in pattern.counts:
-            served[family] += count * hint[pattern]
-    values += [min(served[family], columns.pods[family]) for family in used]
-    budget = columns.budget
+    for column in columns:
+        for family, count in column.counts:
+            served[family] += count * hint[column]
+    values += [min(served[family], pool.pods[family]) for family in used]
+    budget = pool.budget
     effort = Effort(
         seconds=budget.remaining_seconds(),
-        deterministic_seconds=min(params.master_seconds, budget.deterministic_seconds - columns.spent),
+        deterministic_seconds=min(params.master_seconds, budget.deterministic_seconds - pool.spent),
         seed=budget.seed,
         workers=budget.workers,
         presolve=True,
     )
     result = cpsat.maximize(form, levels[-1], effort, hint=values, cutoff=ceiling)
-    columns.spent += result.deterministic_seconds + params.pricing_overhead_seconds
+    pool.spent += result.deterministic_seconds + params.pricing_overhead_seconds
+    if result.status is EngineStatus.INFEASIBLE:
+        raise ContradictionError("the restricted master has no solution beside the one that is known")
     found = result.values or []
-    return Counter({pattern: count for pattern, count in zip(patterns, found, strict=False) if count})
+    return Counter({column: count for column, count in zip(columns, found, strict=False) if count})
 
 
-def _form(columns: Columns, patterns: list[Pattern], level: int) -> tuple[IntegerForm, list[Expression], list[int]]:
-    """Count patterns, then pods by family, who are served by the patterns used; the levels up to one; the families."""
+def _form(pool: ColumnPool, columns: list[Column], level: int) -> tuple[IntegerForm, list[Expression], list[int]]:
+    """Count columns, then pods by family, who are served by the columns used; the levels up to one; the families."""
     form = IntegerForm()
     nodes: defaultdict[int, Expression] = defaultdict(Expression)
     served: defaultdict[int, Expression] = defaultdict(Expression)
     levels = [Expression() for _ in range(level + 1)]
-    placed = columns.problem.placed_levels
-    for pattern in patterns:
-        variable = form.variable(0, columns.nodes[pattern.kind])
-        nodes[pattern.kind].add(variable)
-        for family, count in pattern.counts:
+    placed = pool.problem.placed_levels
+    for column in columns:
+        variable = form.variable(0, pool.nodes[column.node_class])
+        nodes[column.node_class].add(variable)
+        for family, count in column.counts:
             served[family].add(variable, -count)
         for index in range(len(placed), level + 1):
-            if pattern.worth[index]:
-                levels[index].add(variable, pattern.worth[index])
-    for kind, total in nodes.items():
-        form.require(total, "nodes of a kind", high=columns.nodes[kind])
+            if column.worth[index]:
+                levels[index].add(variable, column.worth[index])
+    for each, total in nodes.items():
+        form.require(total, "nodes of a class", high=pool.nodes[each])
     for family, total in served.items():
-        variable = form.variable(0, columns.pods[family])
+        variable = form.variable(0, pool.pods[family])
         total.add(variable)
         form.require(total, "each pod once", high=0)
         for expression, (_, worth) in zip(levels, placed, strict=False):
             if worth.get(family):
                 expression.add(variable, worth[family])
     return form, levels, list(served)
-
-
-_DONE: Final = -(1 << 60)
-"""A bound that every value meets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +228,21 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     nodes = [node for node in range(problem.node_count) if node not in fixed]
     kept = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
     part = subproblem.restricted(problem, kept, nodes)
-    if names(part) != names(problem):  # a level about rules among pods: patterns of single nodes do not see it
+    if names(part) != names(problem):  # a level about rules among pods: columns of single nodes do not see it
         return None
-    found = patterns.kinds(part, nodes, problem.params.node_classes, budget.should_stop)
+    found = columns.node_classes(part, nodes, problem.params.node_classes, budget.should_stop)
     if not found:
         return None
     pods = Counter({family[0].family: family[0].size for family in part.families})
-    columns = Columns(part, found, [len(kind.nodes) for kind in found], pods, budget)
-    columns.learn(start)
+    pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget)
+    pool.learn(start)
     known = values(problem, start)
     packs = bound.only_packs(problem, levels_from_bounds(problem, known, bounds))
-    search = _Search(problem, columns, kept, start, known, list(bounds.levels), packs)
+    search = _Search(problem, pool, kept, start, known, list(bounds.levels), packs)
     is_whole = not any(problem.is_tied(each) for each in problem.classes)
-    while not columns.is_spent() and search.level(is_whole=is_whole):
+    while not pool.is_spent() and search.level(is_whole=is_whole):
         pass
-    return ColumnsResult(search.best, Bounds(tuple(search.limits), bounds.size), columns.spent)
+    return ColumnsResult(search.best, Bounds(tuple(search.limits), bounds.size), pool.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -255,7 +250,7 @@ class _Search:
     """The best solution so far and what bounds it."""
 
     problem: Problem
-    columns: Columns
+    pool: ColumnPool
     kept: Solution
     best: Solution
     known: Values
@@ -273,14 +268,14 @@ class _Search:
         trivial = known_levels[level].upper_bound(self.problem)
         kept = values(self.problem, self.kept)
         known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
-        master = self.columns.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
+        master = self.pool.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
         bound = master.bound + kept[level]
         if is_whole:
             self.limits[level] = bound
         if bound > self.known[level] and master.used and params.runs(SearchStage.RESTRICTED_MASTER):
             self._mix(master)
         if bound > self.known[level] and master.used and params.runs(SearchStage.DIVE):
-            self._dive(level, dive(self.columns, master, self.kept))
+            self._dive(level, dive(self.pool, master, self.kept))
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
@@ -295,36 +290,36 @@ class _Search:
 
     def _only_pack(self) -> None:
         """From now on spend half of what packing may cost at most: the rest of it is for the exact model."""
-        columns = self.columns
+        pool = self.pool
         if not self.packs:
             self.packs = True
-            left = replace(columns.budget, deterministic_seconds=columns.budget.deterministic_seconds - columns.spent)
+            left = replace(pool.budget, deterministic_seconds=pool.budget.deterministic_seconds - pool.spent)
             rest = bound.for_packing(self.problem, left)
-            seconds = columns.spent + rest.deterministic_seconds / 2
-            columns.budget = replace(rest, deterministic_seconds=seconds)
+            seconds = pool.spent + rest.deterministic_seconds / 2
+            pool.budget = replace(rest, deterministic_seconds=seconds)
 
     def _mix(self, master: Master) -> None:
-        """Take the best mix of the patterns known, if it is better."""
-        used = mixed(self.columns, master, self.columns.learn(self.best), master.bound)
+        """Take the best mix of the columns known, if it is better."""
+        used = solve_restricted_master(self.pool, master, self.pool.learn(self.best), master.bound)
         if used:
-            self._adopt(laid_out(self.columns, master.known, used, self.kept))
+            self._adopt(solution_of(self.pool, master.known, used, self.kept))
 
-    def _dive(self, level: int, found: Dived) -> None:
+    def _dive(self, level: int, found: DiveResult) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""
         (solution, few), params = found, self.problem.params
         is_small = 0 < len(few) <= params.exact_rest_nodes and params.runs(SearchStage.EXACT_REST)
         for presolve in (False, True):
-            if not is_small or self.columns.is_spent():
+            if not is_small or self.pool.is_spent():
                 break
-            effort = subproblem.effort(self.columns.budget, params.exact_rest_seconds, presolve=presolve)
+            effort = subproblem.effort(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
             solved = subproblem.solve(
-                self.problem, solution, few, effort, levels=level + 1, stop=self.columns.budget.should_stop
+                self.problem, solution, few, effort, levels=level + 1, stop=self.pool.budget.should_stop
             )
-            self.columns.spent += solved.deterministic_seconds
+            self.pool.spent += solved.deterministic_seconds
             solution = solved.solution
             if solved.is_optimal:
                 break
-        self._adopt(self._repaired(level, solution))
+        self._adopt(solution)
 
     def _adopt(self, solution: Solution) -> None:
         """Go on with a solution if it is better."""
@@ -333,16 +328,4 @@ class _Search:
             gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]
             self.best, self.known = solution, reached
             self.limits[gained[0] + 1 :] = [None] * (len(self.limits) - gained[0] - 1)
-            self.columns.learn(solution)
-
-    def _repaired(self, level: int, solution: Solution) -> Solution:
-        """Bring back what rounding lost, a few nodes at a time: earlier levels count more than the one dived for."""
-        budget, params, spent = self.columns.budget, self.problem.params, self.columns.spent
-        if not params.runs(SearchStage.REPAIR):
-            return solution
-        seconds = min(spent + params.repair_seconds, budget.deterministic_seconds) - spent
-        later = len(self.limits) - level - 1
-        limits = Bounds((*self.limits[: level + 1], *(_DONE,) * later), (0, 0))
-        found = neighbourhoods.improve(self.problem, solution, limits, replace(budget, deterministic_seconds=seconds))
-        self.columns.spent += found.deterministic_seconds
-        return found.solution
+            self.pool.learn(solution)

@@ -1,12 +1,11 @@
-"""Parts of a batch that share nothing: neither a node, nor a device, nor a claim, nor a rule.
+"""
+Decomposition: parts of a batch that share no node, no device, no claim and no rule are subproblems of their own.
 
-Such parts are solved one by one, each with a budget of its own, so that what is easy is proven whatever else is hard;
-what they come to adds up, level by level.
+Each is solved with a budget of its own, so that what is easy is proven whatever else is hard; values and bounds add up,
+level by level. A rule that couples pod classes has to be known here (`_by_rules`), or parts would break it together.
 
-Which pods are hard to decide about, and share nothing with those that are not.
-
-A part of a batch is hard while its bound leaves open who of it can be placed, or how. Who asks for a plan can have the
-rest first: what is cheap need not wait until a search has ended that has nothing to do with it.
+Deferral: a subproblem is hard while its bound leaves open which of its pods can be placed. A caller that takes plans in
+pieces gets the easy subproblems first; the hard ones wait for a solve of their own.
 """
 
 from collections import Counter
@@ -29,23 +28,23 @@ from solver.search.bound import Bounds, only_packs
 from solver.solution import Solution
 
 
-class Piece(NamedTuple):
+class Subproblem(NamedTuple):
     """A part of a problem, in which all other classes are empty, and what a solution holds of it."""
 
     problem: Problem
     start: Solution
 
 
-def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
+def divide(problem: Problem, start: Solution) -> tuple[Subproblem, ...]:
     """Give the parts, in the order of their first classes; one where everything hangs together."""
     sets = _few(_hanging_together(problem), problem.params.subproblems)
     if len(sets) <= 1:
-        return (Piece(problem, start),)
+        return (Subproblem(problem, start),)
     empty = [replace(each, members=[], sources=[]) for each in problem.classes]
     return tuple(_piece(problem, start, classes, empty) for classes in sets)
 
 
-def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
+def summed(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
     """Add up what is known of parts: a level is proven where it is for every part."""
     values, bounds = Counter[str](), Counter[str]()
     is_open: set[str] = set()
@@ -148,7 +147,7 @@ def _is_wide(problem: Problem, group: Group, demand: int, each: int) -> bool:
     return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
 
 
-def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Piece:
+def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Subproblem:
     """Leave the other classes empty and drop the rules that only they are in."""
     kept = empty.copy()
     for index in classes:
@@ -162,10 +161,10 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
     )
     choices = [choice for choice in start.choices if choice.pod_class in classes]
     held = {number: choice for number, choice in start.shared.items() if number in shared}
-    return Piece(replace(problem, classes=kept, rules=rules), Solution(choices, held))
+    return Subproblem(replace(problem, classes=kept, rules=rules), Solution(choices, held))
 
 
-def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
+def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
     """
     Give the classes that are to be left for a solve of their own; none where all are alike.
 
@@ -185,7 +184,7 @@ def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
     return frozenset(each.index for piece in hard_ones for each in piece.problem.classes if each.size)
 
 
-def _is_hard(piece: Piece, budget: Budget) -> bool:
+def _is_hard(piece: Subproblem, budget: Budget) -> bool:
     known = values(piece.problem, piece.start)
     if only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
         return False

@@ -1,11 +1,12 @@
-"""Large neighbourhood search: the exact model of a few nodes at a time, everything else as it is.
+"""
+Large neighbourhood search (LNS): the exact model of a few nodes at a time, everything else as it is.
 
-For problems whose general model is too large to be built at once. Each step releases the batch's pods on some
-nodes, offers those nodes to them and to every pod without a place, and keeps what is not worse by level.
+For problems whose general model is too large. A step destroys the placements on some nodes, offers those nodes to their
+pods and to all pods without a place, and repairs with CP-SAT; the result stays if it is not worse by level. The
+neighbourhood grows while it is solved to optimality and shrinks where it is not.
 
-Neighbourhoods of gangs: nodes on which a gang that waits could run, with nodes for the pods that are in its way.
-
-A gang is released whole or not at all. Nodes with pods of a gang are part of a step only together with all its nodes.
+A gang is released whole or not at all: nodes with pods of a gang take part only together with all of its nodes. For a
+gang that waits, a neighbourhood is the nodes of one domain and nodes for the pods that are in its way.
 """
 
 import random
@@ -31,7 +32,7 @@ Used = Mapping[int, Sequence[Choice]]
 
 
 @dataclass(slots=True, eq=False)
-class Crews:
+class GangNeighbourhoods:
     """The gangs of a problem that can be moved: nothing but being a gang ties their pods."""
 
     problem: Problem
@@ -184,11 +185,11 @@ class _Search:
     known: Values = ()
     chance: random.Random = field(init=False)
     used: dict[int, list[Choice]] = field(default_factory=dict)
-    crews: Crews = field(init=False)
+    crews: GangNeighbourhoods = field(init=False)
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.budget.seed)  # noqa: S311 - a reproducible search, not a secret
-        self.crews, self.reach = Crews(self.problem, self.chance), self.problem.params.lns_first_nodes
+        self.crews, self.reach = GangNeighbourhoods(self.problem, self.chance), self.problem.params.lns_first_nodes
         self._adopt(self.best)
 
     def is_open(self) -> bool:

@@ -1,15 +1,10 @@
-"""How good the level `scores` can be at best, and how to come close to that.
+"""
+The level `scores`, after everything else is decided: pods without devices are placed by node scores.
 
-The bound is the linear relaxation of pods without devices alone: as many of them as the levels before cannot do
-without, on nodes with the room that was there before the batch, each node as costly as the pods on it make it. Nodes
-that are far from cheap are taken together, each group as its cheapest node. All rules among pods are left out. The same
-relaxation beside all other pods, rounded, is mostly what is best. What is open then, and small, the model decides.
-
-The level `scores`, after everything else is decided.
-
-Pods without devices are what it is about. Where the search has moved things, those pods are placed anew one by one
-around all others, and the better of the two counts. What proves the level is a simple bound (the cheapest places there
-are, room not looked at), and where that leaves it open `scoring`.
+The bound is the linear relaxation of these pods alone, on nodes with the room from before the batch; nodes that are far
+from cheap are merged into groups, each as cheap as its cheapest node, and all rules among pods are left out. The same
+relaxation beside all other pods, rounded and completed by the greedy, is mostly the best plan. What is small and still
+open is left to the exact model.
 """
 
 from collections import Counter
@@ -23,7 +18,7 @@ from msgspec import structs
 from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
@@ -35,8 +30,8 @@ from solver.problem.costs.scores import best_case
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, PodRules, Problem, Requests
 from solver.search import bound, exact, stages
-from solver.search.bound import Bounds, proves
-from solver.search.stages import Searched
+from solver.search.bound import Bounds, ContradictionError, guarded, proves
+from solver.search.stages import SearchResult
 from solver.solution import Choice, Solution
 
 _ROUNDING: Final = 1e-6
@@ -51,7 +46,7 @@ class Scored:
     deterministic_seconds: float = 0.0
 
 
-def improve(problem: Problem, solution: Solution, spent: float, budget: Budget) -> Scored:
+def improve_scores(problem: Problem, solution: Solution, spent: float, budget: Budget) -> Scored:
     """Bound the scores of a solution whose earlier levels are the best there are, and look for better ones."""
     known = values(problem, solution)
     limit = scores_bound(problem, known, budget)
@@ -80,11 +75,13 @@ def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
             if not all(map(_is_scored, family))
         )
         form.require(level.expression, "placed", low=value - elsewhere)
-    found = linear.bound(form, form.levels[-1].expression, budget.remaining_seconds()).value
-    return 0 if found is None else min(0, found)
+    found = linear.bound(form, form.levels[-1].expression, budget.remaining_seconds())
+    if found.is_infeasible:
+        raise ContradictionError(f"level {SCORES}: the relaxation has no solution beside one that is known")
+    return 0 if found.value is None else min(0, found.value)
 
 
-def again(problem: Problem, solution: Solution) -> Solution:
+def placed_again(problem: Problem, solution: Solution) -> Solution:
     """Place the pods anew, one by one, that take no device and share nothing, if all of them find a place again."""
     loose = _loose(problem)
     kept = [choice for choice in solution.choices if choice.pod_class not in loose]
@@ -137,7 +134,7 @@ def _take(room: Room, choice: Choice, requests: Requests) -> None:
 
 def _better(problem: Problem, solution: Solution, fixed: list[Choice], rest: list[int]) -> Solution:
     """Place the rest beside what is fixed; the solution known where that is not possible or not better."""
-    greedy = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).start()
+    greedy = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start()
     for choice in fixed:
         greedy.occupy(choice)
     if not all(greedy.place((problem.classes[each],), {}) for each in rest):
@@ -222,10 +219,7 @@ def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     return map(tuple, found.values())
 
 
-_STAGE: Final = "scores"
-
-
-def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
+def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Search all other levels first, then score."""
     if SCORES not in problem.policy.levels:
         return stages.search(problem, start, budget)
@@ -233,18 +227,24 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     core = replace(problem, policy=structs.replace(problem.policy, levels=others))
     found = stages.search(core, start, budget)
     is_moved = found.solution is not start
-    best = again(problem, found.solution) if is_moved else found.solution
-    scored = Scored(best, _at_least(problem, best))
-    if problem.params.runs(SearchStage.SCORES_LP) and found.is_proven and scored.bound > values(problem, best)[-1]:
-        scored = improve(problem, best, found.deterministic_seconds, budget)
+    best = placed_again(problem, found.solution) if is_moved else found.solution
+
+    def run() -> Scored:
+        scored = Scored(best, _at_least(problem, best))
+        is_open = found.is_proven and scored.bound > values(problem, best)[-1]
+        if is_open and problem.params.runs(SearchStage.SCORES_LP):
+            scored = improve_scores(problem, best, found.deterministic_seconds, budget)
+        proves(SCORES, scored.bound, values(problem, scored.solution)[-1])
+        return scored
+
+    scored = guarded(SearchStage.SCORES_LP, budget, run, Scored(best, 0))
     value = values(problem, scored.solution)[-1]
-    is_best = proves(SCORES, scored.bound, value)
-    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and is_best)
+    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and scored.bound == value)
     return replace(
         found,
         solution=scored.solution,
         levels=(*found.levels, level),
-        stages=found.stages if scored.solution is start else (*found.stages, _STAGE),
+        stages=found.stages if scored.solution is start else (*found.stages, SearchStage.SCORES_LP),
         deterministic_seconds=found.deterministic_seconds + scored.deterministic_seconds,
     )
 

@@ -1,121 +1,35 @@
-"""The stages of a search, each entered only while the one before has not proven the solution.
+"""
+The stages of a search: each runs only while the stages before it have not proven the solution.
 
-Pods that no node can take, even one at a time.
-
-The relaxation spreads a pod over all nodes and may leave open whether it could be placed; a search would then look for
-its place until the time is up, and the pods decided with it would wait. One pod on one node is decided in milliseconds.
-
-Gangs that wait although they have room: placed before pods that came first, where those fit elsewhere too.
-
-Queue order and priority let single pods choose first, and one pod in each domain keeps every gang out. Here a gang
-chooses first, and the others after it in their order; that counts only where the whole is worth more by level, so a
-pod of higher priority never loses its place to a gang. Cheap beside the search, which moves a few nodes at a time.
+LP bound, gangs first, decomposition, then for each subproblem column generation, the exact model, and LNS where that is
+too large. Every stage is guarded: one that contradicts what is known loses its own result only.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-from msgspec import structs
-
 from solver.domain import Budget, Level, SearchStage
-from solver.engines import cpsat
-from solver.engines.cpsat import Effort, EngineStatus
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit, place, units
-from solver.model import build, cells, objective
-from solver.model.form import OutOfTimeError
+from solver.model import build, objective
 from solver.model.objective import values
-from solver.problem.node_arrays import PODS
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import Problem
 from solver.search import bound, column_generation, decompose, exact, neighbourhoods
 from solver.search.bound import Bounds
-from solver.search.decompose import Piece
+from solver.search.decompose import Subproblem
 from solver.solution import Solution
 
 
-def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Problem:
-    """
-    Rule the nodes out for the classes that a solution places nowhere, where it is shown that none can take one pod.
-
-    Gives the problem itself where nothing was shown. A solution of the one is a solution of the other.
-    """
-    is_off = not problem.params.runs(SearchStage.SINGLE_POD_PROOF)
-    if is_off or sum(each.size for each in problem.classes) <= 1 or problem.takes_node_resources:
-        return problem  # devices that take of their node make every node its own kind
-    placed = Counter(choice.pod_class for choice in solution.choices)
-    left = budget.remaining_seconds()
-    watch = replace(budget, seconds=budget.seconds - left + left * problem.params.single_pod_wall_share, stage="alone")
-    nowhere = np.zeros(problem.node_count, dtype=np.bool_)
-    classes, tried = list(problem.classes), 0
-    for each in problem.classes:
-        if placed[each.index] or not _depends_on_devices(problem, each):
-            continue
-        nodes = list(_kinds(problem, each))
-        tried += len(nodes)
-        if tried > problem.params.single_pod_nodes or watch.should_stop():
-            break
-        if all(_is_impossible(problem, each, node, watch) for node in nodes):
-            classes[each.index] = replace(each, verdicts=each.verdicts.within(nowhere))
-    return replace(problem, classes=classes) if classes != problem.classes else problem
-
-
-def _depends_on_devices(problem: Problem, pod_class: PodClass) -> bool:
-    """Whether nothing but devices tells nodes apart that may take a pod of a class, and have room for one more pod."""
-    is_free = not pod_class.volumes and pod_class.index not in problem.held and not problem.is_tied(pod_class)
-    return bool(pod_class.size and pod_class.parts) and is_free
-
-
-def _kinds(problem: Problem, pod_class: PodClass) -> Iterator[int]:
-    """Give one node of each kind that a class may use: those with the same devices, of which the same is left."""
-    seen = set()
-    for node in np.flatnonzero(pod_class.verdicts.allowed & (problem.room.of(PODS) > 0)).tolist():
-        kind = problem.device_key(node)
-        if kind not in seen:
-            seen.add(kind)
-            yield node
-
-
-def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Budget) -> bool:
-    """Whether it is proven that a node cannot give one pod of a class its devices, whatever else the pod asks for."""
-    others = [replace(each, members=[], sources=[]) for each in problem.classes]
-    others[pod_class.index] = replace(
-        pod_class,
-        family=pod_class.index,  # as many pods as a family's first class has are placed of it: here that has none
-        requests=(),
-        members=pod_class.members[:1],
-        sources=pod_class.sources[:1],
-    )
-    policy = structs.replace(problem.policy, levels=(), sums_priorities=False)
-    one = replace(problem, classes=others, policy=policy, rules=replace(problem.rules, gangs=())).on(node)
-    try:
-        form = build.build(one, cells.single(one, [node]), stop=budget.should_stop).form
-    except OutOfTimeError:
-        return False
-    names = {each.name for each in one.placed_levels if pod_class.index in each.worth}
-    (level,) = (each for each in form.levels if each.name in names)
-    form.require(level.expression, "the pod is placed", low=1)
-    effort = Effort(
-        seconds=max(budget.remaining_seconds(), 0.01),
-        deterministic_seconds=problem.params.single_pod_seconds,
-        seed=budget.seed,
-        workers=1,
-        presolve=True,
-    )
-    return cpsat.maximize(form, None, effort).status is EngineStatus.INFEASIBLE
-
-
-def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
+def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     """Let one gang after the other choose before all others; never worse than the start."""
     if not problem.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
     best, known, first = start, values(problem, start), frozenset[int]()
-    kept = Kept(problem)
+    kept = FitCache(problem)
     left = problem.params.gangs_first_runs
     for gang in _waiting(problem, start, kept, budget):
-        for order in (Order.QUEUE_BEST_FIT, Order.LARGE_BEST_FIT):
+        for order in (Order.QUEUE_BEST_FIT, Order.SMALL_BEST_FIT):
             if left == 0 or budget.should_stop():
                 return best
             left -= 1
@@ -127,7 +41,7 @@ def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
     return best
 
 
-def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> Iterator[int]:
+def _waiting(problem: Problem, start: Solution, kept: FitCache, budget: Budget) -> Iterator[int]:
     """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
     if all(placed & set(rule.classes) for rule in problem.gangs):
@@ -139,14 +53,14 @@ def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> I
             yield unit.rule.classes[0]
 
 
-def _fits_alone(problem: Problem, unit: PlacementUnit, kept: Kept, budget: Budget) -> bool:
+def _fits_alone(problem: Problem, unit: PlacementUnit, kept: FitCache, budget: Budget) -> bool:
     alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
     place(alone, unit)
     return bool(alone.solution.choices)
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """The best solution, what is proven of it, what ran, and what it took; `size` is (variables, rows)."""
 
     solution: Solution
@@ -161,18 +75,13 @@ class Searched:
         return all(level.proven for level in self.levels)
 
 
-def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
+def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
     best, limits = _bounded(problem, start, budget)
     if not bound.only_packs(problem, best.levels):
-        better = improve(problem, start, budget)
+        better = gangs_first(problem, start, budget)
         if better is not start:
             best, limits = _bounded(problem, better, budget)
-    if not bound.only_packs(problem, best.levels):
-        narrowed = without_hopeless(problem, best.solution, budget)
-        if narrowed is not problem:
-            problem = narrowed
-            best, limits = _bounded(problem, best.solution, budget)
     if best.is_proven or budget.should_stop():
         return best
     divides = problem.params.runs(SearchStage.DECOMPOSITION)
@@ -180,50 +89,49 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
 
 
-def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[Searched, Bounds]:
+def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Say what the relaxation proves of a solution."""
     known = values(problem, solution)
-    limits = bound.bounds(problem, known, budget)
-    return Searched(solution, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size), limits
+    nothing = bound.Bounds((None,) * len(known), (0, 0))
+    limits = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
+    levels = exact.levels_from_bounds(problem, known, limits)
+    return SearchResult(solution, levels, (SearchStage.LP_BOUND,), limits.size), limits
 
 
-def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
+def _one_by_one(problem: Problem, pieces: tuple[Subproblem, ...], budget: Budget) -> SearchResult:
     """Search parts that share nothing, small ones first; each gets an equal share of what those before it left."""
     order = sorted(range(len(pieces)), key=lambda index: (build.estimated_terms(pieces[index].problem), index))
-    found: dict[int, Searched] = {}
+    found: dict[int, SearchResult] = {}
     spent = 0.0
     for position, index in enumerate(order):
         piece, left = pieces[index], len(order) - position
-        known = values(piece.problem, piece.start)
-        limits = bound.bounds(piece.problem, known, budget)
-        levels = exact.levels_from_bounds(piece.problem, known, limits)
-        best = Searched(piece.start, levels, ("relaxation",), limits.size)
+        best, limits = _bounded(piece.problem, piece.start, budget)
         if not best.is_proven and not budget.should_stop():
             rest = replace(budget, deterministic_seconds=max(0.0, budget.deterministic_seconds - spent))
             best = _staged(piece.problem, best, limits, _share(rest, left))
         found[index] = best
         spent += best.deterministic_seconds
     parts = [found[index] for index in range(len(pieces))]
-    return Searched(
+    return SearchResult(
         Solution(
             [choice for part in parts for choice in part.solution.choices],
             {number: choice for part in parts for number, choice in part.solution.shared.items()},
         ),
-        decompose.added(problem, [part.levels for part in parts]),
+        decompose.summed(problem, [part.levels for part in parts]),
         tuple(dict.fromkeys(stage for part in parts for stage in part.stages)),
         (max(part.size[0] for part in parts), max(part.size[1] for part in parts)),
         spent,
     )
 
 
-def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
+def _staged(problem: Problem, best: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
     """Go through the stages until everything is proven or the budget ends."""
     is_settled = bound.only_packs(problem, best.levels)
     if is_settled:
         budget = bound.for_packing(problem, budget)
     terms, params = build.estimated_terms(problem), problem.params
     if terms > (params.tiny_packing_terms if is_settled else params.tiny_terms):
-        best, limits = _in_patterns(problem, best, limits, budget)
+        best, limits = _by_columns(problem, best, limits, budget)
         if best.is_proven or budget.should_stop():
             return best
     is_large = terms > params.exact_terms or not params.runs(SearchStage.EXACT)
@@ -233,39 +141,42 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
     rest = _rest(budget, best)
     if not is_settled and bound.only_packs(problem, best.levels):
         rest = _half(bound.for_packing(problem, rest))
-    found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
-    exactly = Searched(
-        found.solution,
-        found.levels,
-        (*best.stages, "exact"),
-        found.size,
-        best.deterministic_seconds + found.deterministic_seconds,
-    )
-    pairs = zip(found.levels, objective.levels(problem), strict=True)
+    exactly = _exactly(problem, best, limits, rest if is_small else _half(rest))
+    pairs = zip(exactly.levels, objective.levels(problem), strict=True)
     if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exactly
-    return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
+    return _in_neighbourhoods(problem, exactly, _as_bounds(exactly.levels, limits), budget)
 
 
-def _in_patterns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
-    """Work with patterns of whole nodes, for half of the budget at most."""
+def _exactly(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
+    """Solve the model as a whole."""
+
+    def run() -> SearchResult:
+        found = exact.improve(problem, before.solution, limits, budget)
+        spent = before.deterministic_seconds + found.deterministic_seconds
+        return SearchResult(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
+
+    return bound.guarded(SearchStage.EXACT, budget, run, before)
+
+
+def _by_columns(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> tuple[SearchResult, Bounds]:
+    """Generate columns, for half of the budget at most."""
+
+    def run() -> tuple[SearchResult, Bounds]:
+        improved = column_generation.improve(problem, before.solution, limits, _half(budget))
+        if improved is None:
+            return before, limits
+        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        spent = before.deterministic_seconds + improved.deterministic_seconds
+        stages = (*before.stages, SearchStage.COLUMN_GENERATION)
+        return SearchResult(improved.solution, levels, stages, before.size, spent), improved.bounds
+
     if not problem.params.runs(SearchStage.COLUMN_GENERATION):
         return before, limits
-    improved = column_generation.improve(problem, before.solution, limits, _half(budget))
-    if improved is None:
-        return before, limits
-    known = values(problem, improved.solution)
-    found = Searched(
-        improved.solution,
-        exact.levels_from_bounds(problem, known, improved.bounds),
-        (*before.stages, "patterns"),
-        before.size,
-        before.deterministic_seconds + improved.deterministic_seconds,
-    )
-    return found, improved.bounds
+    return bound.guarded(SearchStage.COLUMN_GENERATION, budget, run, (before, limits))
 
 
-def _rest(budget: Budget, before: Searched) -> Budget:
+def _rest(budget: Budget, before: SearchResult) -> Budget:
     """What is left of the deterministic seconds."""
     return replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
 
@@ -292,14 +203,13 @@ def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
     return Bounds(tuple(kept), limits.size)
 
 
-def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
-    if not problem.params.runs(SearchStage.LNS):
-        return before
-    improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
-    return Searched(
-        improved.solution,
-        exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds),
-        (*before.stages, "neighbourhoods"),
-        before.size,
-        before.deterministic_seconds + improved.deterministic_seconds,
-    )
+def _in_neighbourhoods(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
+    """Solve the model of some nodes at a time, with what is left of the budget."""
+
+    def run() -> SearchResult:
+        improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
+        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        spent = before.deterministic_seconds + improved.deterministic_seconds
+        return SearchResult(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
+
+    return bound.guarded(SearchStage.LNS, budget, run, before) if problem.params.runs(SearchStage.LNS) else before

@@ -1,4 +1,9 @@
-"""Parts of a problem: some nodes, while everything elsewhere stays as it is; and solving such a part exactly."""
+"""
+The problem of some nodes, while pods elsewhere stay where they are: a neighbourhood of LNS, the last nodes of a dive.
+
+All levels are folded into one weighted objective. A rule that couples pods across nodes is dropped together with the
+pods that it ties: these stay where they are (`fixed_nodes`).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,6 +18,7 @@ from solver.model.form import Expression, LevelExpression, OutOfTimeError
 from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, PodRules, Problem
+from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution, taken_devices
 
 _MOST_WEIGHT: Final = 2**52
@@ -91,6 +97,8 @@ def solve(
     result = cpsat.maximize(
         variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
     )
+    if result.status is EngineStatus.INFEASIBLE:
+        raise ContradictionError("a neighbourhood has no solution beside the one that is known")
     is_optimal = result.status is EngineStatus.OPTIMAL
     spent = result.deterministic_seconds + variables.form.term_count * problem.params.build_seconds_per_term
     if result.values is None or result.values == hint:

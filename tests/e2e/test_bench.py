@@ -18,7 +18,7 @@ from solver import verify
 from solver.domain import Batch, Budget, Level, Policy, SearchStage, Violation
 from solver.problem.problem import Problem
 from solver.search import scoring
-from solver.search.stages import Searched
+from solver.search.stages import SearchResult
 from solver.solution import Solution
 
 QUICK = Effort(work=0.2, runs=1)
@@ -37,7 +37,7 @@ def measured(*levels: LevelMeasure, findings: tuple[str, ...] = ()) -> Measure:
         pods=20,
         placed=7,
         levels=levels or (level(),),
-        stages=("greedy", "relaxation", "exact"),
+        stages=("greedy", "lp-bound", "exact"),
         cold=2.0,
         seconds=(1.0, 3.0),
         work=0.5,
@@ -198,9 +198,9 @@ def test_a_recorded_case_is_solved_without_fault(name: str) -> None:
 
 
 def test_an_ablation_says_what_a_stage_earns(monkeypatch: pytest.MonkeyPatch) -> None:
-    def searched(problem: Problem, start: Solution, _: Budget) -> Searched:
+    def searched(problem: Problem, start: Solution, _: Budget) -> SearchResult:
         placed = 48 if problem.params.runs(SearchStage.EXACT) else 40
-        return Searched(start, (Level(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0))
+        return SearchResult(start, (Level(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0))
 
     monkeypatch.setattr(scoring, "search", searched)
     case, stages = recorded.read("mig-mix"), (SearchStage.EXACT, SearchStage.GANGS_FIRST)

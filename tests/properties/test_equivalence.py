@@ -28,7 +28,7 @@ from solver.model.objective import best, values
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
-from solver.search import patterns
+from solver.search import columns
 from solver.solution import Solution
 from solver.verify import check
 from tests.support.neighbour_situations import Neighbourhood, neighbourhoods
@@ -156,7 +156,7 @@ def test_nodes_of_one_class_are_interchangeable(situation: Situation) -> None:
     problem, solution = solved(nodes_twice(situation.snapshot), situation.batch)
     assume(not any(problem.is_tied(each) for each in problem.classes))
     every = list(range(problem.node_count))
-    found = [each.nodes for each in patterns.kinds(problem, every, len(every)) or [] if len(each.nodes) > 1]
+    found = [each.nodes for each in columns.node_classes(problem, every, len(every)) or [] if len(each.nodes) > 1]
     assume(found)
     partner = {node: other for nodes in found for node, other in zip(nodes, nodes[::-1], strict=True)}
     moved = Solution([each._replace(node=partner.get(each.node, each.node)) for each in solution.choices])

@@ -18,7 +18,7 @@ def checked(*objects: s.Objects, pods: list[Pod]) -> Plan:
     snapshot, batch = b.snapshot(*objects, GPU), b.batch(*pods)
     plan = solve(snapshot, batch, Policy(), s.PATIENT)
     assert verify.check(snapshot, batch, plan, Policy()) == ()
-    assert not plan.report.defect
+    assert not plan.report.defects
     return plan
 
 

@@ -62,7 +62,7 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     )
     if "contradict" in names and budget.is_forgiving:
         defect = "ContradictionError: level placed: 4 is below 5"
-        plan = structs.replace(plan, report=structs.replace(plan.report, defect=defect))
+        plan = structs.replace(plan, report=structs.replace(plan.report, defects=(defect,)))
     return structs.replace(plan, unplaced=(*plan.unplaced, *unplaced))
 
 

@@ -12,7 +12,7 @@ from solver import solve, verify
 from solver.domain import Policy
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import Effort, EngineError, EngineResult, EngineStatus
-from solver.engines.linear import Programme
+from solver.engines.linear import LinearProgram
 from solver.model.form import Expression, IntegerForm
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -159,7 +159,7 @@ def test_a_search_that_ended_before_it_found_anything_proves_nothing() -> None:
 
 def test_a_form_is_asked_again_for_another_objective_and_other_limits() -> None:
     form, objective = knapsack()
-    questions = cpsat.Questions(form)
+    questions = cpsat.ReusableModel(form)
     plain = maximize(form, objective)
     limited = questions.maximize(objective, EFFORT, upper={0: 0, 1: 0, 2: 9})
     assert limited.values is not None
@@ -169,7 +169,7 @@ def test_a_form_is_asked_again_for_another_objective_and_other_limits() -> None:
 
 
 def test_a_programme_grows_by_columns_and_prices_its_rows() -> None:
-    programme = Programme()
+    programme = LinearProgram()
     rows = [programme.row(high=4), programme.row(low=1)]
     programme.column({rows[0]: 2, rows[1]: 1}, worth=3)
     first = programme.solve(10.0)
@@ -182,7 +182,7 @@ def test_a_programme_grows_by_columns_and_prices_its_rows() -> None:
 
 
 def test_a_programme_without_a_solution_has_no_optimum() -> None:
-    programme = Programme()
+    programme = LinearProgram()
     programme.column({programme.row(low=3): 1}, worth=1, most=2)
     assert programme.solve(10.0) is None
 

@@ -550,4 +550,4 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     batch = Batch(pods=(b.pod("small", cpu=1), b.pod("large", cpu=10)))
     plan = solve(snapshot, batch, Policy(preemption=RULES), forgiving)
     assert [each.pod.name for each in plan.placements] == ["small"]
-    assert "ZeroDivisionError" in plan.report.defect
+    assert ["ZeroDivisionError" in each for each in plan.report.defects] == [True]

@@ -1,4 +1,4 @@
-"""A search that contradicts what is known raises; where the budget says so it is left out and reported."""
+"""A stage that contradicts what is known raises; where the budget says so its result is dropped and reported."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from solver import solve
-from solver.domain import Budget, Plan, Policy, SearchStatus
+from e2e.bench.workloads import workloads
+from solver import Engine, solve, solve_greedily
+from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, SearchStatus
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import EngineResult, EngineStatus
-from solver.search.bound import ContradictionError, SearchError, proves
+from solver.greedy import candidates
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.search import column_generation, exact, neighbourhoods, subproblem
+from solver.search.bound import Bounds, ContradictionError, SearchError, proves
+from solver.search.column_generation import ColumnsResult
+from solver.solution import Solution
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.solver_problems import PATIENT
@@ -72,7 +79,8 @@ def test_in_production_it_is_left_out_and_reported(
     broken(monkeypatch)
     plan = decided(replace(PATIENT, is_forgiving=True, may_leave=True))
 
-    assert plan.report.defect.startswith("ContradictionError: level ")
+    assert plan.report.defects
+    assert all(": ContradictionError: " in each for each in plan.report.defects)
     assert plan.report.status is SearchStatus.FEASIBLE
     assert not any(level.proven for level in plan.report.levels if level.value != level.bound)
     assert len(plan.placements) == len(PODS)
@@ -80,7 +88,41 @@ def test_in_production_it_is_left_out_and_reported(
 
 
 def test_a_search_that_is_right_reports_no_defect() -> None:
-    assert decided(replace(PATIENT, is_forgiving=True)).report.defect == ""
+    assert decided(replace(PATIENT, is_forgiving=True)).report.defects == ()
+
+
+@pytest.mark.parametrize("stage", ["exact", "lns"])
+def test_what_other_stages_found_stands_where_one_contradicts_itself(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns place more pods than the greedy and prove nothing; then the last stage says that there is no solution."""
+    real = column_generation.improve
+
+    def unproven(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult:
+        found = real(problem, start, bounds, budget)
+        assert found is not None
+        return replace(found, bounds=bounds)
+
+    def contradicting(*_: Any) -> Any:
+        raise ContradictionError("level placed:0: wrong")
+
+    monkeypatch.setattr(column_generation, "improve", unproven)
+    monkeypatch.setattr(exact if stage == "exact" else neighbourhoods, "improve", contradicting)
+    case = workloads()["W8h12"].make(0)
+    left_out = frozenset({SearchStage.EXACT} if stage == "lns" else {SearchStage.LNS})
+    budget = replace(PATIENT, deterministic_seconds=1.0, is_forgiving=True, params=SearchParams(without=left_out))
+    greedily = solve_greedily(case.snapshot, case.batch, Policy(), budget)
+    plan = solve(case.snapshot, case.batch, Policy(), budget)
+    assert plan.report.defects == (f"{stage}: ContradictionError: level placed:0: wrong",)
+    assert len(plan.placements) > len(greedily.placements)
+    assert (plan.report.status, any(level.proven for level in plan.report.levels)) == (SearchStatus.FEASIBLE, False)
+
+
+def test_a_neighbourhood_without_a_solution_contradicts_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = prepare(SNAPSHOT, BATCH, Policy(), Engine())
+    monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: EngineResult(EngineStatus.INFEASIBLE, None, None))
+    with pytest.raises(ContradictionError, match="neighbourhood"):
+        subproblem.solve(problem, candidates(problem)[0], [0, 1], subproblem.effort(PATIENT, 1.0, presolve=False))
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(None, False), (5, True), (6, False)])

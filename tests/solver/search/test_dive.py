@@ -10,8 +10,8 @@ from solver import greedy
 from solver.domain import Budget, Policy, SearchParams
 from solver.model.objective import best, values
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, patterns, stages
-from solver.search.patterns import Columns, Master
+from solver.search import bound, column_generation, columns, stages
+from solver.search.columns import ColumnPool, Master
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -40,11 +40,11 @@ def exactly(nodes: int, seed: int, *, priorities: bool = False) -> Problem:
     return s.problem(machines, slices, b.gpu_class(), claims, pods=pods, policy=Policy())
 
 
-def columns_of(problem: Problem, budget: Budget = s.PATIENT) -> Columns:
-    found = patterns.kinds(problem, list(range(problem.node_count)), 64)
+def columns_of(problem: Problem, budget: Budget = s.PATIENT) -> ColumnPool:
+    found = columns.node_classes(problem, list(range(problem.node_count)), 64)
     assert found is not None
     pods = Counter({family[0].family: family[0].size for family in problem.families})
-    return Columns(problem, found, [len(kind.nodes) for kind in found], pods, budget)
+    return ColumnPool(problem, found, [len(kind.nodes) for kind in found], pods, budget)
 
 
 def dived(problem: Problem) -> Solution:
@@ -94,7 +94,7 @@ def test_a_master_promises_no_pods_that_are_gone() -> None:
     problem = exactly(6, 0)
     found = columns_of(problem)
     found.bound(0, values(problem, Solution()), UNBOUNDED)
-    first = next(each for each in found.patterns.values() if len(each.counts) > 1)
+    first = next(each for each in found.columns.values() if len(each.counts) > 1)
     found.pods[first.counts[0][0]] = 0
     master = Master(found, 0, values(problem, Solution()))
     assert master.solve()
@@ -107,8 +107,8 @@ def test_patterns_priced_for_what_is_left_hold_no_more() -> None:
     found = columns_of(problem)
     found.pods = Counter(dict.fromkeys(list(found.pods)[:5], 1))
     found.bound(0, values(problem, Solution()), UNBOUNDED)
-    assert found.patterns
-    assert all(count <= found.pods[family] for each in found.patterns.values() for family, count in each.counts)
+    assert found.columns
+    assert all(count <= found.pods[family] for each in found.columns.values() for family, count in each.counts)
 
 
 def test_columns_spend_half_of_what_packing_may_cost_once_all_pods_are_placed() -> None:

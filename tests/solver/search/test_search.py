@@ -9,7 +9,7 @@ from solver.domain import Budget, Level, Pod
 from solver.engines import cpsat
 from solver.engines.cpsat import EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model import assignment, build, cells
 from solver.model.objective import names, values
 from solver.problem.problem import Problem
@@ -71,7 +71,7 @@ def test_without_budget_nothing_is_proven() -> None:
 
 def test_the_start_is_kept_where_nothing_is_better() -> None:
     problem = packing((4, 4))
-    start = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
     limits = bound.bounds(problem, values(problem, start), s.PATIENT)
     found = exact.improve(problem, start, limits, s.PATIENT)
     assert values(problem, found.solution) == values(problem, start)
@@ -90,7 +90,7 @@ def test_bounds_end_at_the_first_level_that_is_not_met() -> None:
 
 def test_bounds_go_on_where_a_level_is_met() -> None:
     problem = packing((4, 4))
-    start = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
     known = values(problem, start)
     assert bound.bounds(problem, known, s.PATIENT).levels == known
 
@@ -126,7 +126,7 @@ def test_neighbourhoods_place_what_fits(counts: tuple[int, ...]) -> None:
 
 def test_neighbourhoods_never_lose() -> None:
     problem = packing((1, 1, 2, 3, 4, 1, 2), nodes=3)
-    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     budget = Budget(seconds=60.0, deterministic_seconds=0.2)
     assert values(problem, improved(problem, start, budget)) >= values(problem, start)
 
@@ -146,7 +146,7 @@ def test_neighbourhoods_leave_shared_claims_where_they_are() -> None:
     pods = [b.pod(name, "shared") for name in "xy"] + [b.pod(f"p{index}", f"c{index}") for index in range(3)]
     nodes = [b.node(name) for name in ("n0", "n1", "n2")]
     problem = s.problem(nodes, [b.gpu_slice(node.name, count=3) for node in nodes], GPU, claims, pods=pods)
-    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     found = improved(problem, start, Budget(seconds=60.0, deterministic_seconds=0.2))
     assert found.shared == start.shared
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Plan, Pod, Policy, Weights
+from solver.domain import Plan, Pod, Policy, SearchStage, Weights
 from solver.feasibility.node_fit import image_name, image_score
 from solver.model.objective import values
 from solver.problem.costs.scores import best_case
@@ -164,4 +164,4 @@ def test_a_search_that_has_moved_things_leaves_pods_without_devices_well_scored(
     found = scoring.search(problem, poor, s.PATIENT)
 
     assert Counter(choice.node for choice in found.solution.choices if choice.pod_class == plain) == {1: 2, 2: 2}
-    assert found.stages[-1] == "scores"
+    assert found.stages[-1] == SearchStage.SCORES_LP

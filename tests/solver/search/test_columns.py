@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model.objective import names, values
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, exact, neighbourhoods, patterns
+from solver.search import bound, column_generation, columns, exact, neighbourhoods
 from solver.search.bound import Bounds
 from solver.search.column_generation import ColumnsResult
 from solver.solution import Solution
@@ -51,7 +51,7 @@ def cluster(
 
 
 def first_fit(problem: Problem) -> Solution:
-    return Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    return Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
 
 
 def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> ColumnsResult:
@@ -94,25 +94,25 @@ def test_the_same_is_found_again() -> None:
 
 def test_nodes_are_of_one_kind_where_their_difference_cannot_matter() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(40, 50, 60))
-    assert [len(kind.nodes) for kind in patterns.kinds(problem, list(range(6)), MANY) or ()] == [6]
+    assert [len(kind.nodes) for kind in columns.node_classes(problem, list(range(6)), MANY) or ()] == [6]
 
 
 def test_nodes_whose_cpu_runs_out_before_the_cards_are_kinds_of_their_own() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(1, 2, 60))
-    assert [len(kind.nodes) for kind in patterns.kinds(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
+    assert [len(kind.nodes) for kind in columns.node_classes(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
 
 
 def test_nodes_that_can_serve_nobody_are_of_no_kind() -> None:
     problem = cluster([4, 4], nodes=3)
     problem.states[0] = tuple(left - 1 for left in problem.states[0])
-    found = patterns.kinds(problem, list(range(3)), 1)
+    found = columns.node_classes(problem, list(range(3)), 1)
     assert found is not None
     assert [kind.nodes for kind in found] == [[1, 2]]
 
 
 def test_too_many_kinds_are_left_to_others() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(1, 2, 60))
-    assert patterns.kinds(problem, list(range(6)), 2) is None
+    assert columns.node_classes(problem, list(range(6)), 2) is None
 
 
 def test_cluster_wide_devices_are_left_to_others() -> None:

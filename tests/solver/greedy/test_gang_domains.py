@@ -8,7 +8,7 @@ from solver.domain import Batch, Budget, ReasonCode, Request
 from solver.explain.gangs import GangReasons
 from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.greedy.placement_state import trackers
 from solver.problem import gang_domains
 from solver.problem.problem import Problem
@@ -40,7 +40,7 @@ def test_in_a_domain_only_the_classes_are_tried_that_have_nodes_there(monkeypatc
     problem = gang_at_one_root()
     assert len(problem.classes) > ROOTS
     calls = counted(monkeypatch, Greedy, "_choose")
-    assert not Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run().choices
+    assert not Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run().choices
     assert len(calls) <= ROOTS * SIZE
 
 
@@ -57,7 +57,7 @@ def test_classes_inside_of_a_domain_are_those_whose_mask_is_not_empty() -> None:
 def test_no_other_domain_is_tried_when_time_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = gang_at_one_root()
     tries = counted(monkeypatch, units, "_place_in")
-    solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run(after(3))
+    solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run(after(3))
     assert not solution.choices
     assert len(tries) <= 5  # four in their order, and the domain with most room
 
@@ -74,7 +74,7 @@ def racked_gang() -> Problem:
 def test_when_time_has_ended_the_domain_with_most_room_is_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = racked_gang()
     monkeypatch.setattr(units, "_tries", lambda *_: iter([(problem.gangs[0].levels, (0,))] * 5))
-    solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run(after(0))
+    solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run(after(0))
     assert len(solution.choices) == 4
 
 
@@ -91,9 +91,9 @@ def test_a_gang_is_not_told_that_it_fits_nowhere_where_time_ended_before_all_was
 
 def test_where_most_pods_fit_is_looked_for_until_time_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = gang_at_one_root()
-    (unit,) = units.units(problem, Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).sequence())
+    (unit,) = units.units(problem, Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).sequence())
     tries = counted(monkeypatch, units, "_place_in")
-    placer = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT, stop=after(3)).start()
+    placer = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT, stop=after(3)).start()
     assert unit.rule is not None
     assert units.most(placer, unit, unit.rule).pods == SIZE - 1
     assert len(tries) <= 4

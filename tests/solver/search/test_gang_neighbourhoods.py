@@ -8,11 +8,11 @@ import pytest
 from solver import solve, verify
 from solver.domain import Batch, Budget, Policy, SearchParams
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model.objective import values
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods
-from solver.search.neighbourhoods import Crews
+from solver.search.neighbourhoods import GangNeighbourhoods
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -22,14 +22,14 @@ from tests.support.gangs import RACK, crowded, gang_of, problem_of, racks
 @pytest.mark.parametrize("order", list(Order), ids=str)
 def test_the_greedy_alone_leaves_the_gang_out(order: Order) -> None:
     problem = problem_of(*crowded())
-    start = Greedy(problem, Kept(problem), order).run()
+    start = Greedy(problem, FitCache(problem), order).run()
     assert values(problem, start)[:2] == (8, 0)
 
 
 @pytest.mark.parametrize("order", list(Order), ids=str)
 def test_singles_make_room_for_a_gang_in_neighbourhoods(order: Order) -> None:
     problem = problem_of(*crowded())
-    start = Greedy(problem, Kept(problem), order).run()
+    start = Greedy(problem, FitCache(problem), order).run()
     limits = bound.bounds(problem, values(problem, start), s.PATIENT)
     found = neighbourhoods.improve(problem, start, limits, Budget(seconds=60.0, deterministic_seconds=3.0))
     assert values(problem, found.solution)[:2] == (8, 4)
@@ -52,7 +52,7 @@ def test_a_gang_that_is_placed_moves_whole_for_another() -> None:
     large, large_claims = gang_of(4, "g")
     gangs = (b.gang("a", 2, b.by_label(RACK)), b.gang("g", 4, b.by_label(RACK)))
     problem = problem_of([*racks(3, 5, 7), *small_claims, *large_claims], Batch(pods=(*small, *large), gangs=gangs))
-    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     assert values(problem, start)[:2] == (2, 0)
     found = neighbourhoods.improve(problem, start, _nothing(problem, start), s.PATIENT).solution
     assert values(problem, found)[:2] == (2, 4)
@@ -66,7 +66,7 @@ def test_a_gang_on_nodes_that_cannot_all_be_released_stays() -> None:
     gangs = (b.gang("a", 2, b.by_label(RACK)), b.gang("g", 4, b.by_label(RACK)))
     objects = [*racks(3, 5, 7), *small_claims, *large_claims, b.claim("both")]
     problem = problem_of(objects, Batch(pods=(*sharing, *small, *large), gangs=gangs))
-    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     found = neighbourhoods.improve(problem, start, _nothing(problem, start), s.PATIENT).solution
     kept = {choice.node for choice in start.choices if problem.classes[choice.pod_class].priority == 1}
     assert {choice.node for choice in found.choices if problem.classes[choice.pod_class].priority == 1} == kept
@@ -80,9 +80,9 @@ def test_a_node_takes_part_with_all_nodes_of_its_gang() -> None:
     members, claims = gang_of(3, "a", gpus=8)
     gangs = (b.gang("a", 3),)
     problem = problem_of([*racks(1), *claims], Batch(pods=tuple(members), gangs=gangs))
-    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     used = {choice.node: [choice] for choice in start.choices}
-    homes, crews = sorted(used), Crews(problem, random.Random(0))  # noqa: S311 - reproducible
+    homes, crews = sorted(used), GangNeighbourhoods(problem, random.Random(0))  # noqa: S311 - reproducible
     (free,) = set(range(4)) - set(homes)
     assert crews.whole([homes[0]], used, set(), 4) == homes
     assert crews.whole([homes[0], free], used, {homes[2]}, 4) == [free]

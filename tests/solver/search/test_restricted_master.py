@@ -9,8 +9,8 @@ from solver import greedy
 from solver.domain import Budget, SearchParams
 from solver.model.objective import Values, best, values
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, patterns, stages
-from solver.search.patterns import Columns, Master
+from solver.search import bound, column_generation, columns, stages
+from solver.search.columns import ColumnPool, Master
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -27,11 +27,11 @@ def packing(count: int, nodes: int, seed: int) -> Problem:
     return s.problem(machines, [b.gpu_slice(each.name, count=4) for each in machines], b.gpu_class(), claims, pods=pods)
 
 
-def columns_of(problem: Problem, budget: Budget) -> Columns:
-    found = patterns.kinds(problem, list(range(problem.node_count)), 64)
+def columns_of(problem: Problem, budget: Budget) -> ColumnPool:
+    found = columns.node_classes(problem, list(range(problem.node_count)), 64)
     assert found is not None
     pods = Counter({family[0].family: family[0].size for family in problem.families})
-    return Columns(problem, found, [len(kind.nodes) for kind in found], pods, budget)
+    return ColumnPool(problem, found, [len(kind.nodes) for kind in found], pods, budget)
 
 
 def start_of(problem: Problem) -> Solution:
@@ -50,8 +50,10 @@ def mixed(problem: Problem, known: Values, hint: Solution) -> Solution:
     """The best mix for the level `opened-nodes`, laid out."""
     found = columns_of(problem, s.PATIENT)
     level = 2
-    used = column_generation.mixed(found, found.bound(level, known, UNBOUNDED), found.learn(hint), UNBOUNDED)
-    return column_generation.laid_out(found, known, used, Solution())
+    used = column_generation.solve_restricted_master(
+        found, found.bound(level, known, UNBOUNDED), found.learn(hint), UNBOUNDED
+    )
+    return column_generation.solution_of(found, known, used, Solution())
 
 
 def test_earlier_levels_keep_their_values_and_nothing_is_used_twice() -> None:
@@ -70,7 +72,9 @@ def test_a_mix_without_budget_is_none() -> None:
     found = columns_of(problem, Budget(seconds=86_400.0, deterministic_seconds=0.0))
     hint = found.learn(start_of(problem))
     assert (
-        column_generation.mixed(found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED)
+        column_generation.solve_restricted_master(
+            found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED
+        )
         == Counter()
     )
 
@@ -81,7 +85,7 @@ def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
     both = best(problem, greedy.candidates(problem))
     assert len({choice.node for choice in both.choices}) == 1
     (pattern,) = found.learn(both)
-    laid = column_generation.laid_out(found, values(problem, both), Counter({pattern: 2}), Solution())
+    laid = column_generation.solution_of(found, values(problem, both), Counter({pattern: 2}), Solution())
     assert sorted(choice.pod_class for choice in laid.choices) == sorted(choice.pod_class for choice in both.choices)
 
 

@@ -13,4 +13,4 @@ def test_a_gang_of_different_pods_that_fits_nowhere_raises_nothing() -> None:
     snapshot = b.snapshot(*(b.node(f"n{index:02}", cpu=64) for index in range(40)))
     batch = Batch(pods=pods, gangs=(b.gang("g", minimum=60),))
     plan = solve(snapshot, batch, Policy(), Budget(seconds=60.0, deterministic_seconds=1.0), Engine())
-    assert (len(plan.placements), len(plan.unplaced), plan.report.defect) == (0, 60, "")
+    assert (len(plan.placements), len(plan.unplaced), plan.report.defects) == (0, 60, ())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from solver.domain import SearchParams
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.problem.problem import Problem
 from solver.solution import Choice
 from tests.support import builders as b
@@ -19,7 +19,7 @@ from tests.support.gangs import RACK, gang_of, problem_of
 def choices(problem: Problem, most: int) -> list[list[Choice]]:
     """Choices in every order, with so many ratings kept."""
     limited = s.with_params(problem, SearchParams(greedy_cached_classes=most))
-    return [Greedy(limited, Kept(limited), order).run().choices for order in Order]
+    return [Greedy(limited, FitCache(limited), order).run().choices for order in Order]
 
 
 def mixed(wanted: Sequence[tuple[int, int]], cpus: Sequence[int]) -> Problem:
@@ -61,5 +61,5 @@ def test_nodes_that_nothing_was_placed_on_are_not_rated_again(monkeypatch: pytes
         return real(run, parts, nodes, mask)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Greedy, "_rated_at", count)
-    Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
     assert rated == [4, 4, 1, 1, 1, 1]  # the first pod takes the card of the cluster, which all nodes see

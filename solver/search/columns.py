@@ -1,11 +1,11 @@
-"""Column generation: what one node of a kind can hold at once, and how often each such pattern is used.
+"""
+Columns: what one node of a node class can hold at once, and the master that says how often each column is used.
 
-Where many nodes are equal, the linear relaxation of the general model is weak (it gives every node one and a half
-pods) and search drowns in symmetry. Here every variable is a whole pattern of one node, found by CP-SAT for the prices
-that the linear master gives to pods (Dantzig and Wolfe 1960). The prices also prove a bound that is much tighter
-(Lagrange), and rounding the master down leaves only about as many nodes open as there are classes of pods.
-
-Kinds of nodes: which nodes are equal in everything that a batch can see of them, room included.
+Where many nodes are equal the linear relaxation of the general model is weak (it gives every node one and a half pods)
+and search drowns in symmetry. Here every variable is a whole column of one node, which CP-SAT finds for the prices that
+the linear master gives to pods (Dantzig and Wolfe 1960). The prices also prove a bound (Lagrange): for every node class
+its nodes times the best column at these prices. Nodes are of one class if the batch sees no difference between them,
+room included.
 """
 
 import math
@@ -18,14 +18,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import Budget
-from solver.engines.cpsat import Effort, Questions
-from solver.engines.linear import Programme
+from solver.engines.cpsat import Effort, EngineStatus, ReusableModel
+from solver.engines.linear import LinearProgram
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.objective import Values
 from solver.model.variables import Variables
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
+from solver.search.bound import ContradictionError
 from solver.solution import Choice, Solution
 
 _Key = tuple[object, ...]
@@ -37,20 +38,20 @@ class NodeClass:
 
     nodes: list[int]
     variables: Variables
-    questions: Questions = field(init=False)
+    questions: ReusableModel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.questions = Questions(self.variables.form)
+        self.questions = ReusableModel(self.variables.form)
 
     def others(self) -> int:
         """How many variables of the model are not about how many pods of a class there are."""
         return len(self.variables.form.lower) - len(self.variables.pods)
 
 
-def kinds(
+def node_classes(
     problem: Problem, nodes: list[int], most: int, stop: Callable[[], bool] = lambda: False
 ) -> list[NodeClass] | None:
-    """Sort nodes by kind; None where there are more kinds than `most`, or `stop` says that the time is up."""
+    """Sort nodes by node class; None where there are more kinds than `most`, or `stop` says that the time is up."""
     wanted = [each for each in problem.classes if each.size]
     if not wanted:
         return []
@@ -83,7 +84,7 @@ def kinds(
         ]
     except OutOfTimeError:
         return None
-    return [kind for kind in made if kind.variables.pods]
+    return [node_class for node_class in made if node_class.variables.pods]
 
 
 def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
@@ -107,66 +108,66 @@ _UNKNOWN: Final = 1 << 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
-    """Pods of one node of a kind: how many by family, what they are worth by level, and all values of its model."""
+class Column:
+    """Pods that one node of a class holds: how many by family, their worth by level, and all values of its model."""
 
-    kind: int
+    node_class: int
     counts: tuple[tuple[int, int], ...]
     worth: Values
     found: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Columns:
-    """Patterns found so far; `nodes` counts those to fill by kind, `pods` those to place by family."""
+class ColumnPool:
+    """Columns found so far; `nodes` counts those to fill by node class, `pods` those to place by family."""
 
     problem: Problem
-    kinds: list[NodeClass]
+    node_classes: list[NodeClass]
     nodes: list[int]
     pods: Counter[int]
     budget: Budget
-    patterns: dict[tuple[int, tuple[tuple[int, int], ...], Values], Pattern] = field(default_factory=dict)
-    decoded: dict[Pattern, tuple[Choice, ...]] = field(default_factory=dict)
+    columns: dict[tuple[int, tuple[tuple[int, int], ...], Values], Column] = field(default_factory=dict)
+    decoded: dict[Column, tuple[Choice, ...]] = field(default_factory=dict)
     spent: float = 0.0
 
-    def choices(self, pattern: Pattern) -> tuple[Choice, ...]:
-        """Say how the pods of a pattern are served, on the first node of its kind; worked out when it is asked for."""
-        if pattern not in self.decoded:
-            found = assignment.solution_of(self.kinds[pattern.kind].variables, list(pattern.found))
-            self.decoded[pattern] = tuple(found.choices)
-        return self.decoded[pattern]
+    def choices(self, column: Column) -> tuple[Choice, ...]:
+        """Say how the pods of a column are served, on the first node of its class; worked out when it is asked for."""
+        if column not in self.decoded:
+            found = assignment.solution_of(self.node_classes[column.node_class].variables, list(column.found))
+            self.decoded[column] = tuple(found.choices)
+        return self.decoded[column]
 
-    def learn(self, solution: Solution) -> Counter[Pattern]:
-        """Take over what nodes hold in a solution; how often it uses each pattern."""
-        kind_of = {node: index for index, kind in enumerate(self.kinds) for node in kind.nodes}
+    def learn(self, solution: Solution) -> Counter[Column]:
+        """Take over what nodes hold in a solution; how often it uses each column."""
+        kind_of = {node: index for index, node_class in enumerate(self.node_classes) for node in node_class.nodes}
         held: defaultdict[int, list[Choice]] = defaultdict(list)
         for choice in solution.choices:
             if choice.node in kind_of:
                 held[choice.node].append(choice)
-        used: Counter[Pattern] = Counter()
+        used: Counter[Column] = Counter()
         for node, choices in held.items():
-            kind = self.kinds[kind_of[node]]
-            moved = [choice._replace(node=kind.nodes[0]) for choice in choices]
-            pattern, _ = self._add(kind_of[node], assignment.values_of(kind.variables, Solution(moved)))
-            if pattern is not None:
-                used[pattern] += 1
+            node_class = self.node_classes[kind_of[node]]
+            moved = [choice._replace(node=node_class.nodes[0]) for choice in choices]
+            column, _ = self._add(kind_of[node], assignment.values_of(node_class.variables, Solution(moved)))
+            if column is not None:
+                used[column] += 1
         return used
 
-    def _add(self, index: int, found: list[int]) -> tuple[Pattern | None, bool]:
-        """Keep what a node of a kind holds as a pattern, None where that is nothing; whether it is new."""
-        variables = self.kinds[index].variables
+    def _add(self, index: int, found: list[int]) -> tuple[Column | None, bool]:
+        """Keep what a node of a node class holds as a column, None where that is nothing; whether it is new."""
+        variables = self.node_classes[index].variables
         worth = tuple(level.expression.value(found) for level in variables.form.levels)
         counts: Counter[int] = Counter()
         for (pod_class, _), variable in variables.pods.items():
             counts[self.problem.classes[pod_class].family] += found[variable]
         key = (index, tuple(sorted((+counts).items())), worth)
-        if key in self.patterns or not key[1]:
-            return self.patterns.get(key), False
-        self.patterns[key] = Pattern(index, key[1], worth, tuple(found))
-        return self.patterns[key], True
+        if key in self.columns or not key[1]:
+            return self.columns.get(key), False
+        self.columns[key] = Column(index, key[1], worth, tuple(found))
+        return self.columns[key], True
 
     def bound(self, level: int, known: Values, ceiling: int) -> "Master":
-        """Price patterns in until none improves a level (earlier ones keep their values) or it is known to be best."""
+        """Price columns in until none improves a level (earlier ones keep their values) or it is known to be best."""
         best, master = ceiling, Master(self, level, known)
         for _ in range(self.problem.params.pricing_rounds):
             if not master.solve() or self.is_spent():
@@ -183,10 +184,10 @@ class Columns:
         return self.budget.should_stop() or self.spent >= self.budget.deterministic_seconds
 
     def _price(self, master: "Master") -> tuple[int, bool]:
-        """Find the most valuable pattern of each kind; the bound that prices prove, and whether anything is new."""
+        """Find the best column of each node class; give the bound that prices prove, and whether a column is new."""
         total, params = master.worth_of_limits(), self.problem.params
         grew = False
-        for index, kind in enumerate(self.kinds):
+        for index, node_class in enumerate(self.node_classes):
             if not self.nodes[index]:
                 continue
             effort = Effort(
@@ -196,41 +197,43 @@ class Columns:
                 workers=1,
                 presolve=False,
             )
-            result = kind.questions.maximize(master.priced(kind), effort, upper=self._left(kind))
+            result = node_class.questions.maximize(master.priced(node_class), effort, upper=self._left(node_class))
             self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
+            if result.status is EngineStatus.INFEASIBLE:
+                raise ContradictionError("pricing finds no column, not even the one that holds nothing")
             if result.values is not None:
                 grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
         return total // params.price_scale, grew
 
-    def _left(self, kind: NodeClass) -> dict[int, int]:
-        """No pattern holds more pods than are left."""
+    def _left(self, node_class: NodeClass) -> dict[int, int]:
+        """No column holds more pods than are left."""
         classes = self.problem.classes
-        pods = kind.variables.pods.items()
+        pods = node_class.variables.pods.items()
         return {variable: self.pods[classes[pod_class].family] for (pod_class, _), variable in pods}
 
 
 @dataclass(slots=True, eq=False)
 class Master:
     """
-    The linear programme over patterns for one level: how often each is used, and the prices of limits.
+    The linear programme over columns for one level: how often each is used, and the prices of limits.
 
-    `value` is what the level is worth, `score` the same less the penalty for what earlier levels miss. Patterns that
+    `value` is what the level is worth, `score` the same less the penalty for what earlier levels miss. Columns that
     need more pods than are left do not count.
     """
 
-    columns: Columns
+    columns: ColumnPool
     level: int
     known: Values
     bound: int = 0
     value: float = 0.0
     score: float = 0.0
-    used: dict[Pattern, float] = field(default_factory=dict)
+    used: dict[Column, float] = field(default_factory=dict)
     families: dict[int, int] = field(default_factory=dict)
     levels: list[int] = field(default_factory=list)
-    taken: list[Pattern] = field(default_factory=list)
+    taken: list[Column] = field(default_factory=list)
     seen: int = 0
-    programme: Programme = field(default_factory=Programme)
+    programme: LinearProgram = field(default_factory=LinearProgram)
     rows: "_Rows" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -244,10 +247,10 @@ class Master:
             programme.column({row: 1}, worth=-(penalty ** min(2, self.level - index)))
 
     def solve(self) -> bool:
-        """Solve it with all patterns known by now; False where that did not succeed."""
-        for pattern in islice(self.columns.patterns.values(), self.seen, None):
-            self._take(pattern)
-        self.seen = len(self.columns.patterns)
+        """Solve it with all columns known by now; False where that did not succeed."""
+        for column in islice(self.columns.columns.values(), self.seen, None):
+            self._take(column)
+        self.seen = len(self.columns.columns)
         found = self.programme.solve(self.columns.budget.remaining_seconds())
         if found is None:
             return False
@@ -255,35 +258,35 @@ class Master:
         self.families = {family: max(0, round(found.duals[row] * scale)) for family, row in self.rows.pods.items()}
         self.levels = [max(0, round(-found.duals[row] * scale)) for row in self.rows.earlier]
         amounts = zip(self.taken, found.used[self.level :], strict=True)
-        self.used = {pattern: amount for pattern, amount in amounts if amount > _TINY}
-        self.value = sum(pattern.worth[self.level] * amount for pattern, amount in self.used.items())
+        self.used = {column: amount for column, amount in amounts if amount > _TINY}
+        self.value = sum(column.worth[self.level] * amount for column, amount in self.used.items())
         self.score = found.value
         return True
 
-    def _take(self, pattern: Pattern) -> None:
-        """Let a pattern take part, if there are nodes and pods for it."""
-        nodes, pods = self.columns.nodes[pattern.kind], self.columns.pods
-        if not nodes or any(count > pods[family] for family, count in pattern.counts):
+    def _take(self, column: Column) -> None:
+        """Let a column take part, if there are nodes and pods for it."""
+        nodes, pods = self.columns.nodes[column.node_class], self.columns.pods
+        if not nodes or any(count > pods[family] for family, count in column.counts):
             return
-        amounts = {self.rows.nodes[pattern.kind]: 1}
-        amounts |= {self.rows.pods[family]: count for family, count in pattern.counts}
-        amounts |= {row: pattern.worth[index] for index, row in enumerate(self.rows.earlier) if pattern.worth[index]}
-        self.programme.column(amounts, worth=pattern.worth[self.level], most=nodes)
-        self.taken.append(pattern)
+        amounts = {self.rows.nodes[column.node_class]: 1}
+        amounts |= {self.rows.pods[family]: count for family, count in column.counts}
+        amounts |= {row: column.worth[index] for index, row in enumerate(self.rows.earlier) if column.worth[index]}
+        self.programme.column(amounts, worth=column.worth[self.level], most=nodes)
+        self.taken.append(column)
 
     def worth_of_limits(self) -> int:
         """What all pods and all that earlier levels must keep are worth at the prices."""
         pods = sum(price * self.columns.pods[family] for family, price in self.families.items())
         return pods - sum(price * self.known[index] for index, price in enumerate(self.levels))
 
-    def priced(self, kind: NodeClass) -> Expression:
-        """What a pattern of a kind adds beyond the prices of its pods."""
+    def priced(self, node_class: NodeClass) -> Expression:
+        """What a column of a node class adds beyond the prices of its pods."""
         objective = Expression()
-        for index, level in enumerate(kind.variables.form.levels[: self.level + 1]):
+        for index, level in enumerate(node_class.variables.form.levels[: self.level + 1]):
             price = self.columns.problem.params.price_scale if index == self.level else self.levels[index]
             for variable, coefficient in level.expression.terms.items() if price else ():
                 objective.add(variable, coefficient * price)
-        for (pod_class, _), variable in kind.variables.pods.items():
+        for (pod_class, _), variable in node_class.variables.pods.items():
             price = self.families.get(self.columns.problem.classes[pod_class].family, 0)
             if price:
                 objective.add(variable, -price)
@@ -291,7 +294,7 @@ class Master:
 
 
 class _Rows(NamedTuple):
-    """Rows of a master: by kind, by family, and by earlier level."""
+    """Rows of a master: by node class, by family, and by earlier level."""
 
     nodes: list[int]
     pods: dict[int, int]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from solver.domain import Budget, Level, Pod, Policy, SearchParams
 from solver.greedy import Greedy, Order
-from solver.greedy.device_fit import Kept
+from solver.greedy.device_fit import FitCache
 from solver.model.objective import names, values
 from solver.problem.problem import Problem
 from solver.search import decompose, exact, neighbourhoods, stages
@@ -39,7 +39,7 @@ def zoned(pods: Sequence[tuple[str, int, int]], *, nodes_per_zone: int = 2, shar
 
 
 def first_fit(problem: Problem) -> Solution:
-    return Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    return Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
 
 
 def sizes(problem: Problem) -> list[int]:
@@ -93,8 +93,8 @@ def test_a_level_is_proven_where_every_part_proves_it() -> None:
     problem = zoned([("a", 1, 0), ("b", 1, 0)])
     name, *_ = names(problem)
     proven, open_one = (Level(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
-    assert decompose.added(problem, [(proven,), (proven,)])[0] == Level(name=name, value=2, bound=2, proven=True)
-    assert decompose.added(problem, [(proven,), (open_one,)])[0] == Level(name=name, value=2, bound=3, proven=False)
+    assert decompose.summed(problem, [(proven,), (proven,)])[0] == Level(name=name, value=2, bound=2, proven=True)
+    assert decompose.summed(problem, [(proven,), (open_one,)])[0] == Level(name=name, value=2, bound=3, proven=False)
 
 
 def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:

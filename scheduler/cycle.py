@@ -30,8 +30,8 @@ from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
 from scheduler.queue import Shapes
 from scheduler.worker.decider import Decision
+from solver import missing_claims
 from solver.domain import Batch, ClaimId, Pod, PodId, Policy, Reason, ReasonCode
-from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
@@ -152,7 +152,7 @@ class Cycle:
         """Put back whose claims are still to be made, as nearly every pod's are at first: the solver knows no more."""
         started, late = self._clock(), set[PodId]()
         for pod in batch.pods:
-            if reasons := claims.late(pod, self._has_claim):
+            if reasons := missing_claims(pod, self._has_claim):
                 late.add(pod.id)
                 self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
                 self._put_back(pod, reasons, started)

@@ -18,6 +18,15 @@ from scheduler.cluster.mirror import Mirror, missing_consumers
 from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
+from solver import (
+    UNSCHEDULABLE_TAINT,
+    Described,
+    Selection,
+    described,
+    first_untolerated_taint,
+    matches_node_selector,
+    selects_node,
+)
 from solver.domain import (
     MOST_CONSUMERS,
     Allocation,
@@ -40,8 +49,6 @@ from solver.domain import (
     with_burdens,
     wording,
 )
-from solver.feasibility import node_fit
-from solver.feasibility.selector_index import Described, Selection, described
 
 _PODS = "pods"
 """The resource that every pod takes one of."""
@@ -54,9 +61,9 @@ def _about_node(mirror: Mirror, placement: Placement) -> Iterator[str]:
         yield f"node {placement.node} is gone"
     if node is None or pod is None:
         return
-    cordon = (node_fit.UNSCHEDULABLE,) if node.is_unschedulable else ()
-    taint = node_fit.first_untolerated((*cordon, *node.taints), pod.tolerations)
-    if taint is node_fit.UNSCHEDULABLE:
+    cordon = (UNSCHEDULABLE_TAINT,) if node.is_unschedulable else ()
+    taint = first_untolerated_taint((*cordon, *node.taints), pod.tolerations)
+    if taint is UNSCHEDULABLE_TAINT:
         yield f"node {node.name} was cordoned"
     elif taint is not None:
         yield f"node {node.name} has the taint {taint}, which pod {pod.id} does not tolerate"
@@ -64,7 +71,7 @@ def _about_node(mirror: Mirror, placement: Placement) -> Iterator[str]:
     for resource in sorted(_served(placement)):
         if allocatable.get(resource, 0) > 0:
             yield f"node {node.name} offers {resource} itself now, and devices were planned for it"
-    if not node_fit.selects(pod, node):
+    if not selects_node(pod, node):
         yield f"node {node.name} does not match the node selector or affinity of pod {pod.id} any more"
 
 
@@ -208,12 +215,12 @@ def _reaches(mirror: Mirror, listing: Listing, node: str) -> bool:
 def _is_reached(mirror: Mirror, selector: NodeSelector | None, name: str) -> bool:
     """Whether a node selector holds for a node; none holds for every node, and a node that is gone is not asked."""
     node = mirror.nodes.get(name)
-    return selector is None or node is None or node_fit.matches(selector, name, dict(node.labels))
+    return selector is None or node is None or matches_node_selector(selector, name, dict(node.labels))
 
 
 def _untolerated(mirror: Mirror, device: Device, result: DeviceResult) -> Taint | None:
     """Give the first taint of a device that the tolerations in an allocation result do not cover."""
-    return node_fit.first_untolerated((*device.taints, *_rule_taints(mirror, result.device)), result.tolerations)
+    return first_untolerated_taint((*device.taints, *_rule_taints(mirror, result.device)), result.tolerations)
 
 
 def _rule_taints(mirror: Mirror, device: DeviceId) -> Iterator[Taint]:

@@ -10,8 +10,8 @@ from typing import Final
 
 from scheduler.cluster import table
 from scheduler.cluster.table import Table
+from solver import Described, Selection
 from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodId, PodTerm
-from solver.feasibility.selector_index import Described, Selection
 
 
 class Occupancy:

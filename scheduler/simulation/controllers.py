@@ -16,8 +16,8 @@ import msgspec
 from scheduler.change import Change, Kind
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from solver import volume_fits
 from solver.domain import StorageClass, Volume, VolumeClaim
-from solver.feasibility import volumes
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _STATEFUL: Final = "StatefulSet"
@@ -146,7 +146,7 @@ def _bound(
     name = claim.volume or next(iter(sorted(kept)), "")
     storage_class = classes.get(claim.storage_class)
     if not name and not _waits(claim, classes):
-        fitting = [each for each in found.values() if volumes.fits(each, claim)]
+        fitting = [each for each in found.values() if volume_fits(each, claim)]
         name = min(((each.capacity, each.name) for each in fitting), default=(0, ""))[1]
         if not name and storage_class is not None and storage_class.provisions:
             name = f"pvc-{claim.uid}"

@@ -23,8 +23,8 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.simulation import printing
 from scheduler.worker.recording import Record
+from solver import fewest_moves
 from solver.domain import Batch, Budget, Move, Pod, PodId, Relocation, Snapshot, Staying, Victim
-from solver.preemption import defragmentation
 
 _POLL_SECONDS: Final = 0.5
 _TRIES: Final = 10
@@ -171,7 +171,7 @@ def relocation(asked: Record, batch: Batch) -> Relocation:
     """Find the fewest moves, on the cluster as it is; pods that leave it by themselves are waited for by nobody."""
     seconds = max(asked.deterministic_seconds, _SECONDS)
     budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
-    return defragmentation.fewest(_unheld(asked.snapshot, batch.pods), batch, asked.policy, budget)
+    return fewest_moves(_unheld(asked.snapshot, batch.pods), batch, asked.policy, budget)
 
 
 def _unheld(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:

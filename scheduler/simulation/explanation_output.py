@@ -12,8 +12,8 @@ from rich.text import Text
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import runs
 from scheduler.simulation.printing import counted
+from solver import HINT
 from solver.domain import Account, NodeKind, Reason, ReasonCode, RequestCount
-from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
 """Columns where the output is no terminal, and at most."""

@@ -20,6 +20,7 @@ from scheduler.kube import encode
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult, named
+from solver import HINT
 from solver.domain import (
     Allocation,
     ClaimId,
@@ -31,7 +32,6 @@ from solver.domain import (
     SearchStatus,
     Unplaced,
 )
-from solver.explain.hints import HINT
 
 Json = dict[str, Any]
 

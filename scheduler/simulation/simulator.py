@@ -24,8 +24,7 @@ from scheduler.simulation.manifests.documents import ManifestProblem
 from scheduler.worker import recording
 from scheduler.worker.recording import Record
 from scheduler.worker.serve import decide
-from solver import Engine, solve
-from solver.diagnosis import explain_pod
+from solver import Engine, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
     Account,
     Allocation,
@@ -47,8 +46,6 @@ from solver.domain import (
     Volume,
     VolumeClaim,
 )
-from solver.preemption import nominated_pods
-from solver.preemption.what_if import is_freed, settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,7 @@ def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
     }
     victims = {victim.pod for each in plan.preemptions for victim in each.victims}
     gangs = {each.id: each for each in (*snapshot.gangs, *batch.gangs)}
-    seated = settled(snapshot, batch.pods, plan.placements, plan.allocations)
+    seated = snapshot_after(snapshot, batch.pods, plan.placements, plan.allocations)
     return msgspec.structs.replace(
         _with_volumes(seated, plan.placements),
         nominated=tuple(waiting[key] for key in sorted(waiting)),
@@ -276,7 +273,7 @@ def explained(asked: Record, pod: Pod) -> Account:
         if pod in batch.pods:
             break
     budget = _budget(asked)
-    seen = nominated_pods.held(
+    seen = reserve_for_nominated(
         snapshot, batch, asked.policy, Engine(), budget
     )  # so that the nodes show what is held on them
     return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)

@@ -84,12 +84,12 @@ def assemble(
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
     asides = Asides(
-        cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
+        cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_pod_share
     )
     return Parts(
         cluster=cluster,
         pending=pending,
-        passed_over=PassedOver(settings.queue.max_passed_over_seconds, completing),
+        passed_over=PassedOver(settings.queue.starvation_seconds, completing),
         completing=completing,
         worker=worker,
         decider=decider,

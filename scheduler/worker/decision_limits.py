@@ -31,7 +31,7 @@ def of_batches(solver: SolverLimits) -> Limits:
         deterministic_seconds=solver.deterministic_seconds,
         workers=solver.workers,
         memory_limit_mib=solver.memory_limit_mib,
-        cost_units=solver.cost_milliseconds * _UNITS_PER_MILLISECOND,
+        cost_units=solver.evaluation_milliseconds * _UNITS_PER_MILLISECOND,
     )
 
 
@@ -39,8 +39,8 @@ def of_costly(solver: SolverLimits) -> Limits:
     """Give the limits of a decision beside the batches; its search may work as much longer as it may take longer."""
     return replace(
         of_batches(solver),
-        seconds=solver.costly_seconds,
-        deterministic_seconds=solver.deterministic_seconds * solver.costly_seconds / solver.budget_seconds,
-        memory_limit_mib=solver.costly_memory_limit_mib,
-        cost_units=round(solver.costly_seconds * 1000) * _UNITS_PER_MILLISECOND,
+        seconds=solver.costly_pod_seconds,
+        deterministic_seconds=solver.deterministic_seconds * solver.costly_pod_seconds / solver.budget_seconds,
+        memory_limit_mib=solver.costly_pod_memory_limit_mib,
+        cost_units=round(solver.costly_pod_seconds * 1000) * _UNITS_PER_MILLISECOND,
     )

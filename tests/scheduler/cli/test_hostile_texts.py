@@ -98,7 +98,7 @@ def test_a_failure_of_our_own_is_one_line_and_a_status(monkeypatch: pytest.Monke
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith("dovetail: config: failed with KeyError at test_hostile_texts.py:")
-    assert "please report it with the input that caused it; --debug adds where it comes from" in line
+    assert "please report it with the input that caused it; --debug prints the traceback" in line
     assert _is_safe(printed.err)
 
 

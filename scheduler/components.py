@@ -33,7 +33,7 @@ from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
 from scheduler.worker.supervisor import Worker
-from scheduler.worker.telemetry import Sight
+from scheduler.worker.telemetry import SolverTelemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,9 @@ def assemble(
     commit = Commit(client, cluster, writer, waits)
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
-    sight = Sight(metrics, health.ready("solver"), folder)
-    worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
-    decider = Decider(worker, cluster, (batches, costly), sight)
+    telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
+    worker = Worker(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
+    decider = Decider(worker, cluster, (batches, costly), telemetry)
     asides = Asides(
         cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_pod_share
     )

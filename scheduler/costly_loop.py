@@ -23,7 +23,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.queue import AsideQueue, Backoff, Credit, Job, Parking, Pending, SpecKey, kin_of
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
-from scheduler.worker.supervisor import AsideEndedError, SolveFailedError, WorkerError
+from scheduler.worker.supervisor import ChildEndedError, SolveFailedError, WorkerError
 from solver.domain import SPREAD, Batch, Pod, Policy, Reason, ReasonCode
 
 _log: Final = logs.logger()
@@ -84,7 +84,7 @@ class Asides:
         self._overtaken: Final[dict[SpecKey, None]] = {}
         """Kin whose last plan did not hold any more when it came: those that were overtaken last."""
         self._changed: Final = asyncio.Event()
-        metrics.aside_pods.set_function(lambda: len(self._queue))
+        metrics.isolated_pods.set_function(lambda: len(self._queue))
         metrics.parked_specs.set_function(lambda: len(self._parking))
 
     def divert(self, batch: Batch, carrier: Carrier) -> Batch:
@@ -151,8 +151,8 @@ class Asides:
                 seconds = self._clock() - started
                 if job.kin is not None:
                     self._credit.spend(job.namespace, seconds, self._clock())
-                self._metrics.aside_decisions.labels(outcome).inc()
-                self._metrics.aside_seconds.inc(seconds)
+                self._metrics.isolated_decisions.labels(outcome).inc()
+                self._metrics.isolated_seconds.inc(seconds)
 
     async def _next(self) -> Job:
         while True:
@@ -183,7 +183,7 @@ class Asides:
                 # The batches pack: what they take meanwhile is elsewhere.
                 policy = msgspec.structs.replace(policy, levels=SPREAD)
             is_costly = job.kin is not None
-            decision = await self._decider.decide_aside(batch, policy, is_costly=is_costly, is_greedy=is_greedy)
+            decision = await self._decider.decide_isolated(batch, policy, is_costly=is_costly, is_greedy=is_greedy)
             self._note(job, decision)
             return decision
 
@@ -193,7 +193,7 @@ class Asides:
                 self._note_overtaken(kins, held=held)
                 decided |= {pod.uid for pod in part.pods}
                 self._pending.give_back(decision.later.pods, self._clock())
-        except (AsideEndedError, SolveFailedError) as error:
+        except (ChildEndedError, SolveFailedError) as error:
             return self._break(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
         except WorkerError as error:
             return self._lose(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
@@ -228,7 +228,7 @@ class Asides:
         if job.kin is None:
             self._queue.suspect(pods)
             return "divided"
-        cause = error.cause if isinstance(error, AsideEndedError) else Cause.CRASH
+        cause = error.cause if isinstance(error, ChildEndedError) else Cause.CRASH
         self._park(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
 

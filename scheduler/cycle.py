@@ -203,7 +203,7 @@ class Cycle:
         takings = {pod.id: pending.taking(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
         async with self._turn:
-            is_valid = await self._parts.decider.holds(decision, policy)
+            is_valid = await self._parts.decider.is_still_valid(decision, policy)
             # One that left the queue meanwhile and came back is decided about by others.
             returned = {key for key, taking in takings.items() if pending.taking(key) not in {None, taking}}
             if is_valid and not returned:

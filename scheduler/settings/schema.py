@@ -242,8 +242,8 @@ class QueueTimes(Section, frozen=True):
     costly_pod_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """
     The share of time that one namespace may use for decisions about costly pods (`solver.costlyPodSeconds`). It is
-    charged afterwards: with the default, a decision of 20 s is followed by a pause of up to 200 s. The namespace that has
-    waited longest goes first.
+    charged afterwards: with the default, a pause of up to 200 s follows a decision of 20 s. The namespace that was
+    served longest ago goes first.
     """
 
     retry_after_seconds: Seconds = 300.0

@@ -34,8 +34,8 @@ from scheduler.status.events import Narrator
 from scheduler.status.pod_groups import GroupStatusQueue
 from scheduler.status.reports import Allowance, Reports
 from scheduler.status.unreadable_objects import Quarantine
+from scheduler.worker.change_log import ChangeLog
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.frames import Feed
 from scheduler.worker.supervisor import Worker
 from solver import solve_greedily
 from solver.domain import (
@@ -117,10 +117,10 @@ class Absent:
     """A solver's process that does not start: what it would have to be told is kept."""
 
     def __init__(self) -> None:
-        self.feed = Feed()
+        self.changes = ChangeLog()
 
     def note(self, change: Change) -> None:
-        self.feed.note(change)
+        self.changes.append(change)
 
 
 class Town:

@@ -122,6 +122,6 @@ def _queue(settings: Settings, cluster: Cluster, completing: Completing) -> Pend
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
         sweep_seconds=settings.queue.retry_after_seconds,
-        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
+        musters=Musters(lambda gang: cluster.gang_progress(gang, settings.scheduler_names), completing),
         muster_seconds=settings.queue.report_missing_members_seconds,
     )

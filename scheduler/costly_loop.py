@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from scheduler.cluster import Cluster, split_held
+from scheduler.cluster import Cluster, split_by_nominations
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import AsideQueue, Backoff, Credit, Job, Parking, Pending, SpecKey, kin_of
@@ -188,7 +188,7 @@ class Asides:
             return decision
 
         try:
-            for part in tuple(split_held(Batch(pods=pods), self._cluster.nominated())):
+            for part in tuple(split_by_nominations(Batch(pods=pods), self._cluster.nominated())):
                 decision, held = await carrier.decide_with(part, ask)
                 self._note_overtaken(kins, held=held)
                 decided |= {pod.uid for pod in part.pods}

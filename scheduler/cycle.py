@@ -22,7 +22,7 @@ import msgspec
 
 from scheduler.binding_cycle import Settlement, names
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Intake, Transition, Unit, split_held, split_plan
+from scheduler.cluster import Intake, Transition, Unit, split_by_nominations, split_plan
 from scheduler.components import Parts
 from scheduler.costly_loop import Ask
 from scheduler.observe import logs
@@ -128,7 +128,7 @@ class Cycle:
         nominated = self._parts.cluster.nominated()
         holders, alone, together = {pod.id for pod in nominated}, 0.0, 0.0
         parts = sorted(
-            split_held(batch, nominated), key=lambda part: not holders.isdisjoint(pod.id for pod in part.pods)
+            split_by_nominations(batch, nominated), key=lambda part: not holders.isdisjoint(pod.id for pod in part.pods)
         )
         for part in parts:
             started = self._clock()
@@ -327,8 +327,8 @@ class Cycle:
 
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
-            self._parts.pending.wake(self._parts.cluster.without_idle(transition))
-            for pod in self._parts.cluster.awaited(transition):
+            self._parts.pending.wake(self._parts.cluster.without_void_nomination(transition))
+            for pod in self._parts.cluster.unblocked(transition):
                 self._parts.pending.hasten(pod, self._clock())
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])

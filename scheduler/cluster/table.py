@@ -1,7 +1,4 @@
-"""A table: the objects of one kind, found by key and always in the order of their keys.
-
-Sums by key that keep no zeros, so that equal sums are equal dictionaries.
-"""
+"""`Table`: the objects of one kind by key, with a sorted tuple; and sums by key without zeros."""
 
 from bisect import bisect_left
 from typing import Generic, TypeVar
@@ -12,7 +9,7 @@ _K = TypeVar("_K")
 
 
 def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
-    """Add to the amount of a key; one that comes to zero is dropped."""
+    """Add to the amount of a key; a zero is removed, so that equal sums are equal dictionaries."""
     total = amounts.get(key, 0) + amount
     if total:
         amounts[key] = total
@@ -26,10 +23,10 @@ V = TypeVar("V")
 
 class Table(Generic[K, V]):
     """
-    Objects by key, with their sorted tuple kept until something changes.
+    Objects by key, with their sorted tuple, which is cached until something changes.
 
-    A put or a removal costs O(log n) comparisons (and a move of pointers where the set of keys changes);
-    `values` copies n pointers when something changed since it was last asked for, and is free otherwise.
+    `replace` takes O(log n) comparisons, and moves pointers if the set of keys changes. `values` copies n pointers
+    after a change and is free otherwise.
     """
 
     __slots__ = ("_by_key", "_frozen", "_keys", "_values")
@@ -57,7 +54,7 @@ class Table(Generic[K, V]):
         return self._frozen
 
     def replace(self, key: K, value: V | None) -> None:
-        """Put the object of a key, or remove it where the value is None."""
+        """Set the object of a key, or remove it if the value is None."""
         index = bisect_left(self._keys, key)
         if key in self._by_key:
             if value is None:

@@ -192,7 +192,7 @@ class _Picture:
     def _wanted(self, unit: Unit, own: frozenset[PodId]) -> Iterator[tuple[InterchangeablePods, ...]]:
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
-            if pod is None or not pod.affinity or self._cluster.is_accompanied(pod, placement.node, own):
+            if pod is None or not pod.affinity or self._cluster.has_affinity_match(pod, placement.node, own):
                 continue
             kinds = self._companions(pod, placement.node)
             if any(key not in own for kind in kinds for key in kind.members):
@@ -202,6 +202,6 @@ class _Picture:
         """Give the kinds of pods of which one is enough for a pod on a node."""
         asked = (pod.affinity, node)
         if asked not in self._known:
-            does = (kind for kind in self._kinds if self._cluster.accompanies(kind.members[0], pod, node))
+            does = (kind for kind in self._kinds if self._cluster.satisfies_affinity(kind.members[0], pod, node))
             self._known[asked] = tuple(does)
         return self._known[asked]

@@ -105,7 +105,7 @@ def judge_pod(placement: Placement, live: Pod | None) -> Placement | NotBound | 
     elif live.node_name == placement.node:
         return placement
     elif live.node_name:
-        message = f"pod {key} was bound to node {live.node_name} by somebody else meanwhile"
+        message = f"pod {key} was bound to node {live.node_name} by another client meanwhile"
     elif live.is_deleting:
         message = f"pod {key} is being deleted"
     else:

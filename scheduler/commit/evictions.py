@@ -215,7 +215,7 @@ class Evictions:
         finally:
             for victim in preemption.victims:
                 if victim.pod not in evicted:  # of the others the watch tells that they leave
-                    self._cluster.stays(victim.pod, victim.pod_uid)
+                    self._cluster.keep_victim(victim.pod, victim.pod_uid)
 
     def _log_begin(self, case: _Case) -> None:
         """Log a preemption about the pod that waits; those that go have lines of their own, with the same number."""

@@ -214,7 +214,7 @@ class Leftovers:
         now = self._clock()
         for uid in [uid for uid, at in self._looked_at.items() if now - at >= _AGAIN_SECONDS]:
             del self._looked_at[uid]
-        for claim, pod in self._cluster.left_behind():
+        for claim, pod in self._cluster.orphaned_special_claims():
             if self._pending.state(pod.id) is None or self._looked_at.setdefault(claim.uid, now) != now:
                 continue
             _log.info(logs.TAKEN_BACK, claim=str(claim.id), pod=str(pod.id))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scheduler.cluster import Unit
-from scheduler.cluster.ledger import is_same
-from scheduler.cluster.mirror import missing_consumers
+from scheduler.cluster.assume_cache import is_same
+from scheduler.cluster.object_store import missing_consumers
 from solver.domain import (
     MOST_CONSUMERS,
     Allocation,
@@ -114,7 +114,7 @@ def _judge_allocate(write: Allocate, live: Claim) -> Judgement:
         return Again(claim=live)
     if is_same(write.allocation, live.allocation) and _uids(write) <= _reserved(live):
         return Done(claim=live)
-    return _conflict(f"claim {live.id} was allocated by somebody else meanwhile")
+    return _conflict(f"claim {live.id} was allocated by another client meanwhile")
 
 
 def _judge_reserve(write: Reserve, live: Claim) -> Judgement:

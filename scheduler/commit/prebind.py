@@ -23,7 +23,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, is_at_least
 from scheduler.cluster import Cluster, Unit
-from scheduler.cluster.ledger import is_same
+from scheduler.cluster.assume_cache import is_same
 from scheduler.commit.binding_conditions import (
     DeviceCondition,
     allocated_at,
@@ -270,7 +270,7 @@ class Waits:
         if pod.is_deleting or pod.is_terminal:
             return f"pod {placement.pod} is being deleted or has ended"
         if pod.node_name:
-            return f"pod {placement.pod} was bound to node {pod.node_name} by somebody else meanwhile"
+            return f"pod {placement.pod} was bound to node {pod.node_name} by another client meanwhile"
         if self._cluster.node(placement.node) is None:
             return f"node {placement.node} is gone"
         return ""

@@ -119,7 +119,7 @@ class Repairs:
 
     async def _separate(self) -> None:
         """Look for devices that are held twice."""
-        contested = self._cluster.held_twice()
+        contested = self._cluster.contested_devices()
         self._reported &= {device for device, _ in contested}
         for device, claims in contested:
             if device not in self._reported:
@@ -153,8 +153,8 @@ class Repairs:
 
     def _kin(self, pod: Pod) -> IsKin:
         """Tell the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""
-        roster = self._cluster.gang_roster(pod.gang) if pod.gang is not None else None
-        if pod.gang is None or roster is None or roster.seated:
+        roster = self._cluster.gang_counts(pod.gang) if pod.gang is not None else None
+        if pod.gang is None or roster is None or roster.placed:
             return lambda uid: uid == pod.uid
         group = self._cluster.pod_group(pod.gang)
         of_group = group.uid if group is not None else ""

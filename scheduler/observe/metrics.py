@@ -172,9 +172,7 @@ class Metrics:
         self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the solver's process.")
 
     def _add_isolated_decisions(self) -> None:
-        """
-        Add the series about isolated decisions: of costly pods and suspected poison pods, in a process of their own.
-        """
+        """Add the series about isolated decisions: those of costly pods and of suspected poison pods."""
         self.isolated_decisions = self._counter(
             "dovetail_isolated_decisions",
             "Isolated decisions: decided, parked (broke a limit; retried after minutes), divided (to find the pod that "

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.backoff import MOST_EARLY, Backoff
 from scheduler.change import Transition
-from scheduler.cluster.gang_members import looks_alike
+from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, facts_of, gang_of
 from scheduler.queue.equivalence import FIRST, ShapeOf
 from scheduler.queue.gangs import Musters
@@ -72,7 +72,7 @@ class Pending:
             self.remove(pod.id)
             entry = None
         if not self._is_ours(pod):
-            if before is None or not looks_alike(before, pod):
+            if before is None or not is_same_member(before, pod):
                 self._wake_gang(pod.gang)
             return
         if entry is None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.cluster import split_held
+from scheduler.cluster import split_by_nominations
 from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
@@ -74,7 +74,7 @@ class SubBatch(NamedTuple):
 
 def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
     """Decide part after part; a batch for which nobody holds room is one part."""
-    for each in split_held(batch, snapshot.nominated):
+    for each in split_by_nominations(batch, snapshot.nominated):
         part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
         plan = decide(part)
         yield part, plan

@@ -146,9 +146,9 @@ class GroupStatusQueue:
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
         """How many members are bound, by what is believed but of some: a binding's echo may be on its way."""
-        roster = self._cluster.gang_roster(gang)
-        others = (roster.members.get(each) for each in unbound)
-        return roster.seated - sum(each is not None and bool(each.node_name) for each in others)
+        roster = self._cluster.gang_counts(gang)
+        others = (roster.pods.get(each) for each in unbound)
+        return roster.placed - sum(each is not None and bool(each.node_name) for each in others)
 
     async def run(self) -> None:
         """Write for ever; end when no write may start any more."""

@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
-from scheduler.cluster.pod_index import MOST_NEWCOMERS
+from scheduler.cluster.pod_index import MOST_RECENT_PODS
 from scheduler.cluster.unit import Bound, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -57,7 +57,7 @@ from tests.support.cluster_builders import gone, seen
 ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
 BOUNDED = {
-    "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
+    "[]._cluster._store.pod_index._recent_pods": MOST_RECENT_PODS,
     "[]._reports._outbox._events._namespaces": 5000,
     "[]._reports._outbox._events._waiting[]": 5000,
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
@@ -139,7 +139,7 @@ class Town:
         self.reports = Reports(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
         avoidance = Avoidance(60.0, self.metrics)
         waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
-        pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_progress(gang, OURS)))
         completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.waits, node_count=0)
         self.parts = Parts(

@@ -14,7 +14,7 @@ import msgspec
 from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
-from scheduler.cluster import Cluster, split_held, split_plan
+from scheduler.cluster import Cluster, split_by_nominations, split_plan
 from scheduler.kube import encode
 from scheduler.kube.watch import Mirrored, Received
 from scheduler.queue import Musters, Pending, Shapes
@@ -62,7 +62,7 @@ class Path:
         self.cluster = Cluster()
         self.replica = Cluster()
         self._watches = {kind: Mirrored(kind) for kind in Kind}
-        self._pending = Pending(SCHEDULERS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS)))
+        self._pending = Pending(SCHEDULERS, musters=Musters(lambda gang: self.cluster.gang_progress(gang, SCHEDULERS)))
         self._pending.connect(Shapes(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = Engine()
         self._policy: Policy = default().policy(SCHEDULERS[0])
@@ -99,7 +99,7 @@ class Path:
             batch = self._pending.take_batch(self._now, _MOST_PODS)
             if not batch.pods:
                 break
-            for apart in split_held(batch, self.cluster.nominated()):
+            for apart in split_by_nominations(batch, self.cluster.nominated()):
                 decided += self._decide_whole(apart)
         return decided
 

@@ -170,7 +170,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
         pytest.param(
             seen(msgspec.structs.replace(POD, node_name="n9")),
             ReasonCode.CONFLICT,
-            "pod default/p was bound to node n9 by somebody else meanwhile",
+            "pod default/p was bound to node n9 by another client meanwhile",
             id="pod bound",
         ),
         pytest.param(gone(CLAIM), ReasonCode.CLAIM_MISSING, "claim default/c was deleted meanwhile", id="claim gone"),

@@ -90,8 +90,8 @@ def _look(options: argparse.Namespace) -> Any:
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     paths = manifests(options)
-    found = live_cluster.Live() if paths else live_cluster.fetch(options.kubeconfig)
-    made = case_builder.Assembly.of(found, documents.read(paths))
+    found = live_cluster.ClusterObjects() if paths else live_cluster.fetch(options.kubeconfig)
+    made = case_builder.CaseBuilder.of(found, documents.read(paths))
     kind, wanted = options.wanted
     named = made.scheduler_of_gang(wanted) if kind == "gang" else made.scheduler_of(wanted)
     name, settings = settings_for(options.config, options.scheduler_name or named)

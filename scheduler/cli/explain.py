@@ -82,7 +82,7 @@ def _live(options: argparse.Namespace) -> tuple[Any, Any]:
     except KubeError as error:
         raise simulator.SavedError(str(error)) from error
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
-    made = case_builder.Assembly.of(found, documents.ManifestFiles())
+    made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     wanted = made.scheduler_of(options.name)
     name, settings = settings_for(options.config, wanted)
     _warn_of_other_scheduler(options, wanted)

@@ -68,13 +68,13 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    found = live_cluster.Live()
+    found = live_cluster.ClusterObjects()
     if options.from_cluster:
         try:
             found = live_cluster.fetch(options.kubeconfig)
         except KubeError as error:
             return refuse(f"--from-cluster: {error}")
-    case = case_builder.Assembly.of(found, documents.read(paths)).case(name)
+    case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
     for warning in case.warnings:
         warn(warning)
     for problem in case.problems:

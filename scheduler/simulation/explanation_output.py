@@ -1,4 +1,4 @@
-"""A pod's story for people, at a hundred columns, and as JSON or YAML in a shape that is only added to."""
+"""Prints the explanation of a pod: as text of at most 100 columns, or as JSON or YAML (fields are only added)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from solver import HINT
 from solver.domain import Account, NodeKind, Reason, ReasonCode, RequestCount
 
 _WIDTH: Final = 100
-"""Columns where the output is no terminal, and at most."""
+"""Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
@@ -32,13 +32,13 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.NODE_HELD,
     }
 )
-"""What no table of one pod's nodes can show: it is said in words."""
+"""Reasons that are not about single nodes; they are printed as sentences."""
 
 Json = dict[str, Any]
 
 
 def show(account: Account, to: TextIO) -> None:
-    """Write the story."""
+    """Print the explanation."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
     account = printing.visible(account)
     console.print(_head(account))
@@ -52,7 +52,7 @@ def show(account: Account, to: TextIO) -> None:
 
 
 def document(account: Account) -> Json:
-    """Put the story into plain values."""
+    """Convert the explanation to plain values."""
     return {
         "pod": str(account.pod),
         "waits": not account.node,
@@ -100,7 +100,7 @@ def _show_kind(kind: NodeKind, console: Console) -> None:
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
-    """Sort n2 before n10."""
+    """Give a sort key that puts n2 before n10."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 

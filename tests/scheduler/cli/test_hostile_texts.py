@@ -75,7 +75,7 @@ def test_moves_show_hostile_texts_escaped_and_without_markup(tmp_path: Path, cap
     path = m.write_json(tmp_path / "f.json", objects)
     m.run("defrag", "--for", "pod", f"default/w{EVIL}", "-f", path)
     printed = capsys.readouterr()
-    assert "fits as it is" in printed.out or "[red]" in printed.out.replace("\n", "")
+    assert "fits already" in printed.out or "[red]" in printed.out.replace("\n", "")
     assert (_is_safe(printed.out), _is_safe(printed.err)) == (True, True)
 
 

@@ -146,10 +146,10 @@ class AssumeCache:
 
     def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
         """Forget the special claims of a pod; give their stand-in ids."""
-        gone = tuple(self._specials_of.get(pod_uid, ()))
-        for key in gone:
+        stand_ins = tuple(self._specials_of.get(pod_uid, ()))
+        for key in stand_ins:
             self._drop_special(key)
-        return gone
+        return stand_ins
 
     def _drop_special(self, key: ClaimId) -> None:
         known = self._specials.pop(key)

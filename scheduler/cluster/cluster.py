@@ -233,7 +233,7 @@ class Cluster:
         return checks.objections(self._store, self._storage, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
-        """Give what forbids the first binding of a unit whose claims are written: gang members are gone."""
+        """Give what forbids the first binding of a unit whose claims are written: gang members were deleted."""
         return checks.gang_conflicts(self._store, unit)
 
     def satisfies_affinity(self, key: PodId, pod: Pod, node: str) -> bool:

@@ -81,13 +81,13 @@ def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
     asked: dict[str, dict[str, int]] = {}
     own: dict[str, dict[str, int]] = {}
     for placement in unit.placements:
-        pod, believed = store.pods.get(placement.pod), store.assumed_pods.get(placement.pod)
+        pod, assumed = store.pods.get(placement.pod), store.assumed_pods.get(placement.pod)
         if pod is not None:
             _add_requests(
                 asked.setdefault(placement.node, {}), with_burdens(pod, placement.burdens), _served(placement)
             )
-        if believed is not None and holds_node(believed):
-            _add_requests(own.setdefault(believed.node_name, {}), believed)
+        if assumed is not None and holds_node(assumed):
+            _add_requests(own.setdefault(assumed.node_name, {}), assumed)
     for name, wanted in asked.items():
         node = store.nodes.get(name)
         if node is None:
@@ -126,10 +126,10 @@ def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
                 yield from (f"claim {key} {text}" for text in _joining_conflicts(store, placement, claim))
     for key, consumers in unit.reservations().items():
         claim = store.claims.get(key)
-        believed = store.assumed_claims.get(key)
-        if claim is not None and believed is not None:
+        assumed = store.assumed_claims.get(key)
+        if claim is not None and assumed is not None:
             added = missing_consumers(claim, consumers, store.pods.get)
-            count = len({each.uid for each in (*believed.reserved_for, *added)})
+            count = len({each.uid for each in (*assumed.reserved_for, *added)})
             if count > MOST_CONSUMERS:
                 yield f"claim {key} would have {count} consumers, and a claim can have {MOST_CONSUMERS}"
 
@@ -251,8 +251,8 @@ def _port_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -
     taken = pod_index.port_taken(pod, others)
     if taken is not None:
         port, holder = taken
-        whom = wording.seen(holder.id, pod.id.namespace)
-        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by {whom}"
+        other_pod = wording.seen(holder.id, pod.id.namespace)
+        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by {other_pod}"
 
 
 def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
@@ -331,8 +331,8 @@ def _read_write_once_pod_conflicts(store: ObjectStore, storage: Storage, unit: U
         for other in store.pod_index.recent_pods(store.assumed_pods):
             taken = wanted & _named_claims(other) if other.id != placement.pod else None
             if taken:
-                whom = wording.seen(other.id, placement.pod.namespace)
-                yield f"volume claim {min(taken)} is for one pod, and {whom} on node {other.node_name} uses it"
+                other_pod = wording.seen(other.id, placement.pod.namespace)
+                yield f"volume claim {min(taken)} is for one pod, and {other_pod} on node {other.node_name} uses it"
                 break
 
 
@@ -372,7 +372,7 @@ def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]
 
 
 def gang_conflicts(store: ObjectStore, unit: Unit) -> tuple[Reason, ...]:
-    """Give the gangs that would run with too few members, because planned members are gone."""
+    """Give the gangs that would run with too few members, because planned members were deleted."""
     messages = dict.fromkeys(_gang_messages(store, unit))
     return tuple(Reason(code=ReasonCode.GANG_INCOMPLETE, message=each) for each in messages)
 

@@ -173,7 +173,7 @@ class AllocatedDevices:
 
     def inherit(self, former: "AllocatedDevices | None") -> None:
         """While indexes are rebuilt, charge devices as the previous index did; None ends that."""
-        self._former = former._draws if former is not None else {}  # noqa: SLF001 - one of its own kind
+        self._former = former._draws if former is not None else {}  # noqa: SLF001 - the same class
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
         """Give the claims that hold a device, with their allocation results for it."""

@@ -55,7 +55,7 @@ class GangIndex:
 
     def inherit(self, former: "GangIndex") -> None:
         """Take over the PodGroups of a previous index."""
-        self._groups.update(former._groups)  # noqa: SLF001 - one of its own kind
+        self._groups.update(former._groups)  # noqa: SLF001 - the same class
 
     def restore(self, kind: Kind, key: str, group: Object | None) -> None:
         """Restore a PodGroup, or remove it."""

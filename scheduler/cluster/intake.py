@@ -60,8 +60,8 @@ class Intake:
     def _remove(self, change: Change, last: Object | None, why: str) -> IntakeResult:
         """Delete an object whose deletion raises: the indexes are rebuilt without it."""
         self._cluster.reindex(change.kind, change.key, None)
-        gone = Transition(kind=change.kind, key=change.key, before=last, after=None)
-        return IntakeResult(change, (gone,) if last is not None else (), why)
+        deleted = Transition(kind=change.kind, key=change.key, before=last, after=None)
+        return IntakeResult(change, (deleted,) if last is not None else (), why)
 
     def _apply(self, change: Change, last: Object | None) -> tuple[Transition, ...]:
         try:

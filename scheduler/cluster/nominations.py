@@ -35,7 +35,7 @@ def split_by_nominations(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Bat
     Split a batch into parts that must respect the same nominated pods, highest priority first.
 
     As in kube-scheduler, a pod may not use the room of nominated pods of the same or a higher priority. A nominated pod
-    (or its gang) is a part of its own, before others of its priority: it uses the room, or keeps it. Gangs stay whole;
+    (or its gang) is a separate part, before others of its priority: it uses the room, or keeps it. Gangs stay whole;
     without nominations the batch is not split.
     """
     if not nominated or not batch.pods:

@@ -170,7 +170,7 @@ class PodIndex:
 
     def inherit(self, former: "PodIndex") -> None:
         """Take over the recent pods of a previous index."""
-        self._recent_pods = former._recent_pods  # noqa: SLF001 - one of its own kind
+        self._recent_pods = former._recent_pods  # noqa: SLF001 - the same class
         for pods in self._on_node.values():
             for key in pods.keys() & self._recent_pods.keys():
                 self.recent_anti_affinity.put(pods[key])

@@ -123,10 +123,10 @@ class Storage:
 
     def forget(self, pod_uid: str) -> tuple[Transition, ...]:
         """Forget the assumptions of a pod: its placement failed, or the API shows it."""
-        gone = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
-        for each in gone:
+        forgotten = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
+        for each in forgotten:
             self._drop(each)
-        return self._refresh([each.binding for each in gone])
+        return self._refresh([each.binding for each in forgotten])
 
     def export(self) -> tuple[VolumeAssumption, ...]:
         """Give all assumptions, sorted, for a replica."""

@@ -89,7 +89,7 @@ class CaseBuilder:
         snapshot = cluster.snapshot()
         pods = {change.key: change.value for change in changes if isinstance(change.value, Pod)}
         waiting = self._waiting(list(pods.values()), scheduler_name)
-        self._tell_of_bound(cluster)
+        self._warn_of_bound(cluster)
         if not snapshot.nodes:
             self.warnings.append("there is no Node among the manifests: nothing can be placed")
         if self.skipped:
@@ -311,7 +311,7 @@ class CaseBuilder:
         yield from self._unwritten_namespaces()
 
     def _unwritten_namespaces(self) -> Iterator[Change]:
-        """Namespaces that pods are in and that nobody wrote down: they have the label of their name."""
+        """Give the namespaces of pods that have no manifest, with the label of their name."""
         known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
         known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
         names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
@@ -334,8 +334,8 @@ class CaseBuilder:
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
         return tuple(sorted(ours, key=lambda pod: (-pod.priority, not pod.creation, pod.creation)))
 
-    def _tell_of_bound(self, cluster: Cluster) -> None:
-        """Pods that name their node pass every scheduler by: nobody allocates their claims."""
+    def _warn_of_bound(self, cluster: Cluster) -> None:
+        """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
         for document in self._documents(Kind.PODS):
             node = text(spec(document.body).get("nodeName"))
             if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:

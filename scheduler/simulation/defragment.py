@@ -168,7 +168,7 @@ def wanted(asked: Record, kind: str, name: str) -> Batch:
 
 
 def relocation(asked: Record, batch: Batch) -> Relocation:
-    """Find the fewest moves, on the cluster as it is; pods that leave it by themselves are waited for by nobody."""
+    """Find the fewest moves on the present cluster; it does not wait for pods that are being deleted."""
     seconds = max(asked.deterministic_seconds, _SECONDS)
     budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
     return fewest_moves(_without_own_nominations(asked.snapshot, batch.pods), batch, asked.policy, budget)

@@ -5,7 +5,7 @@ The shell starts a fork server (`python -m scheduler.worker`, in `__main__`), wh
 first case. The fork server forks a worker within milliseconds, and another one whenever a worker ends. The worker keeps
 a replica of the shell's `Cluster`: the shell sends it every change (`change_log`) and, with each batch, its whole
 ledger of assumed writes. A batch is decided in the worker itself. Costly pods, and pods with which a worker ended
-(suspected poison pods), are decided in isolation: the worker forks a child with limits of its own and goes on with the
+(suspected poison pods), are decided in isolation: the worker forks a child with separate limits and goes on with the
 batches.
 
 In the shell:

@@ -45,7 +45,7 @@ def objection(namespace: str, namespaces: Mapping[str, Namespace]) -> str:
     return f'adminAccess needs the label {LABEL}: "true" on namespace {namespace}, which {found}'
 
 
-_INSTEAD: Final = "write a new template with another name, and create the pod anew"
+_INSTEAD: Final = "write a new template with another name, and create the pod again"
 
 
 def of_claim(claim: Claim, there: Claim | None) -> str:

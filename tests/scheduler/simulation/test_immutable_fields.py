@@ -12,7 +12,7 @@ from tests.support import builders as b
 from tests.support import manifests as m
 
 THERE = b.claim("c", b.request("r", count=2), config=(b.config("r", parameters='{"a": 1, "b": 2}'),))
-INSTEAD = "write a new template with another name, and create the pod anew"
+INSTEAD = "write a new template with another name, and create the pod again"
 
 
 def test_an_edited_claim_is_named() -> None:

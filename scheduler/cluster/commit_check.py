@@ -35,7 +35,6 @@ from solver.domain import (
     ClaimAllocation,
     ClaimId,
     Device,
-    DeviceId,
     DeviceResult,
     Node,
     NodeSelector,
@@ -97,7 +96,8 @@ def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
             taken = used.get(resource, 0) + (store.node_usage.pod_count(name) if resource == _PODS else 0)
             left = allocatable.get(resource, 0) - taken + own.get(name, {}).get(resource, 0)
             if amount > left:
-                yield f"node {name} has {max(0, left)} of {resource} left, {amount} {_planned(amount)}"
+                verb = "is" if amount == 1 else "are"
+                yield f"node {name} has {max(0, left)} of {resource} left, {amount} {verb} planned"
 
 
 def _served(placement: Placement) -> frozenset[str]:
@@ -110,10 +110,6 @@ def _add_requests(taken: dict[str, int], pod: Pod, without: frozenset[str] = fro
     for resource, amount in pod.requests:
         if resource not in without:
             table.add(taken, resource, amount)
-
-
-def _planned(amount: int) -> str:
-    return "is planned" if amount == 1 else "are planned"
 
 
 def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
@@ -225,15 +221,7 @@ def _is_reached(store: ObjectStore, selector: NodeSelector | None, name: str) ->
 
 def _untolerated(store: ObjectStore, device: Device, result: DeviceResult) -> Taint | None:
     """Give the first taint of a device that an allocation result does not tolerate."""
-    return first_untolerated_taint((*device.taints, *_rule_taints(store, result.device)), result.tolerations)
-
-
-def _rule_taints(store: ObjectStore, device: DeviceId) -> Iterator[Taint]:
-    """Give the taints that DeviceTaintRules add; a rule without a selector selects nothing (KEP-5055)."""
-    for rule in store.taint_rules_in_force():
-        wanted = (rule.driver, rule.pool, rule.device)
-        if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
-            yield rule.taint
+    return first_untolerated_taint((*device.taints, *store.rule_taints(result.device)), result.tolerations)
 
 
 def _inter_pod_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:

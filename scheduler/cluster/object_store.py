@@ -22,6 +22,7 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     DeviceClass,
+    DeviceId,
     DeviceTaintRule,
     DisruptionBudget,
     Namespace,
@@ -132,6 +133,13 @@ class ObjectStore:
             if self.unreadable_rules
             else rules
         )
+
+    def rule_taints(self, device: DeviceId) -> Iterator[Taint]:
+        """Give the taints that taint rules add to a device; a rule without a selector selects nothing (KEP-5055)."""
+        for rule in self.taint_rules_in_force():
+            wanted = (rule.driver, rule.pool, rule.device)
+            if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
+                yield rule.taint
 
     def _restore(self, kind: Kind, key: str, value: Object | None) -> None:
         if kind is Kind.PODS:

@@ -13,10 +13,10 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from scheduler import version
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.extended_resource_claims import Leftovers
@@ -146,7 +146,7 @@ class Process:
         self._client: Final = client
         self._lease_client: Final = lease_client
         self._health: Final = health
-        self.metrics: Final = Metrics(_version())
+        self.metrics: Final = Metrics(version())
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -160,7 +160,7 @@ class Process:
             process = cls(settings, client, lease_client, Health())
             async with contextlib.AsyncExitStack() as ends:
                 address = await process._listen(ends)
-                _log.info(logs.STARTED, server=client.server, address=str(address), version=_version())
+                _log.info(logs.STARTED, server=client.server, address=str(address), version=version())
                 yield process
 
     async def _listen(self, ends: contextlib.AsyncExitStack) -> Address:
@@ -339,13 +339,6 @@ def _namespace() -> str:
         return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or _DEFAULT_NAMESPACE
     except OSError:
         return _DEFAULT_NAMESPACE
-
-
-def _version() -> str:
-    try:
-        return metadata.version("dovetail-scheduler")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _loop_factory() -> Any:

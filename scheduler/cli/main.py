@@ -2,18 +2,20 @@
 
 import argparse
 import os
+import platform
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from scheduler.cli import config, defrag, explain, replay, run, simulate, version
+from scheduler import version
+from scheduler.cli import config, defrag, explain, replay, run, simulate
 from scheduler.cli.arguments import WRONG, refuse, say
 from scheduler.observe import terminal
 from scheduler.settings import SettingsError
 
-_COMMANDS: Final = (run, simulate, explain, defrag, replay, config, version)
+_COMMANDS: Final = (run, simulate, explain, defrag, replay, config)
 _DEFAULT: Final = "run"
 _DEFECT: Final = 70
 """The exit status for a defect of Dovetail (EX_SOFTWARE of sysexits.h)."""
@@ -62,6 +64,15 @@ def _with_command(words: list[str]) -> list[str]:
     return [_DEFAULT, *words]
 
 
+def _version() -> str:
+    return f"dovetail {version()} (Python {platform.python_version()})"
+
+
+def _print_version(_: argparse.Namespace) -> int:
+    sys.stdout.write(f"{_version()}\n")
+    return 0
+
+
 class _Parser(argparse.ArgumentParser):
     """Reports wrong arguments in one line."""
 
@@ -77,10 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="The default command is run. See `dovetail COMMAND --help` for each command.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=version.line())
+    parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in _COMMANDS:
         command.add(commands)
+    text = "Print the version."
+    shown = commands.add_parser("version", help=text, description=text, allow_abbrev=False)
+    shown.set_defaults(execute=_print_version)
     for each in commands.choices.values():
         each.add_argument("--debug", action="store_true", help="print the traceback of a defect")
     return parser

@@ -12,6 +12,7 @@ import msgspec
 from scheduler.change import is_at_least
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
+from scheduler.cluster.table import changed_keys
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
@@ -105,14 +106,9 @@ class AssumeCache:
         """Replace all assumptions; give the keys whose assumptions changed."""
         pods = {assumption.pod: assumption for assumption in assumptions.pods}
         claims = {assumption.claim: assumption for assumption in assumptions.claims}
-        touched_pods = {key for key in pods.keys() | self._pods.keys() if pods.get(key) != self._pods.get(key)}
-        touched_claims = {
-            key for key in claims.keys() | self._claims.keys() if claims.get(key) != self._claims.get(key)
-        }
         specials = {claim.id: claim for claim in assumptions.specials}
-        touched_claims |= {
-            key for key in specials.keys() | self._specials.keys() if specials.get(key) != self._specials.get(key)
-        }
+        touched_pods = changed_keys(self._pods, pods)
+        touched_claims = changed_keys(self._claims, claims) | changed_keys(self._specials, specials)
         self._pods, self._claims = pods, claims
         self._specials.clear()
         self._specials_of.clear()

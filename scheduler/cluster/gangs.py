@@ -40,8 +40,7 @@ class GangIndex:
         """Apply a PodGroup from a watch; give its transition."""
         if value is not None and not isinstance(value, PodGroup):
             raise TypeError(f"a change of a PodGroup carries a {type(value).__name__}: decode it as its own kind")
-        namespace, _, name = key.partition("/")
-        gang_id = GangId(namespace, name, _SOURCES[kind])
+        gang_id = _gang_id(kind, key)
         before = self._groups.get(gang_id)
         if before == value:
             return ()
@@ -59,16 +58,14 @@ class GangIndex:
 
     def restore(self, kind: Kind, key: str, group: Object | None) -> None:
         """Restore a PodGroup, or remove it."""
-        namespace, _, name = key.partition("/")
-        gang_id = GangId(namespace, name, _SOURCES[kind])
+        gang_id = _gang_id(kind, key)
         self._groups.pop(gang_id, None)
         if isinstance(group, PodGroup):
             self._groups[gang_id] = group
 
     def seen(self, kind: Kind, key: str) -> PodGroup | None:
         """Give a PodGroup by its kind and key."""
-        namespace, _, name = key.partition("/")
-        return self._groups.get(GangId(namespace, name, _SOURCES[kind]))
+        return self._groups.get(_gang_id(kind, key))
 
     def replace_pod(self, before: Pod | None, after: Pod | None) -> None:
         """Replace a pod."""
@@ -132,6 +129,11 @@ class GangIndex:
         if gang not in self._composed:
             self._composed[gang] = _composed(gang, self._groups.get(gang), self.member_index(gang))
         return self._composed[gang]
+
+
+def _gang_id(kind: Kind, key: str) -> GangId:
+    namespace, _, name = key.partition("/")
+    return GangId(namespace, name, _SOURCES[kind])
 
 
 def _composed(gang: GangId, group: PodGroup | None, roster: GangMembers) -> Gang:

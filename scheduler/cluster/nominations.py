@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from scheduler.change import Transition
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_index import holds_node
+from scheduler.cluster.table import changed_keys
 from solver.domain import Batch, Claim, GangId, Node, Pod, PodId, Preemption
 
 
@@ -93,7 +94,7 @@ class Nominations:
     def replace(self, nominations: Iterable[Nomination], leaving: Iterable[PodId]) -> set[PodId]:
         """Replace nominations and victims; give the pods that changed."""
         nodes = {each.pod: each for each in nominations}
-        touched = {key for key in nodes.keys() | self._nodes.keys() if nodes.get(key) != self._nodes.get(key)}
+        touched = changed_keys(self._nodes, nodes)
         self._nodes, self._leaving = nodes, dict.fromkeys(leaving, "")
         return touched
 

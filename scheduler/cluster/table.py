@@ -1,6 +1,7 @@
-"""`Table`: the objects of one kind by key, with a sorted tuple; and sums by key without zeros."""
+"""`Table`: the objects of one kind by key, with a sorted tuple; sums by key without zeros, and changed keys."""
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from solver.domain import ClaimId, PodId
@@ -15,6 +16,11 @@ def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
         amounts[key] = total
     else:
         amounts.pop(key, None)
+
+
+def changed_keys(before: Mapping[_K, object], after: Mapping[_K, object]) -> set[_K]:
+    """Give the keys that were added, removed or have another value."""
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 K = TypeVar("K", str, PodId, ClaimId)

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.cluster import split_held
+from scheduler.cluster import split_by_nominations
 from scheduler.components import Components
 from scheduler.costly_loop import PutBackAll
+from solver import missing_claims
 from solver.domain import Batch, ClaimId, PodId, Policy, ReasonCode
-from solver.feasibility import claims
 
 
 class FormedBatches(NamedTuple):
@@ -65,7 +65,7 @@ class BatchFormation:
         """Put back pods whose claims do not exist yet, as at first nearly every pod's: the solver could say no more."""
         late = set[PodId]()
         for pod in batch.pods:
-            if reasons := claims.late(pod, self._has_claim):
+            if reasons := missing_claims(pod, self._has_claim):
                 late.add(pod.id)
                 self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
                 self._put_back((pod,), reasons)
@@ -87,7 +87,7 @@ class BatchFormation:
         """
         nominated = self._parts.cluster.nominated()
         names = {pod.id for pod in nominated}
-        parts = tuple(split_held(batch, nominated))
+        parts = tuple(split_by_nominations(batch, nominated))
         return FormedBatches(
             others=[part for part in parts if names.isdisjoint(pod.id for pod in part.pods)],
             nominated=[part for part in parts if not names.isdisjoint(pod.id for pod in part.pods)],

@@ -31,7 +31,7 @@ from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
 from scheduler.worker.supervisor import Worker
-from scheduler.worker.telemetry import Sight
+from scheduler.worker.telemetry import SolverTelemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,21 +80,21 @@ def assemble(
     commit = Commit(client, cluster, writer, waits)
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
-    sight = Sight(metrics, health.ready("solver"), folder)
-    worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
-    decider = Decider(worker, cluster, (batches, costly), sight)
+    telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
+    worker = Worker(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
+    decider = Decider(worker, cluster, (batches, costly), telemetry)
     costly_loop = CostlyLoop(
         cluster,
         queue,
         decider,
         partial(reports.report_unschedulable, node_count=0),
         metrics,
-        share=settings.queue.costly_share,
+        share=settings.queue.costly_pod_share,
     )
     return Components(
         cluster=cluster,
         queue=queue,
-        starvation=StarvationTracker(settings.queue.max_passed_over_seconds, replacements),
+        starvation=StarvationTracker(settings.queue.starvation_seconds, replacements),
         replacements=replacements,
         worker=worker,
         decider=decider,
@@ -127,6 +127,6 @@ def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements)
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
         flush_seconds=settings.queue.retry_after_seconds,
-        gangs=QueuedGangs(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), replacements),
+        gangs=QueuedGangs(lambda gang: cluster.gang_progress(gang, settings.scheduler_names), replacements),
         gang_report_seconds=settings.queue.report_missing_members_seconds,
     )

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from scheduler.cluster import Cluster, split_held
+from scheduler.cluster import Cluster, split_by_nominations
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import (
@@ -32,7 +32,7 @@ from scheduler.queue import (
 )
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
-from scheduler.worker.supervisor import AsideEndedError, SolveFailedError, WorkerError
+from scheduler.worker.supervisor import ChildEndedError, SolveFailedError, WorkerError
 from solver.domain import SPREAD, Batch, Pod, Policy, Reason, ReasonCode
 
 _log: Final = logs.logger()
@@ -95,7 +95,7 @@ class CostlyLoop:
         self._overtaken: Final[dict[CostKey, None]] = {}
         """Cost keys whose last plan was not valid any more when it came."""
         self._changed: Final = asyncio.Event()
-        metrics.aside_pods.set_function(lambda: len(self._queue))
+        metrics.isolated_pods.set_function(lambda: len(self._queue))
         metrics.parked_specs.set_function(lambda: len(self._backoff))
 
     def divert(self, batch: Batch, put_back: PutBackAll) -> Batch:
@@ -162,8 +162,8 @@ class CostlyLoop:
                 seconds = self._clock() - started
                 if job.key is not None:
                     self._quota.spend(job.namespace, seconds, self._clock())
-                self._metrics.aside_decisions.labels(outcome).inc()
-                self._metrics.aside_seconds.inc(seconds)
+                self._metrics.isolated_decisions.labels(outcome).inc()
+                self._metrics.isolated_seconds.inc(seconds)
 
     async def _next(self) -> CostlyJob:
         while True:
@@ -194,17 +194,17 @@ class CostlyLoop:
                 # Batches pack. So this plan spreads, onto devices that they do not take meanwhile.
                 policy = msgspec.structs.replace(policy, levels=SPREAD)
             is_costly = job.key is not None
-            decision = await self._decider.decide_aside(batch, policy, is_costly=is_costly, is_greedy=is_greedy)
+            decision = await self._decider.decide_isolated(batch, policy, is_costly=is_costly, is_greedy=is_greedy)
             self._note(job, decision)
             return decision
 
         try:
-            for part in tuple(split_held(Batch(pods=pods), self._cluster.nominated())):
+            for part in tuple(split_by_nominations(Batch(pods=pods), self._cluster.nominated())):
                 decision, held = await carrier.decide_with(part, ask)
                 self._note_overtaken(keys, held=held)
                 decided |= {pod.uid for pod in part.pods}
                 self._scheduling_queue.give_back(decision.later.pods, self._clock())
-        except (AsideEndedError, SolveFailedError) as error:
+        except (ChildEndedError, SolveFailedError) as error:
             return self._ended(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
         except WorkerError as error:
             return self._process_ended(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
@@ -239,7 +239,7 @@ class CostlyLoop:
         if job.key is None:
             self._queue.suspect(pods)
             return "divided"
-        cause = error.cause if isinstance(error, AsideEndedError) else Cause.CRASH
+        cause = error.cause if isinstance(error, ChildEndedError) else Cause.CRASH
         self._back_off(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
 

@@ -179,7 +179,7 @@ class SchedulingCycle:
         numbers = {pod.id: queue.batch_number(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
         async with self._decision_lock:
-            is_valid = await self._parts.decider.holds(decision, policy)
+            is_valid = await self._parts.decider.is_still_valid(decision, policy)
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}
             if is_valid and not returned:
@@ -298,8 +298,8 @@ class SchedulingCycle:
 
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
-            self._parts.queue.wake(self._parts.cluster.without_idle(transition))
-            for pod in self._parts.cluster.awaited(transition):
+            self._parts.queue.wake(self._parts.cluster.without_void_nomination(transition))
+            for pod in self._parts.cluster.unblocked(transition):
                 self._parts.queue.victims_gone(pod, self._clock())
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])

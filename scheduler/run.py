@@ -12,10 +12,10 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from scheduler import version
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.extended_resource_claims import OrphanedClaims
@@ -145,7 +145,7 @@ class Process:
         self._client: Final = client
         self._lease_client: Final = lease_client
         self._health: Final = health
-        self.metrics: Final = Metrics(_version())
+        self.metrics: Final = Metrics(version())
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -159,7 +159,7 @@ class Process:
             process = cls(settings, client, lease_client, Health())
             async with contextlib.AsyncExitStack() as ends:
                 address = await process._listen(ends)
-                _log.info(logs.STARTED, server=client.server, address=str(address), version=_version())
+                _log.info(logs.STARTED, server=client.server, address=str(address), version=version())
                 yield process
 
     async def _listen(self, ends: contextlib.AsyncExitStack) -> Address:
@@ -338,13 +338,6 @@ def _namespace() -> str:
         return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or _DEFAULT_NAMESPACE
     except OSError:
         return _DEFAULT_NAMESPACE
-
-
-def _version() -> str:
-    try:
-        return metadata.version("dovetail-scheduler")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _loop_factory() -> Any:

@@ -1,7 +1,7 @@
 """
 What the scheduler and its solver's process take in memory, per node, device, bound pod and waiting pod.
 
-Each process is measured in a child of its own, with the real path: JSON of the watch → decode → mirror, feed and
+Each process is measured in a child of its own, with the real path: JSON of the watch → decode → cluster, change log and
 queue; and frames → replica → one solve, which makes the inventory. docs/operating.md has the formula.
 """
 
@@ -24,7 +24,7 @@ from scheduler.observe.memory import resident_bytes
 from scheduler.queue import SchedulingQueue
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.worker import frames
-from scheduler.worker.frames import Feed
+from scheduler.worker.change_log import ChangeLog
 from solver import Engine, rehearse, solve
 from solver.domain import Batch, Budget, Pod, Policy
 
@@ -86,7 +86,7 @@ def _resident() -> int:
 
 
 def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
-    cluster, feed, pending = Cluster(), Feed(), SchedulingQueue(("dovetail",))
+    cluster, changes, pending = Cluster(), ChangeLog(), SchedulingQueue(("dovetail",))
     shedding = MemoryBudget(("dovetail",), _NOWHERE, cluster.interner)
     watches = {kind: ListWatch(kind) for kind in (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.PODS, Kind.CLAIMS)}
 
@@ -94,7 +94,7 @@ def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
         for kind, body in objects:
             for change in shedding.admit(_changes(watches[kind], body)):
                 cluster.apply(change)
-                feed.note(change)
+                changes.append(change)
                 if isinstance(change.value, Pod):
                     pending.offer(change.value, 0.0)
 

@@ -146,7 +146,7 @@ def _asked(objects: list[Manifest], profile: Mapping[str, Any]) -> Record:
         config.write_text(
             json.dumps({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": SCHEDULER, **profile}]})
         )
-        case = case_builder.Assembly.of(live_cluster.Live(), documents.read([manifests])).case(SCHEDULER)
+        case = case_builder.CaseBuilder.of(live_cluster.ClusterObjects(), documents.read([manifests])).case(SCHEDULER)
         asked = simulator.recorded(case, load(config), SCHEDULER)
     rules = msgspec.structs.replace(asked.policy.preemption, now=NOW)
     return msgspec.structs.replace(asked, policy=msgspec.structs.replace(asked.policy, preemption=rules))

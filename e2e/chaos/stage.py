@@ -49,7 +49,7 @@ _CONFIGURATION: Final[Json] = {
     ],
     "devices": {"owned": {"nodeSelector": {"matchLabels": {POOL: "ours"}}}},
     "leaderElection": {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5},
-    "queue": {"maxPassedOverSeconds": 20, "reportMissingMembersSeconds": 3},
+    "queue": {"starvationSeconds": 20, "reportMissingMembersSeconds": 3},
     "commit": {"requestTimeoutSeconds": 1.5},
 }
 

@@ -106,7 +106,7 @@ DIFFERENCES: Final = (
         rule="devices that a device plugin of their node offers too, as the extended resource of their class",
         theirs="claims get them, whatever the plugin gives to others",
         ours="no claim of that class is allocated on such a node",
-        reason="the same hardware would be given out twice; `devices.allocateWherePluginsServe` allows it",
+        reason="the same hardware would be given out twice; `devices.allocateOnDevicePluginNodes` allows it",
         more=More.KUBE_SCHEDULER,
         policy=Policy(allocates_where_plugins_serve=True),
     ),

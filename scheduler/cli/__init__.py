@@ -1,9 +1,9 @@
 """
-The command line: arguments become settings, settings become a run.
+The command line `dovetail`: parses arguments, loads the settings and runs a command.
 
-One file a command, each with `add` (its arguments) and `execute` (what it does). Here may not live: anything about
-the cluster, or an import at the top that takes long; a command imports what it runs when it runs. Only
-`scheduler.__main__` calls it.
+One module for each command (`run`, `simulate`, `explain`, `defrag`, `replay`, `config`), each with `add` (its
+arguments) and `execute` (what it does); `arguments` has what several commands share, `main` the entry point and
+`version`. No code here touches the cluster. A command imports slow modules (client, solver) only when it runs.
 """
 
 from scheduler.cli.main import main

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what is common to the ends of commands."""
+"""Options, settings and exit statuses that several commands share."""
 
 import argparse
 import sys
@@ -9,44 +9,42 @@ from scheduler.observe import terminal
 from scheduler.settings import Overrides, Settings, load
 
 WRONG: Final = 2
-"""The exit status of wrong use, and of what cannot be read."""
+"""The exit status for wrong arguments, and for files or objects that cannot be read."""
 _FORMATS: Final = ("table", "json", "yaml")
 
 
 def add_manifests(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add `-f`, which may be given several times, each with several paths."""
+    """Add `-f`, which may be repeated, each time with one or more paths."""
     parser.add_argument(
         "-f", "--filename", action="append", nargs="+", type=Path, default=[], metavar="FILE_OR_DIR", help=text
     )
 
 
 def manifests(options: argparse.Namespace) -> list[Path]:
-    """Give the paths of all `-f`."""
+    """Give the paths of all `-f` options."""
     return [path for each in options.filename for path in each]
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add how to reach the cluster, and the configuration that is decided by."""
+    """Add `--kubeconfig` and `--config`."""
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig file of the cluster (default: $KUBECONFIG)"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="Dovetail's configuration file")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file of Dovetail")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of the output's format."""
-    parser.add_argument(
-        "-o", "--output", choices=_FORMATS, default=_FORMATS[0], help="what is printed (default: table)"
-    )
+    """Add `-o`, the output format."""
+    parser.add_argument("-o", "--output", choices=_FORMATS, default=_FORMATS[0], help="output format (default: table)")
 
 
 def settings_for(config: Path | None, scheduler_name: str | None) -> tuple[str, Settings]:
     """
-    Give a scheduler's name, the first profile's where none is given, and settings that have a profile for it.
+    Give a scheduler name (default: that of the first profile) and settings that have a profile for it.
 
-    Raises SettingsError.
+    Print a warning for each deprecated key. Raise `SettingsError`.
     """
-    settings = load(config)
+    settings = load(config, warn=warn)
     name = scheduler_name or settings.profiles[0].scheduler_name
     if name not in settings.scheduler_names:
         settings = load(config, Overrides(scheduler_names=(name,)))
@@ -54,11 +52,16 @@ def settings_for(config: Path | None, scheduler_name: str | None) -> tuple[str, 
 
 
 def say(message: str) -> None:
-    """Write a line beside the output, in which texts of users are escaped."""
+    """Write a line to standard error, with texts of users escaped."""
     sys.stderr.write(f"dovetail: {terminal.escaped(message)}\n")
 
 
+def warn(message: str) -> None:
+    """Write a warning to standard error."""
+    say(f"warning: {message}")
+
+
 def refuse(message: str) -> int:
-    """Say what is wrong and give the exit status for it."""
+    """Write an error to standard error and give its exit status."""
     say(message)
     return WRONG

@@ -1,10 +1,11 @@
-"""`dovetail config`: the configuration file, explained and checked."""
+"""`dovetail config`: print the default configuration or its schema, or check a file."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
+from scheduler.cli.arguments import warn
 from scheduler.settings import load, reference
 
 
@@ -27,15 +28,15 @@ def add(commands: Any) -> None:
         dest="text",
         help="print the JSON schema of the configuration",
     )
-    action.add_argument("--check", type=Path, metavar="FILE", help="say whether a file is right; exit 2 if it is not")
+    action.add_argument("--check", type=Path, metavar="FILE", help="check a file; exit status 2 if it is not valid")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print or check."""
     if options.check is not None:
-        load(options.check)
-        sys.stdout.write(f"{options.check}: right\n")
+        load(options.check, warn=warn)
+        sys.stdout.write(f"{options.check}: valid\n")
     else:
         sys.stdout.write(options.text())
     return 0

@@ -1,4 +1,4 @@
-"""`dovetail explain pod NS/NAME`: why a pod waits, for each group of nodes, and which change would make it fit."""
+"""`dovetail explain pod NS/NAME`: why a pod waits, by kind of node, and the nearest change that would let it run."""
 
 import argparse
 import sys
@@ -14,24 +14,22 @@ _PLACED, _WAITS = 0, 1
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    text = (
-        "Explain why a pod waits, for each group of nodes with the same answer, and which nearest change makes it fit."
-    )
+    text = "Show why a pod waits, for each kind of node, and the nearest change that would make it schedulable."
     parser = commands.add_parser(
         "explain",
         help=text,
         description=text,
-        epilog="Nothing is written to the cluster. Exit status: 0 the pod runs or would be placed, 1 it waits, "
-        "2 it cannot be found or read.",
+        epilog="Nothing is written to the cluster. Exit status: 0 the pod runs or would be placed, 1 the pod waits, "
+        "2 the pod cannot be found or read.",
         allow_abbrev=False,
     )
     parser.add_argument("what", choices=("pod",), help="the kind of object")
-    parser.add_argument("name", metavar="NS/NAME", help="the pod; without a namespace it is in `default`")
+    parser.add_argument("name", metavar="NS/NAME", help="the pod; the namespace defaults to `default`")
     parser.add_argument(
         "--snapshot",
         type=Path,
         metavar="FILE",
-        help="a case that `dovetail simulate --save` wrote, not the live cluster",
+        help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
     add_cluster(parser)
     add_format(parser)
@@ -48,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
 
     namespace, _, name = options.name.rpartition("/")
     if not name or "/" in namespace:
-        return refuse(f"explain: {options.name!r} is no pod: write NS/NAME")
+        return refuse(f"explain: {options.name!r} is not a pod name: write NS/NAME")
     key = (namespace or "default", name)
     try:
         asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options)
@@ -73,7 +71,7 @@ def _from_file(path: Path) -> tuple[Any, Any]:
 
 
 def _live(options: argparse.Namespace) -> tuple[Any, Any]:
-    """Take the live cluster, for the pods of the scheduler that the pod names. Raises SavedError."""
+    """Read the live cluster, as the scheduler that the pod names would. Raise `SavedError`."""
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the client takes a while to import
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
@@ -84,26 +82,26 @@ def _live(options: argparse.Namespace) -> tuple[Any, Any]:
     except KubeError as error:
         raise simulator.SavedError(str(error)) from error
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
-    made = case_builder.Assembly.of(found, documents.ManifestFiles())
+    made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     wanted = made.scheduler_of(options.name)
     name, settings = settings_for(options.config, wanted)
-    _doubt(options, wanted)
+    _warn_of_other_scheduler(options, wanted)
     return simulator.recorded(made.case(name), settings, name), pods
 
 
-def _doubt(options: argparse.Namespace, wanted: str) -> None:
-    """Say that the pod names a scheduler that the configuration does not serve: perhaps nobody looks at it."""
+def _warn_of_other_scheduler(options: argparse.Namespace, wanted: str) -> None:
+    """Warn if the configuration has no profile for the scheduler that the pod names: it may not be scheduled at all."""
     served = load(options.config).scheduler_names
     if wanted and wanted not in served:
         say(
-            f"explain: warning: pod {options.name} has schedulerName {wanted}, and the configuration serves "
-            f"{', '.join(served)}: what follows is what would be decided; correct the pod's name, or give --config "
-            "the file with that profile"
+            f"explain: warning: pod {options.name} has schedulerName {wanted}, but the configuration has profiles only "
+            f"for {', '.join(served)}. The output shows what a scheduler with that name would decide. Correct the "
+            "schedulerName, or give --config the file that has this profile"
         )
 
 
 def _not_waiting(key: tuple[str, str], pods: Any) -> int:
-    """Say what a pod does that is not among those that wait."""
+    """Report the state of a pod that does not wait, and give the exit status."""
     found = next((each for each in pods if tuple(each.id) == key), None)
     name = terminal.escaped("/".join(key))
     if found is None:
@@ -113,6 +111,6 @@ def _not_waiting(key: tuple[str, str], pods: Any) -> int:
         return _PLACED
     if found.scheduling_gates:
         gates = terminal.escaped(", ".join(found.scheduling_gates))
-        sys.stdout.write(f"Pod {name} is gated by {gates}: nobody looks at it before.\n")
+        sys.stdout.write(f"Pod {name} has scheduling gates: {gates}. It is not scheduled until they are removed.\n")
         return _WAITS
-    return refuse(f"explain: pod {name} does not wait for a node (it has ended, or is being deleted)")
+    return refuse(f"explain: pod {name} does not wait for a node: it has ended, or is being deleted")

@@ -1,4 +1,4 @@
-"""`dovetail replay`: decide again on what was saved."""
+"""`dovetail replay`: repeat a saved decision."""
 
 import argparse
 from pathlib import Path
@@ -10,15 +10,15 @@ from scheduler.cli.arguments import add_format, refuse
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Decide again on a case that `dovetail simulate --save`, or the scheduler after a defect, wrote to a file."
+    text = "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file."
     parser = commands.add_parser(
         "replay",
         help=text,
         description=text,
-        epilog="The same file gives the same plan on every machine. Exit status: as that of `dovetail simulate`.",
+        epilog="The same file gives the same plan on every machine. The exit status is that of `dovetail simulate`.",
         allow_abbrev=False,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the saved case")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the saved decision")
     add_format(parser)
     parser.set_defaults(execute=execute)
 

@@ -1,4 +1,4 @@
-"""`dovetail run`: schedule, until it is told to stop."""
+"""`dovetail run`: schedule pods until stopped."""
 
 import argparse
 from pathlib import Path
@@ -18,35 +18,34 @@ def add(commands: Any) -> None:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="how to reach the cluster; without it the pod's own service account, or outside a cluster $KUBECONFIG",
+        help="kubeconfig file of the cluster (default: the service account of the pod; outside a cluster $KUBECONFIG)",
     )
     parser.add_argument(
         "--scheduler-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="schedule pods with this spec.schedulerName, instead of the profiles' names; may be given several times",
+        help="schedule pods with this spec.schedulerName instead of the names in the profiles; may be repeated",
     )
     parser.add_argument(
         "--leader-elect",
         type=_truth,
         metavar="true|false",
-        help="hold a Lease before anything is written (default: the configuration's, true)",
+        help="acquire a Lease before writing anything (default: leaderElection.enabled of the configuration)",
     )
     parser.add_argument(
         "--bind-address",
         metavar="HOST:PORT",
-        help="serve /livez, /readyz and /metrics here, such as :8080 or [::1]:8080",
+        help="address of /livez, /readyz and /metrics, such as :8080 or [::1]:8080",
     )
-    parser.add_argument(
-        "--log-level", choices=[each.value for each in LogLevel], help="the least severe level that is logged"
-    )
-    parser.add_argument("--log-format", choices=[each.value for each in LogFormat], help="what a log line looks like")
+    parser.add_argument("--log-level", choices=[each.value for each in LogLevel], help="lowest level that is logged")
+    parser.add_argument("--log-format", choices=[each.value for each in LogFormat], help="format of log lines")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Read the settings, then run on them; imports of what runs wait until the settings are right."""
+    """Load the settings and run; slow imports wait until the settings are valid."""
+    deprecations: list[str] = []
     settings = load(
         options.config,
         Overrides(
@@ -56,20 +55,23 @@ def execute(options: argparse.Namespace) -> int:
             log_level=options.log_level,
             log_format=options.log_format,
         ),
+        deprecations.append,
     )
     from scheduler.observe import logs  # noqa: PLC0415 - the cluster's client and the solver take a second to import
     from scheduler.run import run  # noqa: PLC0415 - the same
 
     logs.configure(settings.logging)
+    for message in deprecations:
+        logs.logger().warning(logs.SETTING_DEPRECATED, message=message)
     try:
         return run(settings, options.kubeconfig)
-    except Exception:  # noqa: BLE001 - the last line of a crash is for machines too
+    except Exception:  # noqa: BLE001 - the last line of a crash is a log line like the others
         logs.logger().exception(logs.CRASHED)
         return 1
 
 
 def _truth(text: str) -> bool:
-    """Read `true` or `false`, as Kubernetes' own flags are written."""
+    """Parse `true` or `false`, as in the flags of Kubernetes."""
     match text.lower():
         case "true":
             return True

@@ -1,38 +1,53 @@
-"""`dovetail simulate`: the plan for manifests, or for a live cluster, without writing anything."""
+"""`dovetail simulate`: the plan for manifests or for a live cluster; nothing is written."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli.arguments import WRONG, add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
+from scheduler.cli.arguments import (
+    WRONG,
+    add_cluster,
+    add_format,
+    add_manifests,
+    manifests,
+    refuse,
+    say,
+    settings_for,
+    warn,
+)
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Say where pods would go, with which devices, or why they would wait; nothing is written to a cluster."
+    text = (
+        "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a cluster."
+    )
     parser = commands.add_parser(
         "simulate",
         help=text,
         description=text,
-        epilog="Exit status: 0 all pods are placed, 1 some are not, 2 a manifest is wrong or cannot be read "
-        "(the plan of the others is printed all the same).",
+        epilog="Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read "
+        "(the plan for the other manifests is printed all the same).",
         allow_abbrev=False,
     )
-    add_manifests(
-        parser, "manifests in YAML or JSON, a folder of them, or - for standard input; may be given several times"
-    )
+    add_manifests(parser, "YAML or JSON manifests, a folder of manifests, or - for standard input; may be repeated")
     parser.add_argument(
         "--from-cluster",
         action="store_true",
-        help="take the live cluster's objects (they are only read); manifests of the same name replace them",
+        help="read the objects of the live cluster; manifests replace objects of the same name",
     )
     add_cluster(parser)
     parser.add_argument(
-        "--scheduler-name", metavar="NAME", help="decide for the pods of this spec.schedulerName (default: dovetail)"
+        "--scheduler-name",
+        metavar="NAME",
+        help="decide for pods with this spec.schedulerName (default: that of the first profile)",
     )
     parser.add_argument(
-        "--save", type=Path, metavar="FILE", help="write what is decided on, for `dovetail replay` and for reports"
+        "--save",
+        type=Path,
+        metavar="FILE",
+        help="save the input of the decision, for `dovetail replay` and for bug reports",
     )
     parser.add_argument(
         "--keep-parameters",
@@ -44,7 +59,7 @@ def add(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Read, decide, print; the imports wait until the settings are right."""
+    """Read, decide and print; slow imports wait until the settings are valid."""
     paths = manifests(options)
     if not paths and not options.from_cluster:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
@@ -53,15 +68,15 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    found = live_cluster.Live()
+    found = live_cluster.ClusterObjects()
     if options.from_cluster:
         try:
             found = live_cluster.fetch(options.kubeconfig)
         except KubeError as error:
             return refuse(f"--from-cluster: {error}")
-    case = case_builder.Assembly.of(found, documents.read(paths)).case(name)
+    case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
     for warning in case.warnings:
-        say(f"warning: {warning}")
+        warn(warning)
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, name)
@@ -75,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def show(found: Any, form: str) -> int:
-    """Print an answer and give the exit status that goes with it."""
+    """Print an answer and give its exit status."""
     from scheduler.simulation import plan_output, printing  # noqa: PLC0415 - as above
 
     for defect in found.defects:

@@ -1,23 +1,25 @@
 """
-What we believe: a living mirror of the cluster, and the ledger of writes that the watch has not confirmed yet.
+The scheduler's cache of the cluster: objects from the watches, with the scheduler's own unconfirmed writes applied.
 
-Pure: no I/O, no task, no clock but the one that `staleness` is given. The shell feeds it with changes and asks it for
-snapshots and checks; the solver's worker process keeps a replica of it, fed by the same changes and by the shell's
-`Assumptions`. Whoever needs the state of the cluster asks here; nothing here decides where a pod goes.
+As in kube-scheduler, a placement is assumed before it is written. The watch confirms it, or `forget` takes it back. The
+worker keeps a replica of this cache, which gets the same changes and the shell's `Assumptions`. The package is pure: no
+I/O, no task, no clock except the one passed in. It decides nothing about where pods go.
 
-`cluster` is the door, `intake` what isolates the changes that come in by it. `mirror` holds the objects, each kind a
-`table`, and what is indexed from them: `inventory`, `holdings` (with `contention`), `occupancy`, `company` (with
-`keepers`), `storage`, `gangs`, `specials`, `sharing`. `ledger` holds what is believed before a watch shows it,
-`nominations` preemptions under way, `vacated` what became of them. `unit` is what is committed together, `held_apart`
-what is decided together; `check*` say whether a unit may still be written.
+- `cluster`: the door, `Cluster`: apply, snapshot, assume, acknowledge, forget, check.
+- `intake`: applies changes and isolates an object that raises; `interning` shares equal parts of objects.
+- `object_store`: the objects in `table`s, as observed and as assumed, and their indexes: `devices` (slices, pools,
+  allocated devices), `pod_index` (pods by node, anti-affinity, used resources), `gangs` with `gang_members`, `storage`.
+- `assume_cache`: assumed bindings, allocations and reservations; `nominations`: preemptions under way.
+- `unit`: the pods and claims that are committed together, and the outcomes of a commit.
+- `commit_check`, `contention`: whether a unit may still be written.
 """
 
 from scheduler.change import Transition
+from scheduler.cluster.assume_cache import Assumptions, ClaimAssumption, PodAssumption
 from scheduler.cluster.cluster import Cluster
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.intake import Intake, IntakeResult
-from scheduler.cluster.ledger import Assumptions, ClaimAssumption, PodAssumption
-from scheduler.cluster.nominations import split_held
+from scheduler.cluster.nominations import split_by_nominations
 from scheduler.cluster.unit import Unit, split_plan
 
 __all__ = [
@@ -30,6 +32,6 @@ __all__ = [
     "PodAssumption",
     "Transition",
     "Unit",
-    "split_held",
+    "split_by_nominations",
     "split_plan",
 ]

@@ -1,4 +1,4 @@
-"""The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
+"""The door of the cache: changes in, snapshots and checks out, assumptions in between."""
 
 from collections.abc import Callable, Collection, Container, Iterable
 from typing import TypeVar
@@ -7,14 +7,14 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object, Transition
 from scheduler.cluster import commit_check as checks
-from scheduler.cluster import contention, gangs, mirror, nominations, pod_index
+from scheduler.cluster import contention, gangs, nominations, object_store, pod_index
+from scheduler.cluster.assume_cache import AssumeCache, Assumptions
 from scheduler.cluster.devices import Duplicate
-from scheduler.cluster.gang_members import Roster
+from scheduler.cluster.gang_members import GangMembers
 from scheduler.cluster.gangs import GangProgress
 from scheduler.cluster.interning import Interner
-from scheduler.cluster.ledger import Assumptions, Ledger
-from scheduler.cluster.mirror import TABLES, Mirror, split_key
-from scheduler.cluster.nominations import Nominations, Staleness, holds_nothing
+from scheduler.cluster.nominations import NominationAges, Nominations, is_void
+from scheduler.cluster.object_store import TABLES, ObjectStore, split_key
 from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.unit import Unit
 from solver.domain import (
@@ -42,29 +42,28 @@ T = TypeVar("T")
 
 class Cluster:
     """
-    The cluster as it is believed to be: what the watches gave, with unconfirmed writes laid over.
+    The assumed state of the cluster: objects from the watches, with unconfirmed writes applied.
 
-    Not safe for threads; every call ends quickly and touches nothing outside. `clock` gives monotonic seconds, for how
-    long nominations stand; without one they never grow stale.
+    Not thread-safe; no call blocks. `clock` gives monotonic seconds for the age of nominations; without a clock they
+    never become stale.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self._mirror = Mirror()
-        self._ledger = Ledger()
+        self._store = ObjectStore()
+        self._assume_cache = AssumeCache()
         self._nominations = Nominations()
-        self._staleness = Staleness(clock)
+        self._nomination_ages = NominationAges(clock)
         self._storage = Storage()
         self.interner = Interner()
-        """Keeps equal parts of the objects once."""
+        """Shares equal parts of the objects."""
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
-        Take what a watch told; give what it changed, nothing where the object was known to be like that.
+        Apply a change from a watch and give its transitions; none if the object is unchanged.
 
-        The first transition is the object's own; a pod's end may add those of claims that it was assumed to hold.
-
-        Echoes of assumed writes confirm them here: a pod's binding and a claim's allocation each on its own.
-        Raises `TypeError` where the value is not of the change's kind, which is a bug of the caller.
+        The first transition is the object's own. The end of a pod may add transitions of claims that it was assumed to
+        hold. A change that shows an assumed write confirms it; a pod's binding and a claim's allocation are confirmed
+        independently. Raise `TypeError` if the value is not of the change's kind, which is a bug of the caller.
         """
         self.interner.share(change.value)
         match change.kind:
@@ -73,7 +72,7 @@ class Cluster:
             case Kind.CLAIMS:
                 return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
             case kind if kind in gangs.KINDS:
-                return self._mirror.gangs.apply(kind, change.key, change.value)
+                return self._store.gangs.apply(kind, change.key, change.value)
             case kind if kind in KINDS:
                 return self._storage.apply(kind, change.key, change.value)
             case _:
@@ -82,211 +81,212 @@ class Cluster:
     def seen(self, kind: Kind, key: str) -> Object | None:
         """Give an object as the watch last gave it, without assumptions."""
         if kind in gangs.KINDS:
-            return self._mirror.gangs.seen(kind, key)
-        return self._storage.seen(kind, key) if kind in KINDS else self._mirror.seen(kind, key)
+            return self._store.gangs.seen(kind, key)
+        return self._storage.seen(kind, key) if kind in KINDS else self._store.seen(kind, key)
 
-    def mend(self, kind: Kind, key: str, value: Object | None) -> None:
-        """Have an object as it was, with every index made again: `apply` has raised on it. Costs all objects' work."""
+    def reindex(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Restore an object on which `apply` raised, and rebuild every index. The cost grows with all objects."""
         if kind in gangs.KINDS:
-            self._mirror.gangs.put_back(kind, key, value)
+            self._store.gangs.restore(kind, key, value)
         elif kind in KINDS:
-            self._storage.put_back(kind, key, value)
+            self._storage.restore(kind, key, value)
         else:
-            self._mirror = self._mirror.anew(kind, key, value)
-            self._believe(tuple(self._mirror.pods), (*self._mirror.claims, *self._ledger.special_ids()))
-            self._mirror.holdings.recall(None)
+            self._store = self._store.reindexed(kind, key, value)
+            self._refresh(tuple(self._store.pods), (*self._store.claims, *self._assume_cache.special_ids()))
+            self._store.allocated_devices.inherit(None)
 
     def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
         """
-        Give a frozen picture; tuples of kinds that did not change since the last one are the same objects.
+        Give an immutable snapshot. A kind that has not changed since the last snapshot has the same tuple.
 
         A replica passes the assumptions of the original, which replace its own.
         """
         if assumptions is not None:
-            pods, claims = self._ledger.replace(assumptions)
+            pods, claims = self._assume_cache.replace(assumptions)
             pods |= self._nominations.replace(assumptions.nominations, assumptions.leaving)
-            self._believe(pods, claims)
+            self._refresh(pods, claims)
             self._storage.replace(assumptions.volumes)
-        mirror = self._mirror
+        store = self._store
         snapshot = Snapshot(
-            nodes=mirror.nodes.values(),
-            slices=mirror.slices.values(),
-            classes=mirror.classes.values(),
-            taint_rules=mirror.taint_rules_in_force(),
-            claims=mirror.believed_claims.values(),
-            pods=mirror.seated.values(),
-            namespaces=mirror.namespaces.values(),
-            draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
-            budgets=mirror.budgets.values(),
+            nodes=store.nodes.values(),
+            slices=store.slices.values(),
+            classes=store.classes.values(),
+            taint_rules=store.taint_rules_in_force(),
+            claims=store.assumed_claims.values(),
+            pods=store.placed_pods.values(),
+            namespaces=store.namespaces.values(),
+            draws=store.allocated_devices.altered() if assumptions is None else assumptions.draws,
+            budgets=store.budgets.values(),
             nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
-            gangs=mirror.gangs.in_use(),
+            gangs=store.gangs.in_use(),
             leaving=self._nominations.export()[1],
         )
-        return self._storage.laid_over(snapshot)
+        return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
-        """Give what is assumed and not confirmed, for a replica's `snapshot`."""
+        """Give all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
-        draws, volumes = self._mirror.holdings.altered(), self._storage.export()
-        exported = msgspec.structs.replace(self._ledger.export(), draws=draws, volumes=volumes)
+        draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
+        exported = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes)
         return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
-        """Believe that its pods are nominated and its victims about to leave, until the watch shows it."""
-        touched = self._nominations.begin(preemption)
+        """Assume that its pods are nominated and its victims are leaving, until the watch shows it."""
+        touched = self._nominations.assume(preemption)
         for key in (*touched, *(victim.pod for victim in preemption.victims)):
-            self._nominations.settle(key, self._mirror.pods.get(key))  # one may be gone since it was decided
-        return self._believe(touched, ())
+            self._nominations.confirm(key, self._store.pods.get(key))  # it may have been deleted since the decision
+        return self._refresh(touched, ())
 
     def withdraw(self, preemption: Preemption) -> tuple[Transition, ...]:
-        """Stop believing in what of a preemption no watch has shown."""
-        return self._believe(self._nominations.withdraw(preemption), ())
+        """Forget the parts of a preemption that no watch has shown."""
+        return self._refresh(self._nominations.forget(preemption), ())
 
-    def stays(self, pod: PodId, uid: str) -> None:
+    def keep_victim(self, pod: PodId, uid: str) -> None:
         """Note that a victim is not evicted after all."""
-        self._nominations.stays(pod, uid)
+        self._nominations.keep_victim(pod, uid)
 
-    def without_idle(self, transition: Transition) -> Transition:
-        """Give a transition in which a nomination that held nothing never was: nothing becomes free when it ends."""
+    def without_void_nomination(self, transition: Transition) -> Transition:
+        """Remove a void nomination from a transition: it reserved nothing, so its end frees nothing."""
         pod = transition.before
         if not isinstance(pod, Pod) or not pod.nominated_node_name:
             return transition
-        if not holds_nothing(pod, self._mirror.nodes.get(pod.nominated_node_name)):
+        if not is_void(pod, self._store.nodes.get(pod.nominated_node_name)):
             return transition
         return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
 
     def nominated(self) -> tuple[Pod, ...]:
-        """Give the pods of any scheduler that have a node nominated, not for too long, and none yet, sorted by key."""
+        """Give the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""
         return self._fresh(self._stale())
 
     def _stale(self) -> tuple[PodId, ...]:
-        return self._staleness.stale(self._mirror, self._nominations)
+        return self._nomination_ages.stale(self._store, self._nominations)
 
     def _fresh(self, stale: Collection[PodId]) -> tuple[Pod, ...]:
-        every = self._mirror.nominated.values()
+        every = self._store.nominated.values()
         return tuple(pod for pod in every if pod.id not in stale) if stale else every
 
-    def awaited(self, transition: Transition) -> tuple[PodId, ...]:
-        """Give the pods with a node nominated that a transition may let in: nobody is to leave there any more."""
-        return tuple(nominations.awaited(self._mirror, self._nominations, transition))
+    def unblocked(self, transition: Transition) -> tuple[PodId, ...]:
+        """Give the nominated pods for which a transition may have freed the last of the room that they wait for."""
+        return tuple(nominations.unblocked(self._store, self._nominations, transition))
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """
-        Believe that a unit is allocated, reserved and bound, until the watch confirms it or `forget` is called.
+        Assume that a unit is allocated, reserved and bound, until the watch confirms it or `forget` is called.
 
-        Of pods and claims that are gone, or whose names others have, nothing is believed; `check` names them.
+        Nothing is assumed about deleted or replaced pods and claims; `check` reports them.
         """
         allocations = {each.claim: each for each in unit.allocations}
         reservations = unit.reservations()
         for key, consumers in reservations.items():
-            claim, own = self._mirror.claims.get(key), allocations.get(key)
+            claim, own = self._store.claims.get(key), allocations.get(key)
             if claim is not None and (own is None or own.claim_uid == claim.uid):
-                added = mirror.missing_consumers(claim, consumers, self._mirror.pods.get)
-                self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
-                self._ledger.settle_claim(key, claim)
+                added = object_store.missing_consumers(claim, consumers, self._store.pods.get)
+                self._assume_cache.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
+                self._assume_cache.confirm_claim(key, claim)
         volumes: list[Transition] = []
         for placement in unit.placements:
-            pod = self._mirror.pods.get(placement.pod)
+            pod = self._store.pods.get(placement.pod)
             if pod is not None and pod.uid == placement.pod_uid:
                 volumes += self._storage.assume(placement)
                 if placement.extended_resource_claim is not None:
-                    self._ledger.assume_special(
-                        mirror.planned(placement, placement.extended_resource_claim, allocations)
+                    self._assume_cache.assume_special(
+                        object_store.planned_special_claim(placement, placement.extended_resource_claim, allocations)
                     )
-                self._ledger.assume_pod(placement)
-                self._ledger.settle_pod(placement.pod, pod)
-        return (*self._believe([each.pod for each in unit.placements], reservations), *volumes)
+                self._assume_cache.assume_pod(placement)
+                self._assume_cache.confirm_pod(placement.pod, pod)
+        return (*self._refresh([each.pod for each in unit.placements], reservations), *volumes)
 
     def acknowledge(self, claim: Claim) -> None:
         """
-        Take a claim as the server answered a write of it.
+        Take a claim as the API server returned it for a write.
 
-        What is assumed stays until the echo. An allocation that was answered for is not rolled back by `forget`
-        unless the answer to its withdrawal follows; and the answer's resourceVersion tells a withdrawn allocation
-        from one that is not there yet where the watch skips the states in between (a relist).
+        The assumption stays until the watch confirms it. `forget` does not roll back an acknowledged allocation, unless
+        its deallocation has been acknowledged too. The resourceVersion distinguishes a deallocated claim from one whose
+        allocation the watch has not shown yet, because a relist may skip states.
         """
-        self._ledger.acknowledge(claim)
-        self._ledger.settle_claim(claim.id, self._mirror.claims.get(claim.id))
-        self._believe((), (claim.id,))
+        self._assume_cache.acknowledge(claim)
+        self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))
+        self._refresh((), (claim.id,))
 
     def forget(self, unit: Unit) -> tuple[Transition, ...]:
         """
-        Roll back what a unit assumed and no watch has confirmed; a later echo counts as anybody's write.
+        Roll back the unconfirmed assumptions of a unit.
 
-        An allocation that the server has acknowledged stays until the watch shows what became of it.
+        If the watch shows one of its writes later, that counts as a write of another client. An allocation that the
+        server has acknowledged stays assumed until the watch shows the claim.
         """
-        self._ledger.forget(unit)
+        self._assume_cache.forget(unit)
         volumes: list[Transition] = []
         for placement in unit.placements:
-            self._ledger.forget_special(placement.pod_uid)
+            self._assume_cache.forget_special(placement.pod_uid)
             volumes += self._storage.forget(placement.pod_uid)
         claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
-        return (*self._believe([each.pod for each in unit.placements], claims), *volumes)
+        return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
-        Give what has changed since a unit was decided so that it must not be written; empty where it may be.
+        Give the changes since the decision because of which a unit must not be written; empty if it may be.
 
-        Judged by the mirror as it is now, without the unit's own assumptions: its pods still wait, its nodes are
-        there with room, its claims are as planned, its devices are published, free and untainted.
+        Uses the present state without the unit's own assumptions: the pods still wait, the nodes exist and have room,
+        the claims are as planned, and the devices are published, free and untainted.
         """
-        return checks.objections(self._mirror, self._storage, unit)
+        return checks.objections(self._store, self._storage, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
-        """Give what speaks against the first binding of a unit although its claims are written: members are gone."""
-        return checks.about_gangs(self._mirror, unit)
+        """Give what forbids the first binding of a unit whose claims are written: gang members were deleted."""
+        return checks.gang_conflicts(self._store, unit)
 
-    def accompanies(self, key: PodId, pod: Pod, node: str) -> bool:
-        """Whether a pod, where it is believed to be, does for the required affinity of another that goes to `node`."""
-        other, mirror = self.pod(key), self._mirror
-        there, here = (mirror.nodes.get(other.node_name) if other is not None else None), mirror.nodes.get(node)
+    def satisfies_affinity(self, key: PodId, pod: Pod, node: str) -> bool:
+        """Whether a pod, at its assumed node, satisfies the required affinity of a pod that is placed on `node`."""
+        other, store = self.pod(key), self._store
+        there, here = (store.nodes.get(other.node_name) if other is not None else None), store.nodes.get(node)
         if other is None or there is None or here is None:
             return False
-        return pod_index.accompanies(other, there, pod, here, mirror.namespaces)
+        return pod_index.satisfies_affinity(other, there, pod, here, store.namespaces)
 
-    def is_accompanied(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
-        """Whether a pod that the watch shows on `node` does for the required affinity of another that goes there."""
-        on_node = (key for key in self._mirror.company.on(node) if key not in own)
+    def has_affinity_match(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
+        """Whether a pod that the watch shows on `node` satisfies the required affinity of `pod`."""
+        on_node = (key for key in self._store.pod_index.on(node) if key not in own)
         seen = (key for key in on_node if (found := self.seen_pod(key)) is not None and found.node_name)
-        return any(self.accompanies(key, pod, node) for key in seen)
+        return any(self.satisfies_affinity(key, pod, node) for key in seen)
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
-        Give the devices of a unit that other claims hold too, by every allocation seen up to now.
+        Give the devices of a unit that other claims hold too, by all allocations observed so far.
 
-        Asked between the status write and the binding: a device held alone by one of the two, a capacity or a
-        counter that all of them together overdraw. Another scheduler may be at work in the same pools.
+        Called between the status write and the binding, because another scheduler may allocate from the same pools: an
+        exclusive device in two claims, or a capacity or counter that all claims together exceed.
         """
-        return tuple(each for each in contention.duplicates(self._mirror, unit) if each.claims)
+        return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
 
-    def held_twice(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
-        """Give every device that one claim holds alone while others hold it too, over all allocations seen."""
-        holdings = self._mirror.holdings
-        return tuple((device, tuple(sorted(holdings.holders(device)))) for device in holdings.contested())
+    def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
+        """Give every device that one claim holds exclusively and other claims hold too."""
+        allocated = self._store.allocated_devices
+        return tuple((device, tuple(sorted(allocated.holders(device)))) for device in allocated.contested())
 
     def pod(self, key: PodId) -> Pod | None:
-        """Give a pod as it is believed to be."""
-        return self._mirror.believed_pods.get(key)
+        """Give a pod with assumptions applied."""
+        return self._store.assumed_pods.get(key)
 
     def claim(self, key: ClaimId) -> Claim | None:
-        """Give a claim as it is believed to be."""
-        return self._mirror.believed_claims.get(key)
+        """Give a claim with assumptions applied."""
+        return self._store.assumed_claims.get(key)
 
     def seen_claim(self, key: ClaimId) -> Claim | None:
-        """Give a claim as the watch last gave it, without assumptions: what a write starts from and is guarded by."""
-        return self._mirror.claims.get(key)
+        """Give a claim as the watch last gave it, without assumptions; a write starts from it and is guarded by it."""
+        return self._store.claims.get(key)
 
     def seen_pod(self, key: PodId) -> Pod | None:
         """Give a pod as the watch last gave it, without assumptions."""
-        return self._mirror.pods.get(key)
+        return self._store.pods.get(key)
 
     def node(self, name: str) -> Node | None:
         """Give a node."""
-        return self._mirror.nodes.get(name)
+        return self._store.nodes.get(name)
 
     def namespace(self, name: str) -> Namespace | None:
         """Give a namespace."""
-        return self._mirror.namespaces.get(name)
+        return self._store.namespaces.get(name)
 
     def seen_volume(self, name: str) -> Volume | None:
         """Give a PersistentVolume as the watch last gave it, without assumptions."""
@@ -297,96 +297,96 @@ class Cluster:
         return self._storage.claims.get(str(key))
 
     def is_volume_assumed_by_others(self, binding: VolumeBinding, pod_uids: Container[str]) -> bool:
-        """Whether pods besides some count on what a placement makes of a volume claim that they share."""
+        """Whether other pods assume the same binding of a volume claim that they share."""
         return self._storage.is_assumed_by_others(binding, pod_uids)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Give the gangs that pods name, as they are now."""
-        return self._mirror.gangs.gangs(pods)
+        """Give the gangs that pods name, in their present state."""
+        return self._store.gangs.gangs(pods)
 
     def gang(self, gang: GangId) -> Gang:
-        """Give a gang as it is now."""
-        return self._mirror.gangs.gang(gang)
+        """Give a gang in its present state."""
+        return self._store.gangs.gang(gang)
 
-    def gang_standing(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
-        """Say how far a gang is from being decidable by these schedulers."""
-        return self._mirror.gangs.standing(gang, scheduler_names)
+    def gang_progress(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
+        """Give how many members a gang lacks before these schedulers can decide it."""
+        return self._store.gangs.progress(gang, scheduler_names)
 
     def pod_group(self, gang: GangId) -> PodGroup | None:
         """Give the PodGroup of a gang."""
-        return self._mirror.gangs.group(gang)
+        return self._store.gangs.group(gang)
 
     def gang_members(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the pods that name a gang, as they are believed to be, sorted by key."""
-        return self._mirror.gangs.members(gang)
+        """Give the pods that name a gang, with assumptions applied, sorted by key."""
+        return self._store.gangs.members(gang)
 
-    def gang_roster(self, gang: GangId) -> Roster:
-        """Give what is counted among the pods that name a gang, as they are believed to be."""
-        return self._mirror.gangs.roster(gang)
+    def gang_counts(self, gang: GangId) -> GangMembers:
+        """Give the counts over the pods that name a gang, with assumptions applied."""
+        return self._store.gangs.member_index(gang)
 
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
-        """Give the pods that reference a claim, as they are believed to be, sorted by key."""
-        pods = self._mirror.believed_pods
-        return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
+        """Give the pods that reference a claim, with assumptions applied, sorted by key."""
+        pods = self._store.assumed_pods
+        return tuple(pods[key] for key in sorted(self._store.pods_by_claim.get(claim, ())))
 
     def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
-        """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
-        return mirror.of_pod(self._mirror, pod, uid)
+        """Give the special claims (extended resources) of a pod, as the watch last gave them."""
+        return object_store.special_claims_of(self._store, pod, uid)
 
-    def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
-        """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""
-        return mirror.left_behind(self._mirror)
+    def orphaned_special_claims(self) -> tuple[tuple[Claim, Pod], ...]:
+        """Give the special claims (extended resources) of pods that are not assumed to be bound, with their pods."""
+        return object_store.orphaned_special_claims(self._store)
 
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
-        before = self._mirror.pods.get(key)
+        before = self._store.pods.get(key)
         if before == after:
             return ()
         if after is None:
-            del self._mirror.pods[key]
+            del self._store.pods[key]
         else:
-            self._mirror.pods[key] = after
-        conflict = self._ledger.settle_pod(key, after)
+            self._store.pods[key] = after
+        conflict = self._assume_cache.confirm_pod(key, after)
         if before is not None and (after is None or after.uid != before.uid or after.node_name):
-            self._storage.forget(before.uid)  # its volumes are bound by now, or nobody binds them any more
-        self._nominations.settle(key, after)
+            self._storage.forget(before.uid)  # its volumes are bound, or are not bound any more
+        self._nominations.confirm(key, after)
         if before is None or (after is not None and after.uid == before.uid):
-            return (self._believe_pod(key, conflict),)
-        self._ledger.forget_consumer(before.uid, before.claim_ids)
-        claims = (*before.claim_ids, *self._ledger.forget_special(before.uid))
-        return (self._believe_pod(key, conflict), *self._believe((), claims))
+            return (self._refresh_pod(key, conflict),)
+        self._assume_cache.forget_consumer(before.uid, before.claim_ids)
+        claims = (*before.claim_ids, *self._assume_cache.forget_special(before.uid))
+        return (self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
-        if self._mirror.claims.get(key) == after:
+        if self._store.claims.get(key) == after:
             return ()
-        self._mirror.see_claim(key, after)
-        conflict = self._ledger.settle_claim(key, after)
-        stand_in = self._ledger.settle_special(after) if after is not None else None
+        self._store.set_claim(key, after)
+        conflict = self._assume_cache.confirm_claim(key, after)
+        stand_in = self._assume_cache.confirm_special(after) if after is not None else None
         if stand_in is not None:
-            self._believe_claim(stand_in)  # its devices change hands: nothing that anybody could wait for
-        return (self._believe_claim(key, conflict),)
+            self._refresh_claim(stand_in)  # the same devices move to the real claim: nothing becomes free
+        return (self._refresh_claim(key, conflict),)
 
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
         after = _expect(change.value, TABLES[change.kind])
-        before = self._mirror.swap(change.kind, change.key, after)
+        before = self._store.swap(change.kind, change.key, after)
         if before == after:
             return ()
         return (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
-    def _believe(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
-        """Lay assumptions over these objects again; give those that look different now."""
-        transitions = [self._believe_claim(key) for key in claims] + [self._believe_pod(key) for key in pods]
+    def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
+        """Apply the assumptions to these objects again; give a transition for each that changed."""
+        transitions = [self._refresh_claim(key) for key in claims] + [self._refresh_pod(key) for key in pods]
         return tuple(each for each in transitions if each.before != each.after)
 
-    def _believe_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
-        pod = self._mirror.pods.get(key)
-        shown = self._nominations.lay_over(self._ledger.lay_over_pod(pod)) if pod is not None else None
-        before = self._mirror.believe_pod(key, shown)
+    def _refresh_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
+        pod = self._store.pods.get(key)
+        shown = self._nominations.overlay(self._assume_cache.overlay_pod(pod)) if pod is not None else None
+        before = self._store.set_assumed_pod(key, shown)
         return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
 
-    def _believe_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
-        claim = self._mirror.claims.get(key)
-        shown = self._ledger.lay_over_claim(claim) if claim is not None else self._ledger.special(key)
-        before = self._mirror.believe_claim(key, shown)
+    def _refresh_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
+        claim = self._store.claims.get(key)
+        shown = self._assume_cache.overlay_claim(claim) if claim is not None else self._assume_cache.special(key)
+        before = self._store.set_assumed_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
 
 

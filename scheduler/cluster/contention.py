@@ -1,25 +1,25 @@
-"""Whether the devices of a unit are also held by others: alone, over their capacity, or over shared counters."""
+"""Devices of a unit that other claims hold too: exclusively, beyond their capacity, or beyond shared counters."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from scheduler.cluster import table
-from scheduler.cluster.devices import Draws, Duplicate, is_share
-from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.devices import ConsumedCounters, Duplicate, is_share
+from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.unit import Unit
 from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, drawn, wording
 from solver.domain.quantity import format_nano
 
 _SHOWN: Final = 4
 Wanted = dict[DeviceId, list[DeviceResult]]
-"""What a unit takes, by device; results with admin access take nothing."""
+"""The allocation results of a unit by device, without those with admin access."""
 
 
-def duplicates(mirror: Mirror, unit: Unit) -> tuple[Duplicate, ...]:
+def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
     """
-    Compare what a unit takes with what every other claim holds, whether the unit is assumed or not.
+    Compare the devices of a unit with those of every other claim, whether the unit is assumed or not.
 
-    `claims` of a duplicate are the other claims; it is empty where the unit alone takes more than is published now.
+    `claims` of a duplicate are the other claims; they are empty if the unit alone exceeds what is published now.
     """
     own = frozenset((*(each.claim for each in unit.allocations), *unit.stand_ins))
     wanted: Wanted = {}
@@ -29,17 +29,17 @@ def duplicates(mirror: Mirror, unit: Unit) -> tuple[Duplicate, ...]:
                 wanted.setdefault(result.device, []).append(result)
     found: list[Duplicate] = []
     for device, results in wanted.items():
-        others = tuple(sorted(mirror.holdings.holders(device).keys() - own))
-        held = _held_alone(mirror, device, results, others, unit.namespace)
-        found += [held] if held is not None else _over_capacity(mirror, device, results, own)
-    found += _over_counters(mirror, wanted, own)
+        others = tuple(sorted(store.allocated_devices.holders(device).keys() - own))
+        held = _exclusive_conflict(store, device, results, others, unit.namespace)
+        found += [held] if held is not None else _over_capacity(store, device, results, own)
+    found += _over_counters(store, wanted, own)
     return tuple(found)
 
 
-def _held_alone(
-    mirror: Mirror, device: DeviceId, results: list[DeviceResult], others: tuple[ClaimId, ...], reader: str
+def _exclusive_conflict(
+    store: ObjectStore, device: DeviceId, results: list[DeviceResult], others: tuple[ClaimId, ...], reader: str
 ) -> Duplicate | None:
-    holders = mirror.holdings.holders(device)
+    holders = store.allocated_devices.holders(device)
     alone = tuple(claim for claim in others if not all(is_share(each) for each in holders[claim]))
     if not all(is_share(each) for each in results):
         if others:
@@ -56,13 +56,13 @@ def _held_alone(
 
 
 def _over_capacity(
-    mirror: Mirror, device: DeviceId, results: list[DeviceResult], own: frozenset[ClaimId]
+    store: ObjectStore, device: DeviceId, results: list[DeviceResult], own: frozenset[ClaimId]
 ) -> Iterator[Duplicate]:
-    listing = mirror.inventory.find(device)
+    listing = store.slice_index.find(device)
     if listing is None:
         return
-    holders = mirror.holdings.holders(device)
-    consumed = dict(mirror.holdings.consumed(device))
+    holders = store.allocated_devices.holders(device)
+    consumed = dict(store.allocated_devices.consumed(device))
     _consume(consumed, (each for claim in own for each in holders.get(claim, ()) if is_share(each)), -1)
     left = {name: capacity.value.nano - consumed.get(name, 0) for name, capacity in listing.device.capacities}
     wanted: dict[str, int] = {}
@@ -83,27 +83,27 @@ def _consume(consumed: dict[str, int], results: Iterator[DeviceResult], sign: in
             table.add(consumed, name, sign * amount.nano)
 
 
-def _over_counters(mirror: Mirror, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
-    """Compare counters; those that no slice of the newest generation publishes are left to the check of pools."""
-    holdings = mirror.holdings
+def _over_counters(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+    """Compare counters. The check of pools covers those that the newest generation does not publish."""
+    allocated = store.allocated_devices
     planned: dict[CounterId, int] = {}
     charged: dict[CounterId, int] = {}
     first: dict[CounterId, DeviceId] = {}
     for device in wanted:
-        if holdings.holders(device).keys() - own:
-            continue  # a device is charged once, and others hold it already
-        for counter, amount in _draws(mirror, device):
+        if allocated.holders(device).keys() - own:
+            continue  # a device is charged once, and another claim already holds it
+        for counter, amount in _consumed_counters(store, device):
             table.add(planned, counter, amount)
             first.setdefault(counter, device)
-        for counter, amount in holdings.draws(device):
+        for counter, amount in allocated.draws(device):
             table.add(charged, counter, amount)
     for counter, amount in planned.items():
-        published = _published(mirror, counter)
+        published = _published(store, counter)
         if published is None:
             continue
-        left = published.nano - holdings.charged(counter) + charged.get(counter, 0)
+        left = published.nano - allocated.charged(counter) + charged.get(counter, 0)
         if amount > left:
-            others = {claim for device in holdings.drawing(counter) for claim in holdings.holders(device)} - own
+            others = {claim for device in allocated.drawing(counter) for claim in allocated.holders(device)} - own
             message = (
                 f"device {first[counter]} draws {format_nano(amount, published.text)} of "
                 f"{counter.counter_set}/{counter.counter}, {format_nano(max(0, left), published.text)} is left"
@@ -111,14 +111,14 @@ def _over_counters(mirror: Mirror, wanted: Wanted, own: frozenset[ClaimId]) -> I
             yield Duplicate(device=first[counter], claims=tuple(sorted(others)), message=message)
 
 
-def _published(mirror: Mirror, counter: CounterId) -> Quantity | None:
-    facts = mirror.inventory.facts(PoolId(counter.driver, counter.pool))
+def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:
+    facts = store.slice_index.facts(PoolId(counter.driver, counter.pool))
     return dict(facts.counters).get(counter) if facts is not None else None
 
 
-def _draws(mirror: Mirror, device: DeviceId) -> Draws:
-    listing = mirror.inventory.find(device)
-    return drawn(device, listing.device) if listing is not None else mirror.holdings.draws(device)
+def _consumed_counters(store: ObjectStore, device: DeviceId) -> ConsumedCounters:
+    listing = store.slice_index.find(device)
+    return drawn(device, listing.device) if listing is not None else store.allocated_devices.draws(device)
 
 
 def _names(claims: tuple[ClaimId, ...], reader: str) -> str:

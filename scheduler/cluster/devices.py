@@ -1,6 +1,8 @@
-"""Which claims hold which devices, what they consume of them, and what that draws from counters.
+"""
+Indexes of devices: which slices publish them (`SliceIndex`), and which claims hold them (`AllocatedDevices`).
 
-Which devices are published, by which slices, and what is true of their pools.
+The first also gives facts about pools (generation, completeness). The second also gives consumed capacity and consumed
+counters.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,10 +28,10 @@ from solver.domain import (
 
 class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What the slices of one pool say together (resource.k8s.io/v1 ResourcePool).
+    Facts about one pool, from all of its slices (resource.k8s.io/v1 ResourcePool).
 
-    `generation` is the highest one over all of its slices; `is_complete` says that as many slices of it exist as
-    each of them announces, and that all can be read. `counters` are what that generation publishes, sorted.
+    `generation` is the highest of all its slices. `is_complete`: that generation has as many slices as each of them
+    announces, and all can be read. `counters` are those of that generation, sorted.
     """
 
     generation: int
@@ -38,14 +40,14 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(NamedTuple):
-    """A device and the slice that lists it."""
+    """A device and the slice that publishes it."""
 
     slice: ResourceSlice
     device: Device
 
 
 def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
-    """Judge a pool by all of its slices, of which there is at least one."""
+    """Compute the facts of a pool from all its slices; there must be at least one."""
     generation = max(each.generation for each in slices)
     newest = [each for each in slices if each.generation == generation]
     counters = {
@@ -63,10 +65,10 @@ def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
 
 class SliceIndex:
     """
-    Slices by pool and by the devices that they list.
+    Slices by pool and by the devices that they publish.
 
-    A changed slice costs O(its devices). Facts of a pool are worked out when asked for and kept until one of its
-    slices changes.
+    A changed slice costs O(its devices). The facts of a pool are computed on demand and cached until one of its slices
+    changes.
     """
 
     __slots__ = ("_facts", "_listed_by", "_pools")
@@ -77,7 +79,7 @@ class SliceIndex:
         self._facts: dict[PoolId, PoolFacts] = {}
 
     def replace(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
-        """Take a slice as it is now in place of what it was; None where it was not or is not there."""
+        """Replace a slice; None before means added, None after means deleted."""
         if before is not None:
             self._remove(before)
         if after is not None:
@@ -87,7 +89,7 @@ class SliceIndex:
                 self._listed_by[device] = (*self._listed_by.get(device, ()), after.name)
 
     def facts(self, pool: PoolId) -> PoolFacts | None:
-        """Give the facts of a pool, or None where no slice of it exists."""
+        """Give the facts of a pool; None if it has no slice."""
         slices = self._pools.get(pool)
         if slices is None:
             return None
@@ -97,7 +99,7 @@ class SliceIndex:
         return facts
 
     def find(self, device: DeviceId) -> Listing | None:
-        """Give a device as the newest slice that lists it does, be its pool complete or not."""
+        """Give a device from the newest slice that publishes it, whether its pool is complete or not."""
         names = self._listed_by.get(device)
         if names is None:
             return None
@@ -120,38 +122,38 @@ class SliceIndex:
 
 
 def device_ids(each: ResourceSlice) -> tuple[DeviceId, ...]:
-    """Name the devices of a slice, each once even where a driver lists one twice."""
+    """Give the ids of a slice's devices, each once even if the driver lists one twice."""
     return tuple(DeviceId(each.driver, each.pool, name) for name in {device.name: None for device in each.devices})
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that claims hold which cannot hold it together; `message` says why not."""
+    """A device of claims that cannot hold it together; `message` says why."""
 
     device: DeviceId
     claims: tuple[ClaimId, ...]
     message: str
 
 
-Draws = tuple[tuple[CounterId, int], ...]
-"""What one device draws of the counters of its pool while it is held, in nano-units."""
+ConsumedCounters = tuple[tuple[CounterId, int], ...]
+"""The counters that one allocated device consumes (KEP-4815), in nano-units."""
 
 
 class AllocatedDevices:
     """
-    Devices by the claims that hold them, from results without admin access, whoever allocated them.
+    Allocated devices by the claims that hold them, from allocation results without admin access of any scheduler.
 
-    A result with a share id is a share, one without holds the device alone. What a device draws from counters is
-    charged once, however many share it, and remembered from the slice as it was when the device was first seen
-    held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
+    A result with a share id is a share of the device; a result without one holds it exclusively. The counters that a
+    device consumes are charged once for all its shares, as published when the device was first seen allocated: a
+    driver that changes or withdraws an allocated device frees nothing (k/k#140802).
     """
 
     __slots__ = (
-        "_alone",
         "_altered",
         "_charged",
         "_consumed",
         "_contested",
         "_draws",
+        "_exclusive_count",
         "_former",
         "_holders",
         "_inventory",
@@ -160,59 +162,59 @@ class AllocatedDevices:
     def __init__(self, inventory: SliceIndex) -> None:
         self._inventory = inventory
         self._holders: dict[DeviceId, dict[ClaimId, tuple[DeviceResult, ...]]] = {}
-        self._alone: dict[DeviceId, int] = {}
-        """How many claims hold a device and not merely shares of it."""
+        self._exclusive_count: dict[DeviceId, int] = {}
+        """The number of claims that hold a device exclusively."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
-        self._draws: dict[DeviceId, Draws] = {}
+        self._draws: dict[DeviceId, ConsumedCounters] = {}
         self._charged: dict[CounterId, int] = {}
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
-        self._former: dict[DeviceId, Draws] = {}
+        self._former: dict[DeviceId, ConsumedCounters] = {}
 
-    def recall(self, former: "AllocatedDevices | None") -> None:
-        """Charge devices as others did that are indexed anew, until this is called with None."""
-        self._former = former._draws if former is not None else {}  # noqa: SLF001 - one of its own kind
+    def inherit(self, former: "AllocatedDevices | None") -> None:
+        """While indexes are rebuilt, charge devices as the previous index did; None ends that."""
+        self._former = former._draws if former is not None else {}  # noqa: SLF001 - the same class
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
-        """Give the claims that hold a device, with their results on it."""
+        """Give the claims that hold a device, with their allocation results for it."""
         return self._holders.get(device, {})
 
     def consumed(self, device: DeviceId) -> Mapping[str, int]:
-        """Give the nano-units that shares take of a device, by capacity name."""
+        """Give the capacity of a device that shares consume, in nano-units by name."""
         return self._consumed.get(device, {})
 
-    def draws(self, device: DeviceId) -> Draws:
-        """Give what is charged for a held device; empty for a free one, and for one that no slice has listed yet."""
+    def draws(self, device: DeviceId) -> ConsumedCounters:
+        """Give the counters charged for an allocated device; empty if it is free or was never published."""
         return self._draws.get(device, ())
 
     def charged(self, counter: CounterId) -> int:
-        """Give the nano-units that held devices draw from a counter."""
+        """Give the nano-units of a counter that allocated devices consume."""
         return self._charged.get(counter, 0)
 
     def drawing(self, counter: CounterId) -> Iterator[DeviceId]:
-        """Give the held devices that draw from a counter; it looks at every held device, so ask only for messages."""
+        """Give the allocated devices that consume a counter. It scans all of them: use it only for messages."""
         return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
 
-    def altered(self) -> tuple[tuple[DeviceId, Draws], ...]:
-        """Give the held devices whose slice says today something else than what is charged, with the charge; sorted."""
+    def altered(self) -> tuple[tuple[DeviceId, ConsumedCounters], ...]:
+        """Give the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
         return tuple((device, self._draws[device]) for device in sorted(self._altered))
 
     def contested(self) -> tuple[DeviceId, ...]:
-        """Give the devices that one claim holds alone while another holds them too, sorted."""
+        """Give the devices that one claim holds exclusively while another claim holds them too, sorted."""
         return tuple(sorted(self._contested))
 
     def replace(self, claim: ClaimId, before: Allocation | None, after: Allocation | None) -> None:
-        """Take a claim's allocation as it is now in place of what it was."""
+        """Replace the allocation of a claim."""
         old, new = _by_device(before), _by_device(after)
         for device in old.keys() | new.keys():
             if old.get(device) != new.get(device):
                 self._set(claim, device, new.get(device, ()))
 
-    def notice(self, devices: Iterable[DeviceId]) -> None:
+    def slice_changed(self, devices: Iterable[DeviceId]) -> None:
         """
-        Look again at devices of a slice that came, changed or went.
+        Update the devices of a slice that was added, changed or deleted.
 
-        Those that were held before any slice listed them are charged now.
+        Devices that were allocated before any slice published them are charged now.
         """
         for device in devices:
             if device in self._holders:
@@ -223,7 +225,7 @@ class AllocatedDevices:
         holders = self._holders.setdefault(device, {})
         before = holders.pop(claim, ())
         self._consume(device, before, -1)
-        table.add(self._alone, device, _holds_alone(results) - _holds_alone(before))
+        table.add(self._exclusive_count, device, _holds_exclusively(results) - _holds_exclusively(before))
         if results:
             holders[claim] = results
             self._consume(device, results, 1)
@@ -232,7 +234,7 @@ class AllocatedDevices:
         else:
             del self._holders[device]
             self._discharge(device)
-        if len(holders) > 1 and self._alone.get(device):
+        if len(holders) > 1 and self._exclusive_count.get(device):
             self._contested.add(device)
         else:
             self._contested.discard(device)
@@ -270,12 +272,12 @@ class AllocatedDevices:
             table.add(self._charged, counter, -amount)
 
 
-def _holds_alone(results: tuple[DeviceResult, ...]) -> bool:
+def _holds_exclusively(results: tuple[DeviceResult, ...]) -> bool:
     return not all(is_share(each) for each in results)
 
 
 def is_share(result: DeviceResult) -> bool:
-    """Whether a result shares its device: the share id decides, whatever the device says today."""
+    """Whether a result is a share of its device; the share id decides, not the device as published now."""
     return bool(result.share_id)
 
 

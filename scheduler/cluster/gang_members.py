@@ -1,4 +1,4 @@
-"""The members of one gang, with what is counted among them and said by them: a change of one costs O(log n)."""
+"""The members of one gang with their counts and annotations; a change of one member costs O(log n)."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -13,43 +13,44 @@ K = TypeVar("K", int, str, PodId)
 V = TypeVar("V", int, str, tuple[GangLevel, ...])
 
 
-class Ordered(Generic[K]):
+class SortedSet(Generic[K]):
     """
-    A set whose first elements are known.
+    A set that gives its first elements in order.
 
-    What is discarded leaves a blank in the heap, which is built anew when more than half of it is blanks.
+    It is a heap with lazy deletion: a discarded element stays in the heap, which is rebuilt when more than half of its
+    elements are discarded ones.
     """
 
-    __slots__ = ("_heap", "_heaped", "_there")
+    __slots__ = ("_heap", "_heaped", "_present")
 
     def __init__(self) -> None:
         self._heap: list[K] = []
         self._heaped: set[K] = set()
-        self._there: set[K] = set()
+        self._present: set[K] = set()
 
     def __len__(self) -> int:
-        return len(self._there)
+        return len(self._present)
 
     def add(self, key: K) -> None:
-        """Put a key in, if it is not there."""
-        self._there.add(key)
+        """Add a key."""
+        self._present.add(key)
         if key not in self._heaped:
             self._heaped.add(key)
             heappush(self._heap, key)
 
     def discard(self, key: K) -> None:
-        """Take a key out, if it is there."""
-        self._there.discard(key)
-        if len(self._heap) > 2 * len(self._there) + _SLACK:
-            self._heap, self._heaped = list(self._there), set(self._there)
+        """Remove a key if present."""
+        self._present.discard(key)
+        if len(self._heap) > 2 * len(self._present) + _SLACK:
+            self._heap, self._heaped = list(self._present), set(self._present)
             heapify(self._heap)
 
     def first(self, count: int = 1) -> list[K]:
-        """Give the first few, in order."""
+        """Give the first `count` keys, in order."""
         found: list[K] = []
         while self._heap and len(found) < count:
             key = heappop(self._heap)
-            if key in self._there:
+            if key in self._present:
                 found.append(key)
             else:
                 self._heaped.discard(key)
@@ -58,16 +59,16 @@ class Ordered(Generic[K]):
         return found
 
 
-class Said(Generic[V, K]):
-    """What members say, each value with those that say it; `key` orders the values."""
+class MemberValues(Generic[V, K]):
+    """The values of one field over all members, each with the pods that have it; `key` orders the values."""
 
-    __slots__ = ("_key", "_order", "_sayers", "_values")
+    __slots__ = ("_key", "_order", "_pods_with", "_values")
 
     def __init__(self, key: Callable[[V], K]) -> None:
         self._key: Callable[[V], K] = key
-        self._order: Final[Ordered[K]] = Ordered()
+        self._order: Final[SortedSet[K]] = SortedSet()
         self._values: Final[dict[K, V]] = {}
-        self._sayers: Final[dict[K, Ordered[PodId]]] = {}
+        self._pods_with: Final[dict[K, SortedSet[PodId]]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -76,34 +77,34 @@ class Said(Generic[V, K]):
         return self._key(value) in self._values
 
     def add(self, value: V, pod: PodId) -> None:
-        """Note that a pod says a value."""
+        """Add a pod with a value."""
         key = self._key(value)
         if key not in self._values:
-            self._values[key], self._sayers[key] = value, Ordered()
+            self._values[key], self._pods_with[key] = value, SortedSet()
             self._order.add(key)
-        self._sayers[key].add(pod)
+        self._pods_with[key].add(pod)
 
     def discard(self, value: V, pod: PodId) -> None:
-        """Note that a pod says it no more."""
+        """Remove a pod with a value."""
         key = self._key(value)
-        sayers = self._sayers[key]
-        sayers.discard(pod)
-        if not sayers:
-            del self._values[key], self._sayers[key]
+        pods = self._pods_with[key]
+        pods.discard(pod)
+        if not pods:
+            del self._values[key], self._pods_with[key]
             self._order.discard(key)
 
     def first(self, count: int = 1) -> list[tuple[V, PodId]]:
-        """Give the first few values, each with the first pod that says it."""
-        return [(self._values[key], self._sayers[key].first()[0]) for key in self._order.first(count)]
+        """Give the first `count` values, each with the first pod that has it."""
+        return [(self._values[key], self._pods_with[key].first()[0]) for key in self._order.first(count)]
 
 
-class Roster:
+class GangMembers:
     """
-    Members as they are believed to be, those that ended apart.
+    The members of a gang with assumptions applied, without ended pods.
 
-    `existing` are those that are not being deleted, `seated` those that have a node, `running` those of them that are
-    not being deleted. `minima`, `levels` and `invalid` are what their annotations say; `schedulers` those that the pods
-    name which are still to be placed.
+    `existing` counts members that are not being deleted, `placed` those with a node, and `running` those with both.
+    `minima`, `levels` and `invalid` come from their annotations; `schedulers` are the scheduler names of unplaced
+    members.
     """
 
     __slots__ = (
@@ -112,38 +113,38 @@ class Roster:
         "existing",
         "invalid",
         "levels",
-        "members",
         "minima",
+        "placed",
+        "pods",
         "running",
         "schedulers",
-        "seated",
         "uids",
     )
 
     def __init__(self) -> None:
-        self.members: Final[dict[PodId, Pod]] = {}
+        self.pods: Final[dict[PodId, Pod]] = {}
         self.uids: Final[set[str]] = set()
-        self.existing = self.seated = self.running = 0
-        self.minima: Final[Said[int, int]] = Said(int)
-        self.levels: Final[Said[tuple[GangLevel, ...], str]] = Said(_spelled)
-        self.invalid: Final[Ordered[PodId]] = Ordered()
-        self.schedulers: Final[Said[str, str]] = Said(str)
+        self.existing = self.placed = self.running = 0
+        self.minima: Final[MemberValues[int, int]] = MemberValues(int)
+        self.levels: Final[MemberValues[tuple[GangLevel, ...], str]] = MemberValues(_spelled)
+        self.invalid: Final[SortedSet[PodId]] = SortedSet()
+        self.schedulers: Final[MemberValues[str, str]] = MemberValues(str)
         self._waiting: Final[Counter[str]] = Counter()
-        self._priorities: Final[Said[int, int]] = Said(lambda priority: -priority)
+        self._priorities: Final[MemberValues[int, int]] = MemberValues(lambda priority: -priority)
 
     @property
     def priority(self) -> int:
-        """The highest of its members' priorities."""
+        """The highest priority among the members."""
         return next((priority for priority, _ in self._priorities.first()), 0)
 
     def waiting(self, scheduler_names: Collection[str]) -> int:
-        """Count those that wait for one of these schedulers, and not at a gate."""
+        """Count the unplaced members without scheduling gates that name one of these schedulers."""
         return sum(self._waiting[name] for name in scheduler_names)
 
     def replace(self, before: Pod | None, after: Pod | None) -> bool:
-        """Take a member as it is now; give whether that changes anything but the member itself."""
-        if before is not None and after is not None and looks_alike(before, after):
-            self.members[after.id] = after
+        """Replace a member; give whether that changes anything else about the gang."""
+        if before is not None and after is not None and is_same_member(before, after):
+            self.pods[after.id] = after
             return False
         if before is not None:
             self._remove(before)
@@ -152,7 +153,7 @@ class Roster:
         return True
 
     def _add(self, pod: Pod) -> None:
-        self.members[pod.id] = pod
+        self.pods[pod.id] = pod
         self.uids.add(pod.uid)
         self._priorities.add(pod.priority, pod.id)
         self._count(pod, 1)
@@ -167,7 +168,7 @@ class Roster:
                 self.levels.add(pod.gang_note.levels, pod.id)
 
     def _remove(self, pod: Pod) -> None:
-        del self.members[pod.id]
+        del self.pods[pod.id]
         self.uids.discard(pod.uid)
         self._priorities.discard(pod.priority, pod.id)
         self._count(pod, -1)
@@ -182,7 +183,7 @@ class Roster:
 
     def _count(self, pod: Pod, sign: int) -> None:
         self.existing += sign * (not pod.is_deleting)
-        self.seated += sign * bool(pod.node_name)
+        self.placed += sign * bool(pod.node_name)
         self.running += sign * (bool(pod.node_name) and not pod.is_deleting)
         if _is_unplaced(pod) and not pod.scheduling_gates:
             self._waiting[pod.scheduler_name] += sign
@@ -194,13 +195,13 @@ def _is_unplaced(pod: Pod) -> bool:
     return not (pod.node_name or pod.is_deleting)
 
 
-def looks_alike(before: Pod, after: Pod) -> bool:
-    """Whether a change of a pod is nothing to its gang."""
+def is_same_member(before: Pod, after: Pod) -> bool:
+    """Whether a change of a pod does not matter to its gang."""
     return (before.gang, _view(before)) == (after.gang, _view(after))
 
 
 def _view(pod: Pod) -> tuple[object, ...]:
-    """Give what a gang sees of a pod."""
+    """Give the fields of a pod that matter to its gang."""
     return (
         pod.uid,
         pod.gang_note,

@@ -1,47 +1,46 @@
 """
-Gangs as they are believed to be: PodGroups of both sorts, and members by the gang that they name.
+Index of gangs: PodGroups of both APIs, and pods by the gang that they name.
 
-What a gang demands is composed here, of its object and of what its pods' annotations say; where these disagree, or the
-object is missing, the gang says so and none of its pods is placed.
+The requirements of a gang are composed from its PodGroup and its pods' annotations. If these disagree, or the PodGroup
+is missing, the gang is invalid and none of its pods is placed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.change import Kind, Object, Transition
-from scheduler.cluster.gang_members import Roster
+from scheduler.cluster.gang_members import GangMembers
 from solver.domain import COSCHEDULING_GROUP, MINIMUM_ANNOTATION, SCHEDULING_GROUP, Gang, GangId, Pod, PodGroup
 
 KINDS: Final = frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS})
-"""The kinds that this part of the mirror holds."""
+"""The kinds in this index."""
 _MOST_NAMED: Final = 3
-"""Values that a message names of those that disagree; the others are counted."""
+"""The most disagreeing values that a message names; further ones are counted."""
 _SOURCES: Final = {Kind.POD_GROUPS: SCHEDULING_GROUP, Kind.COSCHEDULING_GROUPS: COSCHEDULING_GROUP}
 
 
 class GangProgress(NamedTuple):
-    """How many members are missing until enough exist, and whether some run but not enough."""
+    """How many members a gang lacks, and whether some of them run, but too few."""
 
     missing: int
     is_partial: bool
 
 
 class GangIndex:
-    """PodGroups, and the pods (as believed, those that ended apart) that name a gang."""
+    """PodGroups, and the pods that name a gang (with assumptions applied, without ended pods)."""
 
     def __init__(self) -> None:
         self._groups: Final[dict[GangId, PodGroup]] = {}
-        self._rosters: Final[dict[GangId, Roster]] = {}
+        self._members: Final[dict[GangId, GangMembers]] = {}
         self._composed: Final[dict[GangId, Gang]] = {}
-        self._seated: Final[set[GangId]] = set()
+        self._placed: Final[set[GangId]] = set()
         self._in_use: tuple[Gang, ...] | None = ()
 
     def apply(self, kind: Kind, key: str, value: Object | None) -> tuple[Transition, ...]:
-        """Take a PodGroup as a watch gave it; give what changed."""
+        """Apply a PodGroup from a watch; give its transition."""
         if value is not None and not isinstance(value, PodGroup):
             raise TypeError(f"a change of a PodGroup carries a {type(value).__name__}: decode it as its own kind")
-        namespace, _, name = key.partition("/")
-        gang_id = GangId(namespace, name, _SOURCES[kind])
+        gang_id = _gang_id(kind, key)
         before = self._groups.get(gang_id)
         if before == value:
             return ()
@@ -53,25 +52,23 @@ class GangIndex:
             self._groups[gang_id] = value
         return (Transition(kind=kind, key=key, before=before, after=value),)
 
-    def recall(self, former: "GangIndex") -> None:
-        """Take over the PodGroups of another that is indexed anew."""
-        self._groups.update(former._groups)  # noqa: SLF001 - one of its own kind
+    def inherit(self, former: "GangIndex") -> None:
+        """Take over the PodGroups of a previous index."""
+        self._groups.update(former._groups)  # noqa: SLF001 - the same class
 
-    def put_back(self, kind: Kind, key: str, group: Object | None) -> None:
-        """Have a PodGroup again as it was, or none."""
-        namespace, _, name = key.partition("/")
-        gang_id = GangId(namespace, name, _SOURCES[kind])
+    def restore(self, kind: Kind, key: str, group: Object | None) -> None:
+        """Restore a PodGroup, or remove it."""
+        gang_id = _gang_id(kind, key)
         self._groups.pop(gang_id, None)
         if isinstance(group, PodGroup):
             self._groups[gang_id] = group
 
     def seen(self, kind: Kind, key: str) -> PodGroup | None:
         """Give a PodGroup by its kind and key."""
-        namespace, _, name = key.partition("/")
-        return self._groups.get(GangId(namespace, name, _SOURCES[kind]))
+        return self._groups.get(_gang_id(kind, key))
 
-    def believe(self, before: Pod | None, after: Pod | None) -> None:
-        """Take a pod as it is believed to be now."""
+    def replace_pod(self, before: Pod | None, after: Pod | None) -> None:
+        """Replace a pod."""
         old = before if before is not None and before.gang is not None and not before.is_terminal else None
         new = after if after is not None and after.gang is not None and not after.is_terminal else None
         if old is not None and new is not None and old.gang == new.gang:
@@ -83,62 +80,67 @@ class GangIndex:
     def _replace(self, gang: GangId | None, before: Pod | None, after: Pod | None) -> None:
         if gang is None:
             return
-        roster = self._rosters.setdefault(gang, Roster())
+        roster = self._members.setdefault(gang, GangMembers())
         if not roster.replace(before, after):
             return
         self._composed.pop(gang, None)
         self._in_use = None
-        (self._seated.add if roster.seated else self._seated.discard)(gang)
-        if not roster.members:
-            del self._rosters[gang]
+        (self._placed.add if roster.placed else self._placed.discard)(gang)
+        if not roster.pods:
+            del self._members[gang]
 
     def group(self, gang: GangId) -> PodGroup | None:
-        """Give the object that describes a gang."""
+        """Give the PodGroup of a gang."""
         return self._groups.get(gang)
 
-    def roster(self, gang: GangId) -> Roster:
-        """Give what is counted of a gang's members; empty for one that no pod names."""
-        return self._rosters.get(gang) or Roster()
+    def member_index(self, gang: GangId) -> GangMembers:
+        """Give the members of a gang with their counts; empty if no pod names it."""
+        return self._members.get(gang) or GangMembers()
 
     def members(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the pods that name a gang, sorted by key: not for what happens at every event."""
-        found = self.roster(gang).members
+        """Give the pods that name a gang, sorted by key. Too slow for every event."""
+        found = self.member_index(gang).pods
         return tuple(found[key] for key in sorted(found))
 
-    def standing(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
-        """Say how far a gang is from being decidable: members that run, or wait for one of these schedulers, count."""
+    def progress(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
+        """Give how many members are missing; running members, and those that wait for these schedulers, count."""
         composed = self.gang(gang)
         if composed.is_absent:
             return GangProgress(missing=1, is_partial=False)
         if not composed.min_count:
             return GangProgress(missing=0, is_partial=False)
-        missing = composed.min_count - composed.running_count - self.roster(gang).waiting(scheduler_names)
+        missing = composed.min_count - composed.running_count - self.member_index(gang).waiting(scheduler_names)
         return GangProgress(missing=max(0, missing), is_partial=composed.is_partial)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Compose the gangs that pods name, each once, in the order of the pods."""
+        """Give the gangs that pods name, each once, in the order of the pods."""
         return tuple(self.gang(each) for each in dict.fromkeys(pod.gang for pod in pods if pod.gang is not None))
 
     def in_use(self) -> tuple[Gang, ...]:
-        """Give every gang of which pods hold a node, sorted by key; the same tuple while nothing has changed."""
+        """Give every gang with a placed pod, sorted by key; the same tuple until something changes."""
         if self._in_use is None:
-            self._in_use = tuple(self.gang(key) for key in sorted(self._seated))
+            self._in_use = tuple(self.gang(key) for key in sorted(self._placed))
         return self._in_use
 
     def gang(self, gang: GangId) -> Gang:
-        """Give a gang; it is composed when something of it changed since the last time."""
-        if gang not in self._rosters and gang not in self._groups:
-            return _composed(gang, None, Roster())
+        """Give a gang; it is composed again only after a change."""
+        if gang not in self._members and gang not in self._groups:
+            return _composed(gang, None, GangMembers())
         if gang not in self._composed:
-            self._composed[gang] = _composed(gang, self._groups.get(gang), self.roster(gang))
+            self._composed[gang] = _composed(gang, self._groups.get(gang), self.member_index(gang))
         return self._composed[gang]
 
 
-def _composed(gang: GangId, group: PodGroup | None, roster: Roster) -> Gang:
-    """Compose a gang, at a cost that does not grow with its members."""
+def _gang_id(kind: Kind, key: str) -> GangId:
+    namespace, _, name = key.partition("/")
+    return GangId(namespace, name, _SOURCES[kind])
+
+
+def _composed(gang: GangId, group: PodGroup | None, roster: GangMembers) -> Gang:
+    """Compose a gang; the cost does not grow with its members."""
     minima = _minima(group, roster)
-    told = roster.levels.first()
-    wrong = _wrong(group, roster)
+    levels = roster.levels.first()
+    problem = _invalid(group, roster)
     is_absent = group is None and (gang.source == SCHEDULING_GROUP or not minima)
     return Gang(
         id=gang,
@@ -146,39 +148,39 @@ def _composed(gang: GangId, group: PodGroup | None, roster: Roster) -> Gang:
         min_count=minima[0][0] if minima else 0,
         member_count=roster.existing,
         running_count=roster.running,
-        levels=tuple(dict.fromkeys((*(group.levels if group is not None else ()), *(told[0][0] if told else ())))),
+        levels=tuple(dict.fromkeys((*(group.levels if group is not None else ()), *(levels[0][0] if levels else ())))),
         claims=group.claims if group is not None else (),
         priority=roster.priority,
         creation=group.creation if group is not None else "",
-        invalid=wrong or _disagreement(gang, minima, roster) or (_absence(gang) if is_absent else ""),
-        is_absent=is_absent and not wrong,
+        invalid=problem or _disagreement(gang, minima, roster) or (_absence(gang) if is_absent else ""),
+        is_absent=is_absent and not problem,
         disruption=group.disruption if group is not None else "",
     )
 
 
-def _minima(group: PodGroup | None, roster: Roster) -> list[tuple[int, str]]:
-    """Give the first minima that are named, the object's before all others, each with the one that names it."""
-    said = [(count, f"pod {pod.name}") for count, pod in roster.minima.first(_MOST_NAMED + 1)]
+def _minima(group: PodGroup | None, roster: GangMembers) -> list[tuple[int, str]]:
+    """Give the first different minima with the object that states each; the PodGroup's comes first."""
+    stated = [(count, f"pod {pod.name}") for count, pod in roster.minima.first(_MOST_NAMED + 1)]
     if group is None:
-        return said
-    return [(group.min_count, f"PodGroup {group.id.name}"), *(each for each in said if each[0] != group.min_count)]
+        return stated
+    return [(group.min_count, f"PodGroup {group.id.name}"), *(each for each in stated if each[0] != group.min_count)]
 
 
-def _wrong(group: PodGroup | None, roster: Roster) -> str:
-    """Say what cannot be read: of the object, and of the first pod."""
-    wrong = [f"PodGroup {group.id.name}: {group.invalid}"] if group is not None and group.invalid else []
+def _invalid(group: PodGroup | None, roster: GangMembers) -> str:
+    """Give what cannot be read of the PodGroup and of the first invalid pod."""
+    problems = [f"PodGroup {group.id.name}: {group.invalid}"] if group is not None and group.invalid else []
     for pod in roster.invalid.first():
-        note = roster.members[pod].gang_note
+        note = roster.pods[pod].gang_note
         more = f" (and {len(roster.invalid) - 1} more pods)" if len(roster.invalid) > 1 else ""
-        wrong.append(f"pod {pod.name}: {note.invalid if note is not None else ''}{more}")
-    return "; ".join(wrong)
+        problems.append(f"pod {pod.name}: {note.invalid if note is not None else ''}{more}")
+    return "; ".join(problems)
 
 
-def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: Roster) -> str:
-    """Say what is said of a gang in different ways; empty where all agree."""
+def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: GangMembers) -> str:
+    """Describe contradictions between the PodGroup and the pods; empty if all agree."""
     if len(minima) > 1:
         known = len(roster.minima) + (minima[0][0] not in roster.minima)
-        said = _listed([f"{count} by {who}" for count, who in minima], known, "numbers")
+        said = _listed([f"{count} by {source}" for count, source in minima], known, "numbers")
         return f"the minimum of gang {gang.name} is said to be {said}: make them agree"
     if len(roster.levels) > 1:
         said = " and ".join(f"pod {pod.name}" for _, pod in roster.levels.first(2))
@@ -191,7 +193,7 @@ def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: Roster) -
 
 
 def _listed(said: Sequence[str], known: int, what: str) -> str:
-    """List the first few of so many, and count the others."""
+    """List the first values, and count the others."""
     named = ", ".join(said[:_MOST_NAMED])
     return f"{named} and {known - _MOST_NAMED} other {what}" if known > _MOST_NAMED else named
 

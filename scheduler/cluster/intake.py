@@ -1,9 +1,9 @@
 """
-Changes into the mirror, each by itself: an object that raises while it is applied is its own problem.
+Applies changes to a cache and isolates an object that raises.
 
-Then the mirror's indexes are made again, and what stands for the object is applied instead
-(`scheduler.unreadable`). That costs the work of all objects, so after the first time objects of that kind are tried on
-an empty mirror first: one that raises there does not reach the real one.
+When an object raises, the indexes are rebuilt and an unreadable stand-in for the object is applied instead
+(`scheduler.unreadable`). The rebuild costs time for all objects. So after the first failure, each object of that kind
+is first applied to an empty cache, and one that raises there never reaches the real one.
 """
 
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from solver.domain import Claim, Pod
 
 
 class IntakeResult(NamedTuple):
-    """What became of a change: `change` is what the mirror took; `problem` says why that is not what was told."""
+    """The result of a change: `change` is what the cache applied; `problem` says why it differs from the input."""
 
     change: Change
     transitions: tuple[Transition, ...]
@@ -23,14 +23,14 @@ class IntakeResult(NamedTuple):
 
 
 class Intake:
-    """Applies changes to one mirror, of the shell or of the worker's replica."""
+    """Applies changes to one cache: the shell's, or the worker's replica."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
         self._suspected: Final[set[Kind]] = set()
 
     def take(self, change: Change) -> IntakeResult:
-        """Apply a change, or what stands for it. Raises MemoryError, which is no object's problem, and nothing else."""
+        """Apply a change, or a stand-in. Raise only `MemoryError`, which no single object causes."""
         last = self._cluster.seen(change.kind, change.key)
         try:
             if change.kind in self._suspected:
@@ -38,7 +38,7 @@ class Intake:
             return IntakeResult(change, self._apply(change, last))
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever one object raises is its own problem
+        except Exception as error:  # noqa: BLE001 - an error on one object must not stop the others
             return self._take_closed(change, last, cut(f"{type(error).__name__}: {error}"))
 
     def _take_closed(self, change: Change, last: Object | None, why: str) -> IntakeResult:
@@ -53,15 +53,15 @@ class Intake:
                 return IntakeResult(instead, self._apply(instead, last), why)
             except MemoryError:
                 raise
-            except Exception:  # noqa: BLE001, S112 - the next one says less
+            except Exception:  # noqa: BLE001, S112 - the next stand-in has fewer fields
                 continue
         return IntakeResult(Change(kind=change.kind, key=change.key, value=last), (), why)
 
     def _remove(self, change: Change, last: Object | None, why: str) -> IntakeResult:
-        """Take an object away that raises even then: it is left out when the indexes are made again."""
-        self._cluster.mend(change.kind, change.key, None)
-        gone = Transition(kind=change.kind, key=change.key, before=last, after=None)
-        return IntakeResult(change, (gone,) if last is not None else (), why)
+        """Delete an object whose deletion raises: the indexes are rebuilt without it."""
+        self._cluster.reindex(change.kind, change.key, None)
+        deleted = Transition(kind=change.kind, key=change.key, before=last, after=None)
+        return IntakeResult(change, (deleted,) if last is not None else (), why)
 
     def _apply(self, change: Change, last: Object | None) -> tuple[Transition, ...]:
         try:
@@ -70,12 +70,12 @@ class Intake:
             raise
         except Exception:
             self._suspected.add(change.kind)
-            self._cluster.mend(change.kind, change.key, last)
+            self._cluster.reindex(change.kind, change.key, last)
             raise
 
 
 def _try(change: Change) -> None:
-    """Apply a change where it can do no harm, and take it away again."""
+    """Apply a change to an empty cache and remove it again."""
     scratch = Cluster()
     scratch.apply(change)
     scratch.snapshot()
@@ -83,7 +83,7 @@ def _try(change: Change) -> None:
 
 
 def _bare(value: Object, why: str) -> Object | None:
-    """Give what an object takes, and nothing else of it; None for kinds of which nothing is left then."""
+    """Keep only the fields that say what an object uses; None for kinds without such fields."""
     match value:
         case Pod():
             return Pod(

@@ -1,9 +1,9 @@
 """
-Equal parts of decoded objects are kept once.
+Shares equal parts of decoded objects (hash consing).
 
-The replicas of a Deployment differ in their names and agree in nearly everything else: labels, requests, tolerations,
-selectors. The API server sends each whole, and a decoder makes a new copy each time. The mirror and the solver's
-replica both keep their objects through an `Interner`, so that a pod costs about its name.
+The pods of a Deployment differ in their names and agree in nearly everything else: labels, requests, tolerations,
+selectors. The API server sends each pod in full, and decoding makes new copies. Shell and worker both pass their
+objects through an `Interner`, so that a further pod costs little more than its name.
 """
 
 from typing import Any, Final, cast
@@ -14,9 +14,9 @@ from scheduler.change import Object
 from solver.domain import Claim, Pod
 
 _LIMIT_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of values that the table itself keeps alive at most; values in use by objects cost nothing more."""
+"""The most bytes of values that the table keeps alive; values that objects use cost nothing extra."""
 _ENTRY_BYTES: Final = 150
-"""What an entry of the table costs beside its value: its place in the dictionary and its key."""
+"""Bytes of a table entry besides its value: the dictionary slot and the key."""
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Pod: (
         "labels",
@@ -46,15 +46,15 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     ),
     Claim: ("requests", "constraints", "config", "finalizers"),
 }
-"""What objects of one owner have in common, by kind; every field has values of one type, so that equal is the same."""
+"""Fields that objects of one owner share, by kind. Each has values of one type, so equal values are interchangeable."""
 
 
 class Interner:
     """
     Replaces equal parts of pods and claims by one copy.
 
-    Bounded: the values that the table keeps alive take at most `limit_bytes`. It has two generations; the older one is
-    dropped when the younger one has half of the bytes, and a value that is asked for again moves to the younger one.
+    The table keeps values of at most `limit_bytes` alive. It has two generations: when the young one has half of the
+    bytes, the old one is dropped and the young one becomes old. A value that is used again moves to the young one.
     """
 
     def __init__(self, limit_bytes: int = _LIMIT_BYTES) -> None:
@@ -70,7 +70,7 @@ class Interner:
         return self._bytes + self._old_bytes
 
     def share(self, value: Object | None) -> None:
-        """Make an object that was just decoded, and that nothing else holds yet, use the copies that are there."""
+        """Replace parts of a newly decoded object, which nothing else refers to yet, by the shared copies."""
         if value is None:
             return
         for name in _FIELDS.get(type(value), ()):
@@ -79,7 +79,7 @@ class Interner:
                 msgspec.structs.force_setattr(value, name, self._shared(name, part))
 
     def own_bytes(self, value: Pod | Claim) -> int:
-        """Estimate the bytes of an object that no other object has; ask before `share`."""
+        """Estimate the bytes of an object that it does not share with others; call it before `share`."""
         return sum(
             size_of(part)
             for name in value.__struct_fields__
@@ -97,7 +97,7 @@ class Interner:
             return found
         found = self._old.get(key)
         if found is None:
-            # Pods with equal labels but for one (`pod-index`) are common: pairs are worth a place of their own.
+            # Pods often differ in one label only (`pod-index`), so the pairs are shared too.
             found = tuple(self._shared("label", pair) for pair in part) if name == "labels" else part
         self._keep((name, found), found)
         return found
@@ -115,10 +115,10 @@ class Interner:
 
 def size_of(value: object) -> int:
     """
-    Estimate the bytes of a value: its texts, and a machine word and a header for each of its parts.
+    Estimate the bytes of a value: its texts, plus a header and a machine word for each part.
 
-    Nothing for what there is one of: None, booleans, and empty texts and tuples. The type itself is asked for, which is
-    faster than `isinstance`: pods with hundreds of labels come by the thousand.
+    Singletons cost nothing: None, booleans, empty texts and tuples. It compares types, which is faster than
+    `isinstance`; pods with hundreds of labels are frequent.
     """
     total, rest = 0, [value]
     while rest:

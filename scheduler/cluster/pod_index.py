@@ -1,8 +1,8 @@
-"""Who is on which node, for rules between pods: what is checked again between a decision and its writes.
+"""
+Indexes of pods by node: used resources (`NodeUsage`), the pods themselves (`PodIndex`) and their anti-affinity terms.
 
-Pods that keep others away by required anti-affinity, found by the pods that they keep away and not one by one.
-
-What pods take of nodes.
+The commit check uses them to verify inter-pod rules again between a decision and its writes. `AntiAffinityIndex` finds
+the terms that apply to a pod by the pod's labels, instead of evaluating all terms.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -10,15 +10,15 @@ from typing import Final
 
 from scheduler.cluster import table
 from scheduler.cluster.table import Table
+from solver import Described, Selection
 from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodId, PodTerm
-from solver.feasibility.selector_index import Described, Selection
 
 
-class Occupancy:
+class NodeUsage:
     """
-    Used resources and the number of pods by node, over the pods that hold one.
+    Used resources and number of pods by node, over bound and assumed pods that have not ended.
 
-    Amounts are as in `Pod.requests`: cpu in millicores, everything else in whole units.
+    Units are those of `Pod.requests`: cpu in millicores, everything else in whole units.
     """
 
     __slots__ = ("_pods", "_used")
@@ -36,7 +36,7 @@ class Occupancy:
         return self._pods.get(node, 0)
 
     def replace(self, before: Pod | None, after: Pod | None) -> None:
-        """Take a pod as it is now in place of what it was."""
+        """Replace a pod."""
         if before is not None and holds_node(before):
             self._add(before, -1)
         if after is not None and holds_node(after):
@@ -52,34 +52,34 @@ class Occupancy:
 
 
 def holds_node(pod: Pod) -> bool:
-    """Whether a pod takes room on a node: bound or assumed there, and not finished."""
+    """Whether a pod uses resources of a node: bound or assumed to be bound, and not ended."""
     return bool(pod.node_name) and not pod.is_terminal
 
 
-_NOWHERE: Final = "", ()
+_NOT_INDEXED: Final = "", ()
 
 
-class Keepers:
+class AntiAffinityIndex:
     """
-    Pods that hold a node, by node and topology key; equal terms of several pods are looked at once.
+    Required anti-affinity terms of running pods, by node and topology key. Equal terms of several pods are stored once.
 
-    A pod costs as much as it has terms when it comes and when it goes, and only where another asks that one may mean.
+    Adding or removing a pod costs O(its terms). A query evaluates only terms that may select the queried pod.
     """
 
     def __init__(self) -> None:
-        self._seats: dict[PodId, tuple[str, tuple[PodTerm, ...]]] = {}
+        self._indexed: dict[PodId, tuple[str, tuple[PodTerm, ...]]] = {}
         self._on_node: dict[str, dict[str, Selection[PodTerm]]] = {}
         self._holders: dict[tuple[str, PodTerm], dict[PodId, None]] = {}
 
     def put(self, pod: Pod) -> None:
-        """Take a pod as it is now."""
-        seat = (pod.node_name, pod.anti_affinity)
-        if self._seats.get(pod.id, _NOWHERE) == seat:
+        """Add or replace a pod."""
+        entry = (pod.node_name, pod.anti_affinity)
+        if self._indexed.get(pod.id, _NOT_INDEXED) == entry:
             return
         self.remove(pod.id)
         if not pod.anti_affinity:
             return
-        self._seats[pod.id] = seat
+        self._indexed[pod.id] = entry
         by_key = self._on_node.setdefault(pod.node_name, {})
         for term in dict.fromkeys(pod.anti_affinity):
             holders = self._holders.setdefault((pod.node_name, term), {})
@@ -89,8 +89,8 @@ class Keepers:
             holders[pod.id] = None
 
     def remove(self, key: PodId) -> None:
-        """Take a pod out."""
-        name, terms = self._seats.pop(key, _NOWHERE)
+        """Remove a pod."""
+        name, terms = self._indexed.pop(key, _NOT_INDEXED)
         for term in dict.fromkeys(terms):
             holders = self._holders[name, term]
             del holders[key]
@@ -99,7 +99,7 @@ class Keepers:
                 self._drop(name, term)
 
     def _drop(self, name: str, term: PodTerm) -> None:
-        """Forget a term that no pod on a node holds any more."""
+        """Remove a term that no pod on a node has any more."""
         by_key = self._on_node.get(name, {})
         selection = by_key.get(term.topology_key)
         if selection is not None:
@@ -111,37 +111,37 @@ class Keepers:
 
     @property
     def nodes(self) -> Collection[str]:
-        """The nodes that have such pods."""
+        """The nodes with indexed pods."""
         return self._on_node.keys()
 
-    def away_from(self, name: str, keys: Collection[str], pod: Described) -> Iterator[PodId]:
-        """Give the pods on a node that keep a pod away by a term with one of some topology keys."""
+    def pods_against(self, name: str, keys: Collection[str], pod: Described) -> Iterator[PodId]:
+        """Give the pods on a node whose anti-affinity selects a pod, by a term with one of the topology keys."""
         by_key = self._on_node.get(name, {})
         for key in by_key.keys() & keys:
             for term in by_key[key].about(pod):
                 yield from self._holders[name, term]
 
 
-MOST_NEWCOMERS: Final = 256
-"""Pods that somebody else has bound, remembered for rules that reach beyond one node."""
+MOST_RECENT_PODS: Final = 256
+"""The most recently bound pods (by other clients) that are remembered for rules across nodes."""
 
 
 class PodIndex:
     """
-    Pods that are believed to hold a node, by node, and the latest ones that somebody else has bound.
+    Bound and assumed pods by node, and the pods that other clients bound most recently.
 
-    Rules are looked at again on the node itself and against these newcomers: everybody else was there when the
-    decision was made. `keepers` and `new_keepers` are those of either that keep others away.
+    The commit check verifies rules only on the node itself and against recent pods: all other pods existed when the
+    decision was made. `anti_affinity` has the terms of all pods, `recent_anti_affinity` those of recent pods.
     """
 
     def __init__(self) -> None:
         self._on_node: dict[str, dict[PodId, Pod]] = {}
-        self._newcomers: dict[PodId, None] = {}
-        self.keepers = Keepers()
-        self.new_keepers = Keepers()
+        self._recent_pods: dict[PodId, None] = {}
+        self.anti_affinity = AntiAffinityIndex()
+        self.recent_anti_affinity = AntiAffinityIndex()
 
     def replace(self, key: PodId, before: Pod | None, after: Pod | None, *, is_seen: bool) -> None:
-        """Take a pod as it is now in place of what it was; `is_seen` says that the watch shows it on its node."""
+        """Replace a pod; `is_seen` says whether the watch shows it on its node."""
         had = before is not None and holds_node(before)
         if before is not None and had:
             pods = self._on_node[before.node_name]
@@ -149,61 +149,57 @@ class PodIndex:
             if not pods:
                 del self._on_node[before.node_name]
         if after is None or not holds_node(after):
-            self.keepers.remove(key)
-            self.new_keepers.remove(key)
+            self.anti_affinity.remove(key)
+            self.recent_anti_affinity.remove(key)
             return
         self._on_node.setdefault(after.node_name, {})[key] = after
-        self.keepers.put(after)
+        self.anti_affinity.put(after)
         if is_seen and not had:
-            self._welcome(key)
-        if key in self._newcomers:
-            self.new_keepers.put(after)
+            self._add_recent(key)
+        if key in self._recent_pods:
+            self.recent_anti_affinity.put(after)
 
-    def _welcome(self, key: PodId) -> None:
-        """Note a newcomer in place of the oldest one."""
-        self._newcomers.pop(key, None)
-        self._newcomers[key] = None
-        if len(self._newcomers) > MOST_NEWCOMERS:
-            oldest = next(iter(self._newcomers))
-            del self._newcomers[oldest]
-            self.new_keepers.remove(oldest)
+    def _add_recent(self, key: PodId) -> None:
+        """Remember a recently bound pod, and drop the oldest beyond the limit."""
+        self._recent_pods.pop(key, None)
+        self._recent_pods[key] = None
+        if len(self._recent_pods) > MOST_RECENT_PODS:
+            oldest = next(iter(self._recent_pods))
+            del self._recent_pods[oldest]
+            self.recent_anti_affinity.remove(oldest)
 
-    def recall(self, former: "PodIndex") -> None:
-        """Take over the newcomers of another that is indexed anew."""
-        self._newcomers = former._newcomers  # noqa: SLF001 - one of its own kind
+    def inherit(self, former: "PodIndex") -> None:
+        """Take over the recent pods of a previous index."""
+        self._recent_pods = former._recent_pods  # noqa: SLF001 - the same class
         for pods in self._on_node.values():
-            for key in pods.keys() & self._newcomers.keys():
-                self.new_keepers.put(pods[key])
-
-    def of(self, node: Node) -> dict[PodId, Pod]:
-        """Give the pods on a node."""
-        return self.on(node.name)
+            for key in pods.keys() & self._recent_pods.keys():
+                self.recent_anti_affinity.put(pods[key])
 
     def on(self, name: str) -> dict[PodId, Pod]:
-        """Give the pods on the node of a name."""
+        """Give the pods on a node."""
         return self._on_node.get(name, {})
 
-    def newcomers(self, pods: dict[PodId, Pod]) -> Iterator[Pod]:
-        """Give the pods that somebody else has bound lately and that are there still."""
-        found = (pods.get(key) for key in self._newcomers)
+    def recent_pods(self, pods: dict[PodId, Pod]) -> Iterator[Pod]:
+        """Give the recently bound pods that still exist."""
+        found = (pods.get(key) for key in self._recent_pods)
         yield from (pod for pod in found if pod is not None and holds_node(pod))
 
 
 def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
-    """Give a host port of a pod that one of some others on its node has, and whose it is; by port, not by pairs."""
+    """Give a host port of a pod that conflicts with another pod of its node, and that pod; in linear time."""
     mine: dict[tuple[str, int], dict[str, HostPort]] = {}
     for each in pod.host_ports:
         mine.setdefault((each.protocol, each.port), {})[each.address] = each
     for other in others if mine else ():
         for held in other.host_ports:
-            one = pod.host_ports[0] if held == EVERY_PORT else _same(mine.get((held.protocol, held.port)), held)
+            one = pod.host_ports[0] if held == EVERY_PORT else _conflicting(mine.get((held.protocol, held.port)), held)
             if one is not None:
                 return one, other
     return None
 
 
-def _same(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
-    """Give a port of those of the same protocol and number, by address, that cannot be had beside another."""
+def _conflicting(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
+    """Give a requested port, of the same protocol and number, that conflicts with a port in use."""
     if asked is None:
         return None
     if held.address == ANY_ADDRESS:
@@ -211,18 +207,18 @@ def _same(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
     return asked.get(held.address) or asked.get(ANY_ADDRESS)
 
 
-def accompanies(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:
-    """Whether a pod on a node is one that another, planned for `node`, has to be with by its required affinity."""
+def satisfies_affinity(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:
+    """Whether `other`, on node `there`, satisfies the required affinity of `pod` on `node`."""
     near, far = dict(node.labels), dict(there.labels)
     return all(
         near.get(term.topology_key) is not None
         and near.get(term.topology_key) == far.get(term.topology_key)
-        and _means(term, other, namespaces)
+        and _selects(term, other, namespaces)
         for term in pod.affinity
     )
 
 
-def _means(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
+def _selects(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
     if term.selector is None or not term.selector.matches(dict(pod.labels)):
         return False
     if pod.id.namespace in term.namespaces:

@@ -1,4 +1,4 @@
-"""Volumes and what is known of storage: as the watches gave them, and with assumed bindings laid over."""
+"""Volumes, volume claims and other storage objects: as observed, and with assumed bindings applied."""
 
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final, TypeVar
@@ -35,11 +35,11 @@ KINDS: Final = frozenset(
         Kind.ATTACHMENTS,
     }
 )
-"""The kinds that are kept here."""
+"""The kinds in this store."""
 
 
 class VolumeAssumption(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod that is being placed on `node` makes of a volume claim; one that it shares others may assume too."""
+    """The binding of a volume claim that a pod on `node` assumes; pods that share the claim may assume it too."""
 
     pod_uid: str
     node: str
@@ -48,17 +48,16 @@ class VolumeAssumption(msgspec.Struct, frozen=True, kw_only=True):
 
 class Storage:
     """
-    One table per kind. An assumption shows until its pod is forgotten or bound, or the watch says otherwise.
+    One table per kind. An assumption applies until its pod is forgotten or bound, or the watch contradicts it.
 
-    A volume that is assumed for a claim looks as if it were kept for it, a claim whose volume is to be made as if the
-    node were selected.
+    An assumed volume has its claimRef set; a claim whose volume will be provisioned has its selected node set.
     """
 
     def __init__(self) -> None:
         self.volumes: Table[str, Volume] = Table()
         self.claims: Table[str, VolumeClaim] = Table()
-        self._believed_volumes: Table[str, Volume] = Table()
-        self._believed_claims: Table[str, VolumeClaim] = Table()
+        self._assumed_volumes: Table[str, Volume] = Table()
+        self._assumed_claims: Table[str, VolumeClaim] = Table()
         self._classes: Table[str, StorageClass] = Table()
         self._drivers: Table[str, NodeDrivers] = Table()
         self._capacities: Table[str, StorageCapacity] = Table()
@@ -66,17 +65,17 @@ class Storage:
         self._attachments: Table[str, VolumeAttachment] = Table()
         self._assumed: dict[tuple[str, VolumeClaimId], VolumeAssumption] = {}
         self._claims_of: dict[str, dict[VolumeClaimId, None]] = {}
-        """What is assumed by the pod's uid, which every change of a pod asks for."""
+        """The claims in `_assumed` by the pod's uid."""
         self._assumed_of: dict[tuple[Kind, str], dict[str, VolumeAssumption]] = {}
-        """The same by what they are about, and then by the pod's uid."""
+        """The assumptions by kind and key of the volume or claim, then by the pod's uid."""
 
     def apply(self, kind: Kind, key: str, after: Object | None) -> tuple[Transition, ...]:
-        """Take what a watch told; nothing where it is known. Raises TypeError for a value of another kind."""
+        """Apply a change; give its transition, if any. Raise `TypeError` for a value of another kind."""
         match kind, after:
             case Kind.VOLUMES, Volume() | None:
-                changed = _swap(kind, self.volumes, key, after) and (self._believe_volume(key),)
+                changed = _swap(kind, self.volumes, key, after) and (self._refresh_volume(key),)
             case Kind.VOLUME_CLAIMS, VolumeClaim() | None:
-                changed = _swap(kind, self.claims, key, after) and (self._believe_claim(key),)
+                changed = _swap(kind, self.claims, key, after) and (self._refresh_claim(key),)
             case Kind.STORAGE_CLASSES, StorageClass() | None:
                 changed = _swap(kind, self._classes, key, after)
             case Kind.NODE_DRIVERS, NodeDrivers() | None:
@@ -95,13 +94,13 @@ class Storage:
         """Give an object as the watch last gave it."""
         return self._tables()[kind].get(key)
 
-    def put_back(self, kind: Kind, key: str, value: Object | None) -> None:
-        """Have an object again as it was, or none."""
+    def restore(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Restore an object, or remove it."""
         self._tables()[kind].replace(key, value)
         if kind is Kind.VOLUMES:
-            self._believe_volume(key)
+            self._refresh_volume(key)
         elif kind is Kind.VOLUME_CLAIMS:
-            self._believe_claim(key)
+            self._refresh_claim(key)
 
     def _tables(self) -> dict[Kind, Table[str, Any]]:
         return {
@@ -115,26 +114,26 @@ class Storage:
         }
 
     def assume(self, placement: Placement) -> tuple[Transition, ...]:
-        """Believe what a placement makes of its volume claims."""
+        """Assume the volume bindings of a placement."""
         if not placement.volumes:
             return ()
         for binding in placement.volumes:
             self._note(VolumeAssumption(pod_uid=placement.pod_uid, node=placement.node, binding=binding))
-        return self._believe(placement.volumes)
+        return self._refresh(placement.volumes)
 
     def forget(self, pod_uid: str) -> tuple[Transition, ...]:
-        """Believe nothing more for a pod: its placement came to nothing, or is in the API by now."""
-        gone = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
-        for each in gone:
+        """Forget the assumptions of a pod: its placement failed, or the API shows it."""
+        forgotten = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
+        for each in forgotten:
             self._drop(each)
-        return self._believe([each.binding for each in gone])
+        return self._refresh([each.binding for each in forgotten])
 
     def export(self) -> tuple[VolumeAssumption, ...]:
-        """Give everything that is assumed, sorted, for a replica."""
+        """Give all assumptions, sorted, for a replica."""
         return tuple(self._assumed[key] for key in sorted(self._assumed))
 
     def replace(self, assumed: Iterable[VolumeAssumption]) -> None:
-        """Believe exactly this from now on."""
+        """Replace all assumptions."""
         wanted = {(each.pod_uid, each.binding.claim): each for each in assumed}
         if wanted == self._assumed:
             return
@@ -144,16 +143,16 @@ class Storage:
         touched += [each for key, each in wanted.items() if key not in self._assumed]
         for each in wanted.values():
             self._note(each)
-        self._believe([each.binding for each in touched])
+        self._refresh([each.binding for each in touched])
 
-    def laid_over(self, snapshot: Snapshot) -> Snapshot:
-        """Give a snapshot with everything that is known of storage; the same one where that is nothing."""
-        if not (self._believed_claims or self._believed_volumes or self._drivers or self._classes):
+    def overlay(self, snapshot: Snapshot) -> Snapshot:
+        """Add the storage objects to a snapshot; give the same snapshot if there are none."""
+        if not (self._assumed_claims or self._assumed_volumes or self._drivers or self._classes):
             return snapshot
         return msgspec.structs.replace(
             snapshot,
-            volumes=self._believed_volumes.values(),
-            volume_claims=self._believed_claims.values(),
+            volumes=self._assumed_volumes.values(),
+            volume_claims=self._assumed_claims.values(),
             storage_classes=self._classes.values(),
             node_drivers=self._drivers.values(),
             storage_capacities=self._capacities.values(),
@@ -162,7 +161,7 @@ class Storage:
         )
 
     def objections(self, placement: Placement) -> Iterator[str]:
-        """Say what the watches have shown since a placement was decided that speaks against its volumes."""
+        """Give the changes since the decision that forbid the volume bindings of a placement."""
         for binding in placement.volumes:
             claim = self.claims.get(str(binding.claim))
             if claim is None or claim.uid != binding.claim_uid:
@@ -177,7 +176,7 @@ class Storage:
                 yield from self._about_volume(claim, binding)
 
     def is_assumed_by_others(self, binding: VolumeBinding, pod_uids: Container[str]) -> bool:
-        """Whether pods besides some count on what a placement makes of a claim."""
+        """Whether pods other than `pod_uids` assume the same binding of a claim."""
         about = self._about(Kind.VOLUME_CLAIMS, str(binding.claim))
         return any(each.pod_uid not in pod_uids and each.binding.claim_uid == binding.claim_uid for each in about)
 
@@ -211,29 +210,29 @@ class Storage:
     def _about(self, kind: Kind, key: str) -> Iterable[VolumeAssumption]:
         return self._assumed_of.get((kind, key), {}).values()
 
-    def _believe(self, bindings: Iterable[VolumeBinding]) -> tuple[Transition, ...]:
+    def _refresh(self, bindings: Iterable[VolumeBinding]) -> tuple[Transition, ...]:
         found = []
         for binding in bindings:
-            found.append(self._believe_claim(str(binding.claim)))
+            found.append(self._refresh_claim(str(binding.claim)))
             if binding.volume:
-                found.append(self._believe_volume(binding.volume))
+                found.append(self._refresh_volume(binding.volume))
         return tuple(each for each in found if each.before != each.after)
 
-    def _believe_volume(self, name: str) -> Transition:
+    def _refresh_volume(self, name: str) -> Transition:
         shown = self.volumes.get(name)
         for each in self._about(Kind.VOLUMES, name):
             binding = each.binding
             if shown is not None and binding.volume_uid == shown.uid and not shown.claim_uid:
                 shown = msgspec.structs.replace(shown, claim=binding.claim, claim_uid=binding.claim_uid)
-        return _put(Kind.VOLUMES, self._believed_volumes, name, shown)
+        return _put(Kind.VOLUMES, self._assumed_volumes, name, shown)
 
-    def _believe_claim(self, key: str) -> Transition:
+    def _refresh_claim(self, key: str) -> Transition:
         shown = self.claims.get(key)
         for each in self._about(Kind.VOLUME_CLAIMS, key):
             is_open = shown is not None and not shown.volume and shown.selected_node is None
             if shown is not None and is_open and each.binding.claim_uid == shown.uid and not each.binding.volume:
                 shown = msgspec.structs.replace(shown, selected_node=each.binding.made_on(each.node))
-        return _put(Kind.VOLUME_CLAIMS, self._believed_claims, key, shown)
+        return _put(Kind.VOLUME_CLAIMS, self._assumed_claims, key, shown)
 
 
 def _put(kind: Kind, table: Table[str, S], key: str, after: S | None) -> Transition:

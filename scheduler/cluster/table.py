@@ -1,9 +1,7 @@
-"""A table: the objects of one kind, found by key and always in the order of their keys.
-
-Sums by key that keep no zeros, so that equal sums are equal dictionaries.
-"""
+"""`Table`: the objects of one kind by key, with a sorted tuple; sums by key without zeros, and changed keys."""
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from solver.domain import ClaimId, PodId
@@ -12,12 +10,17 @@ _K = TypeVar("_K")
 
 
 def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
-    """Add to the amount of a key; one that comes to zero is dropped."""
+    """Add to the amount of a key; a zero is removed, so that equal sums are equal dictionaries."""
     total = amounts.get(key, 0) + amount
     if total:
         amounts[key] = total
     else:
         amounts.pop(key, None)
+
+
+def changed_keys(before: Mapping[_K, object], after: Mapping[_K, object]) -> set[_K]:
+    """Give the keys that were added, removed or have another value."""
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 K = TypeVar("K", str, PodId, ClaimId)
@@ -26,10 +29,10 @@ V = TypeVar("V")
 
 class Table(Generic[K, V]):
     """
-    Objects by key, with their sorted tuple kept until something changes.
+    Objects by key, with their sorted tuple, which is cached until something changes.
 
-    A put or a removal costs O(log n) comparisons (and a move of pointers where the set of keys changes);
-    `values` copies n pointers when something changed since it was last asked for, and is free otherwise.
+    `replace` takes O(log n) comparisons, and moves pointers if the set of keys changes. `values` copies n pointers
+    after a change and is free otherwise.
     """
 
     __slots__ = ("_by_key", "_frozen", "_keys", "_values")
@@ -57,7 +60,7 @@ class Table(Generic[K, V]):
         return self._frozen
 
     def replace(self, key: K, value: V | None) -> None:
-        """Put the object of a key, or remove it where the value is None."""
+        """Set the object of a key, or remove it if the value is None."""
         index = bisect_left(self._keys, key)
         if key in self._by_key:
             if value is None:

@@ -1,6 +1,7 @@
-"""Units: what is committed together, because it is one gang or shares claims that the plan allocates.
+"""
+Units: pods that are committed together, because they are one gang or share claims that the plan allocates.
 
-What the commit of a unit came to: a closed union, so that whoever reads it names every case.
+`Outcome` is the result of the commit of a unit, a closed union.
 """
 
 from collections import defaultdict
@@ -33,9 +34,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """
     Pods that are placed together or not at all, with the claims that are allocated for them.
 
-    The first two tuples are in the plan's order; every allocation is of a claim that at least one placement reserves.
-    `gangs` are those that it places pods of and that tie them together. `for_groups` names the claims that a pod shares
-    through its PodGroup, with the entry that the group has in status.reservedFor for all its pods (KEP-5729).
+    Placements and allocations are in the plan's order; each allocation is of a claim that at least one placement
+    reserves. `gangs` are those with a minimum of which the unit places pods. `for_groups` names the claims that pods
+    share through their PodGroup, with the one entry that the group has in status.reservedFor (KEP-5729).
     """
 
     placements: tuple[Placement, ...]
@@ -45,22 +46,22 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> tuple[ClaimId, ...]:
-        """The claims that it allocates or reserves, each once, in the placements' order."""
+        """The claims that the unit allocates or reserves, each once, in the placements' order."""
         return tuple(self.reservations())
 
     @property
     def stand_ins(self) -> tuple[ClaimId, ...]:
-        """The ids that stand for claims that are made for extended resources, whether they are there by now or not."""
+        """The stand-in ids of special claims (extended resources), whether the claims exist already or not."""
         return tuple(
             each.extended_resource_claim.id for each in self.placements if each.extended_resource_claim is not None
         )
 
     def consumers(self, claim: ClaimId) -> tuple[ConsumerReference, ...]:
-        """Give the entries that it adds to the status.reservedFor of one claim, in the placements' order."""
+        """Give the entries that the unit adds to the status.reservedFor of one claim, in the placements' order."""
         return self.reservations().get(claim, ())
 
     def reservations(self) -> dict[ClaimId, tuple[ConsumerReference, ...]]:
-        """Give the entries that it adds to status.reservedFor, by claim, both in the placements' order."""
+        """Give the entries that the unit adds to status.reservedFor, by claim, both in the placements' order."""
         found: dict[ClaimId, dict[ConsumerReference, None]] = {}
         for_groups = {(pod, claim): reference for pod, claim, reference in self.for_groups}
         for placement in self.placements:
@@ -71,15 +72,15 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace of its pods, whose readers are told what becomes of it; empty for pods of several."""
+        """The namespace of the unit's pods; empty if they have several."""
         found = {placement.pod.namespace for placement in self.placements}
         return next(iter(found)) if len(found) == 1 else ""
 
     def idle_groups(self, given_up: Collection[PodId], members: Callable[[GangId], Iterable[Pod]]) -> frozenset[str]:
         """
-        Give the uids of PodGroups that it reserves claims for and none of whose `members` runs, or is about to.
+        Give the uids of PodGroups for which the unit reserves claims and none of whose `members` has a node.
 
-        The pods that are given up do not count; they may be gone by now, which their group need not be.
+        Pods in `given_up` do not count; they may be deleted while their group still exists.
         """
         groups = {
             each.uid: GangId(pod.namespace, each.name, each.api_group)
@@ -95,12 +96,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     """
-    Split a plan into units: connected components of its placements through newly allocated claims and through gangs.
+    Split a plan into units: the connected components of its placements through newly allocated claims and gangs.
 
-    Units are ordered by their first placement, so they follow the batch; pods that have to be with others, by their
-    required affinity, come after those. A claim that was allocated before ties
-    nothing together. An allocation that no placement reserves would be collected by nobody (it has no consumer
-    whose end frees it), so it is in no unit.
+    Units are ordered by their first placement, as in the batch; units of pods with required affinity come last, after
+    the pods that satisfy it. A claim that was already allocated connects nothing. An allocation that no placement
+    reserves is in no unit, because no consumer would ever release it.
     """
     new = {allocation.claim for allocation in plan.allocations}
     pods, gangs = {pod.id: pod for pod in batch.pods}, {gang.id: gang for gang in batch.gangs}
@@ -115,19 +115,21 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     for allocation in plan.allocations:
         if allocation.claim in unit_of:
             allocations[unit_of[allocation.claim]].append(allocation)
-    leaning = {key for key, placements in members.items() if any(_leans(pods.get(each.pod)) for each in placements)}
+    with_affinity = {
+        key for key, placements in members.items() if any(_has_affinity(pods.get(each.pod)) for each in placements)
+    }
     return tuple(
         Unit(
             placements=tuple(placements),
             allocations=tuple(allocations[key]),
-            gangs=tuple(dict.fromkeys(gang_of[each.pod] for each in placements if _is_tying(gang_of.get(each.pod)))),
+            gangs=tuple(dict.fromkeys(gang_of[each.pod] for each in placements if _has_minimum(gang_of.get(each.pod)))),
             for_groups=tuple(_for_groups(placements, pods, gang_of)),
         )
-        for key, placements in sorted(members.items(), key=lambda item: item[0] in leaning)
+        for key, placements in sorted(members.items(), key=lambda item: item[0] in with_affinity)
     )
 
 
-def _leans(pod: Pod | None) -> bool:
+def _has_affinity(pod: Pod | None) -> bool:
     return pod is not None and bool(pod.affinity)
 
 
@@ -136,14 +138,14 @@ def _gangs(plan: Plan, pods: Mapping[PodId, Pod], gangs: Mapping[GangId, Gang]) 
     return {pod: gangs[gang] for pod, gang in named.items() if gang is not None and gang in gangs}
 
 
-def _is_tying(gang: Gang | None) -> bool:
+def _has_minimum(gang: Gang | None) -> bool:
     return gang is not None and gang.min_count > 0
 
 
 def _for_groups(
     placements: Iterable[Placement], pods: Mapping[PodId, Pod], gang_of: Mapping[PodId, Gang]
 ) -> Iterator[tuple[PodId, ClaimId, ConsumerReference]]:
-    """Find the claims that pods share through their groups: entries of the pod that the group has just so."""
+    """Find the claims that pods share through their PodGroup: the group has the same claim entry."""
     for placement in placements:
         gang = gang_of.get(placement.pod)
         if gang is None or not gang.claims:
@@ -155,12 +157,12 @@ def _for_groups(
 
 
 def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list[int]:
-    """Give for each placement the index of one that stands for all that it is connected with."""
+    """Give for each placement the index that represents its connected component."""
     connected = DisjointSets[int]()
     first_user: dict[ClaimId | GangId, int] = {}
     for index, placement in enumerate(plan.placements):
         gang = gang_of.get(placement.pod)
-        if gang is not None and _is_tying(gang):
+        if gang is not None and _has_minimum(gang):
             connected.join((first_user.setdefault(gang.id, index), index))
         for claim in placement.claims:
             if claim in new:
@@ -170,7 +172,7 @@ def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Every pod of the unit is bound. `seconds` ran from the first write to the last binding; None: not known."""
+    """Every pod of the unit is bound. `seconds` from the first write to the last binding; None if unknown."""
 
     unit: Unit
     seconds: float | None
@@ -178,7 +180,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Nothing was written: the unit does not fit the cluster as it is now."""
+    """Nothing was written: the commit check found conflicts."""
 
     unit: Unit
     reasons: tuple[Reason, ...]
@@ -187,9 +189,9 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
     """
-    No pod was bound, and what was written was taken back.
+    No pod was bound, and the writes were rolled back.
 
-    `kept` are claims whose allocation or reservation had to stay, or of which that is not known.
+    `kept` are claims whose allocation or reservation stays, or for which this is unknown.
     """
 
     unit: Unit
@@ -199,7 +201,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRace:
-    """Another allocation holds devices of the unit; ours was taken back, except for claims in `kept`."""
+    """Another allocation holds devices of the unit; ours was rolled back, except for claims in `kept`."""
 
     unit: Unit
     devices: tuple[DeviceId, ...]
@@ -209,7 +211,7 @@ class LostRace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartlyBound:
-    """Some pods are bound, which stays so; `unbound` could not be, each with its reason."""
+    """Some pods are bound and stay bound; `unbound` pods could not be bound, each with its reason."""
 
     unit: Unit
     bound: tuple[Placement, ...]
@@ -219,7 +221,7 @@ class PartlyBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aborted:
-    """Writing stopped half-way, or never began, because the process is about to end."""
+    """The writes stopped, or never started, because the process is ending."""
 
     unit: Unit
 

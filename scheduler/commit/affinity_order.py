@@ -164,7 +164,7 @@ class _PodClassIndex:
     def _terms(self, unit: Unit, own: frozenset[PodId]) -> Iterator[tuple[_PodClass, ...]]:
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
-            if pod is None or not pod.affinity or self._cluster.is_accompanied(pod, placement.node, own):
+            if pod is None or not pod.affinity or self._cluster.has_affinity_match(pod, placement.node, own):
                 continue
             classes = self._classes_satisfying(pod, placement.node)
             if any(key not in own for each in classes for key in each.members):
@@ -174,7 +174,7 @@ class _PodClassIndex:
         """Give the classes of which one pod satisfies a pod's required affinity on a node."""
         key = (pod.affinity, node)
         if key not in self._satisfying:
-            found = (each for each in self._classes if self._cluster.accompanies(each.members[0], pod, node))
+            found = (each for each in self._classes if self._cluster.satisfies_affinity(each.members[0], pod, node))
             self._satisfying[key] = tuple(found)
         return self._satisfying[key]
 

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Final
 
 from scheduler.cluster import Unit
-from scheduler.cluster.ledger import is_same
-from scheduler.cluster.mirror import missing_consumers
+from scheduler.cluster.assume_cache import is_same
+from scheduler.cluster.object_store import missing_consumers
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER

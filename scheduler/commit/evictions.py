@@ -220,7 +220,7 @@ class Evictions:
         finally:
             for victim in preemption.victims:
                 if victim.pod not in evicted:  # the watch shows the others as deleting
-                    self._cluster.stays(victim.pod, victim.pod_uid)
+                    self._cluster.keep_victim(victim.pod, victim.pod_uid)
 
     def _log_begin(self, run: _Run) -> None:
         """Log the preemptor; each victim has a line with the same number."""

@@ -211,7 +211,7 @@ class OrphanedClaims:
 
     async def remove(self) -> None:
         """Remove those that exist now."""
-        for claim, pod in self._cluster.left_behind():
+        for claim, pod in self._cluster.orphaned_special_claims():
             if self._pending.state(pod.id) is None or not self._tried.try_start(claim.uid):
                 continue
             _log.info(logs.ROLLED_BACK, claim=str(claim.id), pod=str(pod.id))

@@ -23,7 +23,7 @@ import msgspec
 from scheduler.backoff import Cooldown
 from scheduler.change import Change, Kind, is_at_least
 from scheduler.cluster import Cluster, Unit
-from scheduler.cluster.ledger import is_same
+from scheduler.cluster.assume_cache import is_same
 from scheduler.commit.binding_conditions import (
     DeviceCondition,
     allocated_at,

@@ -120,7 +120,7 @@ class StaleAllocations:
 
     async def _resolve_duplicates(self) -> None:
         """Resolve devices that two allocations hold."""
-        contested = self._cluster.held_twice()
+        contested = self._cluster.contested_devices()
         self._reported &= {device for device, _ in contested}
         for device, claims in contested:
             if device not in self._reported:
@@ -151,8 +151,8 @@ class StaleAllocations:
                     await self._deallocate(claim, is_wanted, self._group(pod))
 
     def _unbound_consumers(self, pod: Pod) -> IsUnboundConsumer:
-        roster = self._cluster.gang_roster(pod.gang) if pod.gang is not None else None
-        if pod.gang is None or roster is None or roster.seated:
+        roster = self._cluster.gang_counts(pod.gang) if pod.gang is not None else None
+        if pod.gang is None or roster is None or roster.placed:
             return lambda uid: uid == pod.uid
         group = self._cluster.pod_group(pod.gang)
         of_group = group.uid if group is not None else ""

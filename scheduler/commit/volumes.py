@@ -21,6 +21,7 @@ from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
 from scheduler.observe.unexpected_errors import together
+from solver import matches_node_selector
 from solver.domain import (
     Node,
     Placement,
@@ -32,7 +33,6 @@ from solver.domain import (
     VolumeClaimId,
     wording,
 )
-from solver.feasibility import node_fit
 
 _TRIES: Final = 5
 
@@ -257,7 +257,7 @@ def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
 def _is_allowed(volume: Volume, node: Node) -> bool:
     if volume.node_affinity is None:
         return True
-    return node_fit.matches(volume.node_affinity, "", dict(node.labels))
+    return matches_node_selector(volume.node_affinity, "", dict(node.labels))
 
 
 def _is_current(seen: Volume | VolumeClaim, each: PreparedVolume) -> bool:

@@ -1,6 +1,7 @@
 """
-What can be seen from outside: log lines (`logs`), series (`metrics`) and health (`health`).
+Observability: log events (`logs`), Prometheus series (`metrics`), health checks and the HTTP server (`health`).
 
-Every event name and every series of Dovetail stands here, once. Nothing here decides anything. The parts of the
-shell are handed a `Metrics`, a `Health` and bound loggers; the composition root makes them and serves them.
+The name of every log event and every series is defined here, once. `unexpected_errors` logs, counts and confines
+exceptions that no code expects; `memory` measures the processes; `terminal` escapes texts of users. Nothing here makes
+decisions. The composition root creates one `Metrics` and one `Health` and passes them on.
 """

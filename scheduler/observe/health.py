@@ -1,8 +1,8 @@
 """
-Whether Dovetail lives and is ready: named checks, and the HTTP server that shows them beside the metrics.
+Liveness and readiness: named checks, and the HTTP server that serves them and the metrics.
 
 `/livez` fails when the process should be restarted, `/readyz` while it cannot schedule; `?verbose` lists every check
-with its state and since when. A check that is merely degraded ("the solver's process is starting") fails neither.
+with its state and how long it has had it. A degraded check ("the solver's process is starting") fails neither.
 """
 
 import time
@@ -18,7 +18,7 @@ from scheduler.settings import Address
 
 
 class CheckState(StrEnum):
-    """How a check stands."""
+    """The state of a check."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -26,7 +26,7 @@ class CheckState(StrEnum):
 
 
 class Check:
-    """One named check, told by the part that it is about. A new one has failed, until it is told otherwise."""
+    """A named check, set by the part of the scheduler that it is about. It is failed until it is set."""
 
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self.name: Final = name
@@ -37,29 +37,29 @@ class Check:
 
     @property
     def state(self) -> CheckState:
-        """How it stands."""
+        """The present state."""
         return self._state
 
     @property
     def message(self) -> str:
-        """What it was told with its state."""
+        """The message that was given with the state."""
         return self._message
 
     @property
     def seconds(self) -> float:
-        """For how long it has stood so; a new message alone does not start it again."""
+        """Seconds in the present state; a new message alone does not reset them."""
         return self._clock() - self._since
 
     def succeed(self, message: str = "") -> None:
-        """Say that all is well."""
+        """Set the state to ok."""
         self._set(CheckState.OK, message)
 
     def degrade(self, message: str) -> None:
-        """Say that it works, though not as it should: shown, and failing nothing."""
+        """Set the state to degraded: shown, but no endpoint fails."""
         self._set(CheckState.DEGRADED, message)
 
     def fail(self, message: str) -> None:
-        """Say that it does not work."""
+        """Set the state to failed."""
         self._set(CheckState.FAILED, message)
 
     def _set(self, state: CheckState, message: str) -> None:
@@ -68,7 +68,7 @@ class Check:
         self._state, self._message = state, message
 
     def line(self) -> str:
-        """Write it as `/readyz?verbose` does: `[+]leader ok for 12 s: held by pod-1`."""
+        """Give the line of `/readyz?verbose`: `[+]leader ok for 12 s: held by pod-1`."""
         mark = {CheckState.OK: "+", CheckState.DEGRADED: "~", CheckState.FAILED: "-"}[self._state]
         return f"[{mark}]{self.name} {self._state} for {self.seconds:.0f} s" + (
             f": {self._message}" * bool(self._message)
@@ -76,7 +76,7 @@ class Check:
 
 
 class Health:
-    """The checks of one process: `live` ones ask for a restart when they fail, `ready` ones for patience."""
+    """The liveness and readiness checks of one process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock: Final = clock
@@ -84,29 +84,29 @@ class Health:
         self._ready: Final[dict[str, Check]] = {}
 
     def live(self, name: str) -> Check:
-        """Give the check of that name which decides about life; it starts as passed, or nothing could start."""
+        """Give the liveness check of this name; it starts as ok, so that the process can start."""
         if name not in self._live:
             self._live[name] = Check(name, self._clock)
             self._live[name].succeed()
         return self._live[name]
 
     def ready(self, name: str) -> Check:
-        """Give the check of that name which decides about readiness; it starts as failed."""
+        """Give the readiness check of this name; it starts as failed."""
         return self._ready.setdefault(name, Check(name, self._clock))
 
     @property
     def live_checks(self) -> Sequence[Check]:
-        """Those about life, in the order in which they were declared."""
+        """The liveness checks, in the order of their first use."""
         return tuple(self._live.values())
 
     @property
     def ready_checks(self) -> Sequence[Check]:
-        """Those about readiness, in the order in which they were declared."""
+        """The readiness checks, in the order of their first use."""
         return tuple(self._ready.values())
 
 
 def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:
-    """Give the HTTP status and text for some checks: 200 or 503; the list when asked for, and on failure."""
+    """Give HTTP status (200 or 503) and text for some checks; the text lists them if `verbose`, or on failure."""
     has_failed = any(check.state is CheckState.FAILED for check in checks)
     if not has_failed and not verbose:
         return 200, "ok\n"
@@ -118,9 +118,9 @@ def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, 
 @asynccontextmanager
 async def serving(address: Address, health: Health, metrics: Metrics) -> AsyncIterator[Address]:
     """
-    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and give the address that was bound.
+    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and give the bound address.
 
-    A port of 0 takes a free one. Raise `OSError` where the address cannot be bound.
+    Port 0 picks a free port. Raise `OSError` if the address cannot be bound.
     """
     runner = web.AppRunner(_application(health, metrics), access_log=None, shutdown_timeout=1.0)
     await runner.setup()

@@ -1,8 +1,8 @@
 """
-Log lines: one event a line, its name from this file, the rest in named fields.
+Structured logs: each line is one event with a name from this module and named fields.
 
-`configure` is called once, by the command line; libraries that use the standard `logging` come out the same way.
-Code asks for a logger with `logs.logger()` and binds what it knows (`pod=…`, `node=…`).
+The command line calls `configure` once; lines of libraries that use the standard `logging` get the same format. A
+module gets its logger with `logs.logger()` and passes fields (`pod=…`, `node=…`).
 """
 
 import io
@@ -16,18 +16,19 @@ import structlog
 from scheduler.observe import terminal
 from scheduler.settings import LogFormat, Logging
 
-# The life of the process
+# Process
 STARTED: Final = "started"
 SYNCED: Final = "synced"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 CRASHED: Final = "crashed"
 DEFECT: Final = "defect"
+SETTING_DEPRECATED: Final = "setting_deprecated"
 LEADER: Final = "leader"
 STANDBY: Final = "standby"
 LEADER_LOST: Final = "leader_lost"
 
-# What is watched
+# Watches
 RELISTED: Final = "relisted"
 WATCH_FAILED: Final = "watch_failed"
 OBJECT_UNREADABLE: Final = "object_unreadable"
@@ -36,7 +37,7 @@ MEMORY_ENOUGH: Final = "memory_enough"
 OBJECT_READABLE: Final = "object_readable"
 DEVICE_HELD_TWICE: Final = "device_held_twice"
 
-# Deciding
+# Decisions
 CYCLE: Final = "cycle"
 PLAN_VIOLATED: Final = "plan_violated"
 WORKER_STARTED: Final = "worker_started"
@@ -46,7 +47,7 @@ SOLVER_FAILED: Final = "solver_failed"
 DECISION_ENDED: Final = "decision_ended"
 SNAPSHOT_SAVED: Final = "snapshot_saved"
 
-# Writing
+# Writes
 UNIT_COMMITTED: Final = "unit_committed"
 UNIT_CONFLICT: Final = "unit_conflict"
 UNIT_FAILED: Final = "unit_failed"
@@ -64,22 +65,23 @@ DEVICE_SUSPECTED: Final = "device_suspected"
 EVENT_DROPPED: Final = "event_dropped"
 
 _LONGEST_VALUE: Final = 4096
+"""Characters of a field; longer ones are cut."""
 _MOST_VALUES: Final = 100
-"""Characters of a field of a line, and entries of a list in it."""
+"""Entries of a list in a field; longer ones are cut."""
 _OURS: Final = frozenset({"event", "level", "timestamp", "exc_info", "stack", "_record", "_from_structlog"})
-"""Fields that hold nothing of users, or what later processors turn into text."""
+"""Fields without texts of users, and those that later processors convert to text."""
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
-"""Libraries whose informational lines say nothing to an operator."""
+"""Libraries whose informational lines do not help an operator."""
 
 
 def logger(**fields: object) -> structlog.stdlib.BoundLogger:
-    """Give a logger with fields bound to it; one that a module holds from its import on follows `configure` too."""
+    """Give a logger with bound fields. `configure` also applies to loggers that were created before."""
     lazy: structlog.stdlib.BoundLogger = structlog.get_logger(**fields)
     return lazy
 
 
 def configure(settings: Logging, stream: TextIO | None = None) -> None:
-    """Send every log line of the process, ours and the libraries', to a stream (standard error)."""
+    """Send every log line of the process, also of libraries, to a stream (default: standard error)."""
     stream = stream or sys.stderr
     shared: tuple[structlog.typing.Processor, ...] = (
         structlog.contextvars.merge_contextvars,
@@ -117,7 +119,7 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.Processor, ...]:
-    """Give the last processors; an exception becomes text, without the values of its variables (they hold tokens)."""
+    """Give the last processors. Tracebacks have no values of variables, which may hold tokens."""
     if log_format is LogFormat.CONSOLE:
         return (
             _escaped,
@@ -130,19 +132,19 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
 
 
 def _escaped(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Escape texts of users before they are coloured; what is no text is written as its `repr`, which escapes too."""
+    """Escape texts of users before colours are added; other values are written as `repr`, which escapes too."""
     return {key: terminal.escaped(value) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """Write an exception, whose message may be a user's, with its lines."""
+    """Write a traceback with the exception's message escaped, because it may be a user's text."""
     found = io.StringIO()
     structlog.dev.plain_traceback(found, exc_info)
     stream.write(terminal.escaped(found.getvalue(), keep="\n"))
 
 
 def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Cut long texts in their middle, and long lists at their end: they may be of users."""
+    """Cut long texts in the middle and long lists at the end; users may have written them."""
     return {key: _cut(value) if key not in _OURS else value for key, value in fields.items()}
 
 
@@ -157,6 +159,6 @@ def _cut(value: object) -> object:
 
 
 def _to_json(fields: dict[str, Any], **_: object) -> str:
-    """Write one line; the event stands first, and what JSON has no form for is written as its text."""
+    """Write one JSON line with the event first; a value that JSON cannot represent is written as text."""
     first = {key: fields[key] for key in ("timestamp", "level", "event") if key in fields}
     return terminal.escaped_json(msgspec.json.encode({**first, **fields}, enc_hook=str).decode())

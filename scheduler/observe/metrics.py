@@ -1,8 +1,8 @@
 """
-Every series that Dovetail exports, in one place.
+Every Prometheus series of Dovetail.
 
-Where the meaning is kube-scheduler's the name and labels are too (`scheduler_…`), so that existing dashboards and
-alerts work; what only Dovetail has is called `dovetail_…`.
+A series with the meaning of one of kube-scheduler's has the same name and labels (`scheduler_…`), so that existing
+dashboards and alerts work. Series that only Dovetail has are named `dovetail_…`.
 """
 
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ from scheduler.change import Kind
 from solver.domain import ReasonCode
 from solver.verify import Rule
 
-# When a counter was made says when the process started, which has a series of its own.
+# The creation time of a counter is the start time of the process, which has its own series.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no type for it
 
 
 def _doubling(first: float, count: int) -> tuple[float, ...]:
-    """Bucket bounds that double, as kube-scheduler's do."""
+    """Give bucket bounds that double, as in kube-scheduler."""
     return tuple(first * 2**step for step in range(count))
 
 
@@ -41,11 +41,11 @@ _ATTEMPTS: Final = _doubling(1, 5)
 _PODS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
-"""Where a pending pod can wait (label `queue`)."""
+"""The queues of pending pods (label `queue`)."""
 
 
 class Subsystem(StrEnum):
-    """Where an exception was met that no code expects (label `part`)."""
+    """Where an unexpected exception occurred (label `part`)."""
 
     DECISION = "decision"
     SEARCH = "search"
@@ -63,9 +63,9 @@ class Subsystem(StrEnum):
 
 class Metrics:
     """
-    The series of one process, in a registry of their own.
+    The series of one process, in its own registry.
 
-    Label values that are known beforehand start at zero, so that a rate over them works from the first scrape.
+    Label values that are known in advance start at zero, so that a rate over them works from the first scrape.
     """
 
     def __init__(self, version: str = "") -> None:
@@ -74,13 +74,13 @@ class Metrics:
         GCCollector(registry=self.registry)
         self._add_pods()
         self._add_decisions()
-        self._add_decisions_aside()
+        self._add_isolated_decisions()
         self._add_memory()
         self._add_writes()
         self._add_objects()
         self.defects = self._counter(
             "dovetail_defects",
-            "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
+            "Unexpected exceptions, by the part of the scheduler in which they occurred. The log has the tracebacks.",
             ("part",),
             tuple(Subsystem),
         )
@@ -88,67 +88,67 @@ class Metrics:
         self.build.info({"version": version})
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Give the text that Prometheus scrapes, in the format that an Accept header asks for, and its content type."""
+        """Give the text for a scrape, in the format that the Accept header asks for, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def _add_pods(self) -> None:
-        """Add the series about pods and their way through the queue."""
+        """Add the series about pods and their way through the queues."""
         self.schedule_attempts = self._counter(
             "scheduler_schedule_attempts",
-            "Attempts to schedule pods: scheduled (bound), unschedulable (no place now), error (something failed).",
+            "Attempts to schedule pods: scheduled (bound), unschedulable (fits nowhere now), error (a failure).",
             ("result", "profile"),
         )
         self.attempt_seconds = self._histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Seconds from the start of the decision about a pod to its binding, or to its reasons.",
+            "Seconds from the start of the decision about a pod to its binding, or to the reasons why it waits.",
             _ATTEMPT_SECONDS,
             ("result", "profile"),
         )
         self.sli_seconds = self._histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Seconds from the moment a pod could first be scheduled (seen, not gated) to its binding.",
+            "Seconds from the time a pod could first be scheduled (seen, not gated) to its binding.",
             _SLI_SECONDS,
             ("attempts",),
         )
         self.attempts = self._histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts that a pod took until it was bound.", _ATTEMPTS
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", _ATTEMPTS
         )
         self.pending_pods = self._gauge(
             "scheduler_pending_pods",
-            "Pods that wait: active (to be decided), backoff, unschedulable (for a change), gated.",
+            "Pending pods by queue: active (ready), backoff, unschedulable (until an event), gated.",
             ("queue",),
             QUEUES,
         )
         self.incoming_pods = self._counter(
             "scheduler_queue_incoming_pods",
-            "Pods put into a queue, by the event that put them there.",
+            "Pods added to a queue, by the event that added them.",
             ("queue", "event"),
         )
 
     def _add_decisions(self) -> None:
         """Add the series about batches, plans and the solver's process."""
-        self.batch_pods = self._histogram("dovetail_batch_pods", "Pods decided together.", _PODS)
+        self.batch_pods = self._histogram("dovetail_batch_pods", "Pods in one batch.", _PODS)
         self.solver_seconds = self._histogram(
             "dovetail_solver_seconds",
-            "Wall seconds of one solve, by how it ended: Optimal (proven), Feasible, Fallback (greedy alone).",
+            "Wall seconds of one solve, by its result: Optimal (proven), Feasible, Fallback (greedy only).",
             _SOLVER_SECONDS,
             ("status",),
         )
         self.solver_gap = self._gauge(
             "dovetail_solver_gap",
-            "Distance of the last plan from its proven bound, as a share of the bound; 0 is proven optimal.",
+            "Gap between the last plan and its proven bound, relative to the bound; 0 is proven optimal.",
             ("level",),
         )
-        self.placed_pods = self._counter("dovetail_placed_pods", "Pods for which a plan had a place.")
+        self.placed_pods = self._counter("dovetail_placed_pods", "Pods that a plan placed.")
         self.unplaced_pods = self._counter(
             "dovetail_unplaced_pods",
-            "Pods for which a plan had no place, by the most telling reason.",
+            "Pods that a plan did not place, by their first reason.",
             ("reason",),
             tuple(ReasonCode),
         )
         self.preemption_attempts = self._counter(
-            "scheduler_preemption_attempts", "Preemptions in plans: pods that wait until others are gone."
+            "scheduler_preemption_attempts", "Preemptions in plans: pods that wait until their victims are gone."
         )
         self.preemption_victims = self._histogram(
             "scheduler_preemption_victims", "Pods evicted by one preemption.", _doubling(1, 7)
@@ -161,43 +161,41 @@ class Metrics:
         )
         self.plan_violations = self._counter(
             "dovetail_plan_violations",
-            "Broken rules that the independent check found in plans, which were dropped. Every one is a defect.",
+            "Rules broken by a plan, found by the independent check; the plan was dropped. Each is a defect.",
             ("rule",),
             tuple(Rule),
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",
-            "Seconds for which the solver's process has not decided; 0 while it works.",
+            "Seconds since the solver's process stopped giving plans; 0 while it works.",
         )
-        self.worker_restarts = self._counter(
-            "dovetail_worker_restarts", "Times that the solver's process was started again."
-        )
+        self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the solver's process.")
 
-    def _add_decisions_aside(self) -> None:
-        """Add the series about decisions beside the batches."""
-        self.aside_decisions = self._counter(
-            "dovetail_aside_decisions",
-            "Decisions beside the batches: decided, parked (broke a limit: it rests for minutes), divided (to find "
-            "the pod that ends the process), lost (the process ended), gone (its pods are), failed.",
+    def _add_isolated_decisions(self) -> None:
+        """Add the series about isolated decisions: those of costly pods and of suspected poison pods."""
+        self.isolated_decisions = self._counter(
+            "dovetail_isolated_decisions",
+            "Isolated decisions: decided, parked (broke a limit; retried after minutes), divided (to find the pod that "
+            "ends the process), lost (the process ended), gone (the pods no longer wait), failed.",
             ("outcome",),
             ("decided", "parked", "divided", "lost", "gone", "failed"),
         )
-        self.aside_seconds = self._counter(
-            "dovetail_aside_seconds", "Wall seconds of decisions beside the batches, of which there is one at a time."
+        self.isolated_seconds = self._counter(
+            "dovetail_isolated_seconds", "Wall seconds of isolated decisions; there is one at a time."
         )
-        self.aside_pods = self._gauge(
-            "dovetail_aside_pods", "Pods that wait for a decision beside the batches: costly ones, and suspects."
+        self.isolated_pods = self._gauge(
+            "dovetail_isolated_pods", "Pods that wait for an isolated decision: costly pods and suspected poison pods."
         )
         self.parked_specs = self._gauge(
             "dovetail_parked_specs",
-            "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
+            "Pod specs whose last decision broke a limit of time or memory, or ended the solver's process.",
         )
 
     def _add_memory(self) -> None:
-        """Add the series about what is kept in memory."""
+        """Add the series about memory."""
         self.shed_objects = self._gauge(
             "dovetail_shed_objects",
-            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            "Waiting pods and unallocated claims that are ignored because queue.maxWaitingMiB is used up.",
             ("resource",),
             (Kind.PODS, Kind.CLAIMS),
         )
@@ -210,9 +208,11 @@ class Metrics:
         )
 
     def _add_writes(self) -> None:
-        """Add the series about the API server, in both directions."""
+        """Add the series about writes to the API server."""
         self.commit_seconds = self._histogram(
-            "dovetail_commit_seconds", "Seconds from the first write for a unit to its last binding.", _ATTEMPT_SECONDS
+            "dovetail_commit_seconds",
+            "Seconds from the first write for a unit (pod or gang) to its last binding.",
+            _ATTEMPT_SECONDS,
         )
         self.writes = self._counter(
             "dovetail_writes",
@@ -221,52 +221,52 @@ class Metrics:
             ("placing", "status"),
         )
         self.commit_conflicts = self._counter(
-            "dovetail_commit_conflicts", "Units given up because the cluster had changed before or during their writes."
+            "dovetail_commit_conflicts", "Units given up because the cluster changed before or during their writes."
         )
         self.gangs_partly_bound = self._counter(
             "dovetail_gangs_partly_bound",
-            "Gangs of which some pods were bound and others could not be; the others are tried again.",
+            "Gangs with some pods bound and others not; the others are retried.",
         )
         self.duplicate_devices = self._counter(
             "dovetail_duplicate_devices",
-            "Devices seen in two allocations at once. Another scheduler may allocate from the same pools.",
+            "Devices found in two allocations. Another scheduler may allocate from the same pools.",
         )
         self.write_concurrency = self._gauge(
-            "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
+            "dovetail_write_concurrency", "The present limit of concurrent writes, adapted to the API server."
         )
 
     def _add_objects(self) -> None:
-        """Add the series about what is watched and kept of it, and what is told."""
+        """Add the series about watches, unreadable objects and events."""
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
-            "Times that a kind was listed again because its watch could not be resumed.",
+            "Relists of a kind because its watch could not be resumed.",
             ("resource",),
             tuple(Kind),
         )
         self.quarantined_objects = self._gauge(
             "dovetail_quarantined_objects",
-            "Objects that cannot be read or used now: nothing is decided with them, what they hold counts.",
+            "Objects that cannot be read or used now. They are not used in decisions, but what they hold counts.",
             ("kind",),
             tuple(Kind),
         )
         self.events_dropped = self._counter(
-            "dovetail_events_dropped", "Kubernetes events not written because too many were waiting."
+            "dovetail_events_dropped", "Kubernetes events that were dropped because too many waited."
         )
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Counter:
-        """Make a counter (`_total` is appended to its name); `known` are values of its one label."""
+        """Make a counter (the library appends `_total` to its name); `known` are values of its only label."""
         counter = Counter(name, text, labels, registry=self.registry)
         for value in known:
             counter.labels(value)
         return counter
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Gauge:
-        """Make a gauge; `known` are values of its one label."""
+        """Make a gauge; `known` are values of its only label."""
         gauge = Gauge(name, text, labels, registry=self.registry)
         for value in known:
             gauge.labels(value)
         return gauge
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()) -> Histogram:
-        """Make a histogram with upper bounds of buckets."""
+        """Make a histogram; `buckets` are upper bounds."""
         return Histogram(name, text, labels, registry=self.registry, buckets=buckets)

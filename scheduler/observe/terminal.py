@@ -1,8 +1,8 @@
 """
-Texts of users, made safe to look at.
+Escapes texts of users, so that they are safe to show on a terminal.
 
-Names, messages and expressions come from whoever may write an object. On a terminal an escape sequence moves the cursor
-or paints over what stands there, a bidi override turns a line around, and a character without width hides a difference.
+Names, messages and expressions come from users who may write an object. An escape sequence can move the cursor and
+overwrite text, a bidirectional override can reverse a line, and a zero-width character can hide a difference.
 """
 
 import re
@@ -13,19 +13,19 @@ _INVISIBLE: Final = re.compile(
     "\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
 """
-Controls (C0, C1, DEL, and with them newlines and tabs), marks and overrides of direction, separators of lines, what has
-no width (zero-width and variation selectors, fillers, tags), and halves of characters.
+Control characters (C0, C1, DEL, including newline and tab), direction marks and overrides, line separators, zero-width
+characters (variation selectors, fillers, tags), and lone surrogates.
 """
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    r"""Write what cannot be seen as Python and JSON would: `\n`, `\x1b`, `\u202e`; characters of `keep` stay."""
+    r"""Escape invisible characters as Python and JSON do: `\n`, `\x1b`, `\u202e`; characters in `keep` stay."""
     return text if text.isascii() and text.isprintable() else _INVISIBLE.sub(lambda found: _code(found[0], keep), text)
 
 
 def escaped_json(document: str) -> str:
-    r"""Write what cannot be seen in a JSON document as `\u202e`: the same values, safe to look at."""
+    r"""Escape invisible characters in a JSON document (`\u202e`); its values stay the same."""
     return _INVISIBLE.sub(lambda found: _json_code(found[0]), document)
 
 
@@ -39,6 +39,6 @@ def _code(character: str, keep: str) -> str:
 
 def _json_code(character: str) -> str:
     if character in "\n\t\r":
-        return character  # between the values; in them JSON has no such character
+        return character  # only between values; JSON strings contain no such character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -1,8 +1,8 @@
 """
-Exceptions that no code expects: logged once with their traceback, counted, and confined to the object that they met.
+Unexpected exceptions: logged once with their traceback, counted, and confined to the object that caused them.
 
-A task that nobody awaits keeps its exception to itself, and a loop that raises ends the process. So every task that the
-shell begins beside its loops is one of `Tasks`, and what a loop does for one object is `Confined`.
+The exception of a task that is never awaited is lost, and a loop that raises ends the process. So the shell starts its
+background tasks through `Tasks`, and its loops handle each object in a `Confined` block.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from scheduler.observe.metrics import Metrics, Subsystem
 T = TypeVar("T")
 
 _LONGEST_TRACEBACK: Final = 20
-"""Frames of a traceback that are logged: the innermost."""
+"""The most innermost frames of a traceback that are logged."""
 
 _log: Final = logs.logger()
 
 
 def note(metrics: Metrics, part: Subsystem, error: BaseException, **about: object) -> None:
-    """Log an exception with its traceback, and count it; `about` names the objects."""
+    """Log an exception with its traceback and count it; `about` names the objects."""
     text = "".join(traceback.format_exception(error, limit=-_LONGEST_TRACEBACK))
     _log.error(logs.DEFECT, part=part, error=text, **about)
     metrics.defects.labels(part).inc()
 
 
 class Confined:
-    """A block that is left without an exception: what it raises is noted, `passing` errors and cancellations aside."""
+    """A block whose exceptions are logged and suppressed, except `passing` ones and cancellation."""
 
     def __init__(
         self, metrics: Metrics, part: Subsystem, *, passing: tuple[type[Exception], ...] = (), **about: object
@@ -44,7 +44,7 @@ class Confined:
         """Begin the block."""
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
-        """Give whether the block raised what is confined to it."""
+        """Log and suppress an unexpected exception; give whether there was one."""
         if not isinstance(error, Exception) or isinstance(error, self._passing):
             return False
         note(self._metrics, self._part, error, **self._about)
@@ -52,27 +52,27 @@ class Confined:
 
 
 class Tasks:
-    """Tasks beside the loop that begins them. Each exception is read, noted and counted."""
+    """Background tasks; each unexpected exception is logged and counted."""
 
     def __init__(self, metrics: Metrics, part: Subsystem, on_end: Callable[[], None] | None = None) -> None:
-        """`on_end` is called after each end of a task."""
+        """`on_end` is called whenever a task ends."""
         self._metrics: Final = metrics
         self._part: Final = part
         self._on_end: Final = on_end
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def __len__(self) -> int:
-        """Give the number of tasks that run."""
+        """Give the number of running tasks."""
         return len(self._tasks)
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in a task of its own."""
+        """Run a coroutine in a new task."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     async def finish(self, seconds: float = 0.0) -> bool:
-        """Wait at most so long for all to end, cancel the others; give whether none was cancelled."""
+        """Wait at most `seconds` for all tasks, then cancel the rest; give whether none was cancelled."""
         if self._tasks and seconds > 0:
             await asyncio.wait(self._tasks, timeout=seconds)
         rest = tuple(self._tasks)
@@ -91,9 +91,9 @@ class Tasks:
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
     """
-    Run all to their end and give their results, in order.
+    Run all coroutines to their end and give their results, in order.
 
-    An error is raised only when all have ended: what is still being written must be known before it is taken back.
+    An error is raised only when all have ended: a roll-back must know the result of every write.
     """
     pending = tuple(coroutines)
     if len(pending) == 1:

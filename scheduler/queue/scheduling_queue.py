@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.backoff import Backoff
 from scheduler.change import Transition
-from scheduler.cluster.gang_members import looks_alike
+from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
 from scheduler.queue.equivalence import FIRST, KeyOf
 from scheduler.queue.gangs import QueuedGangs
@@ -80,7 +80,7 @@ class SchedulingQueue:
             self.remove(pod.id)
             queued = None
         if not self._is_ours(pod):
-            if before is None or not looks_alike(before, pod):
+            if before is None or not is_same_member(before, pod):
                 self._gang_changed(pod.gang)
             return
         if queued is None:

@@ -1,13 +1,16 @@
 """
-The configuration: one YAML file, checked as a whole before anything starts, with the command line's flags on top.
+The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
-Here live its structs (`schema`), reading and checking (`reading`, `problems`) and the generated reference
-(`reference`: `config/default.yaml` and `config/schema.json`). Nothing here touches the cluster. The command line
-calls `load`; every other part is handed the section that concerns it.
+- `schema`, `policies`: the structs of the file; a key is documented at its field.
+- `loading`: reads a file (`untrusted_yaml`) and applies the flags; `validation` says what is wrong with it.
+- `renamed_keys`: old names of keys, which keep working with a warning.
+- `reference`: generates `config/default.yaml` and `config/schema.json`.
+
+Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
 """
 
 from scheduler.settings.loading import Overrides, SettingsError, load, parse
-from scheduler.settings.profile import PolicyName
+from scheduler.settings.policies import PolicyName
 from scheduler.settings.schema import (
     API_VERSION,
     KIND,

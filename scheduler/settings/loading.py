@@ -1,17 +1,17 @@
-"""From a file and the command line to settings that hold together, or to a message that says what to write."""
+"""Reads settings from a file and the command line, and checks them; a message says what to write instead."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from scheduler.settings import untrusted_yaml, validation
+from scheduler.settings import renamed_keys, untrusted_yaml, validation
 from scheduler.settings.schema import API_VERSION, KIND, Settings, default
 
 _MOST_BYTES: Final = 1024 * 1024
-"""Of the file; a ConfigMap holds no more."""
+"""The largest file; a ConfigMap cannot be larger."""
 _MOST_PROBLEMS: Final = 20
 _LONGEST: Final = 400
 """Characters of one problem."""
@@ -22,7 +22,7 @@ class SettingsError(ValueError):
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says; None and empty leave the file's value."""
+    """The flags of the command line; None and empty leave the file's value."""
 
     scheduler_names: tuple[str, ...] = ()
     leader_elect: bool | None = None
@@ -31,32 +31,44 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str | None = None
 
 
-def load(path: Path | None = None, overrides: Overrides | None = None) -> Settings:
-    """Read a configuration file (None: the defaults), put the flags on top and check the whole."""
-    settings = default() if path is None else parse(_text_of(path), str(path))
+def _ignore(_: str) -> None:
+    """Drop a warning."""
+
+
+def load(
+    path: Path | None = None, overrides: Overrides | None = None, warn: Callable[[str], None] = _ignore
+) -> Settings:
+    """
+    Read a configuration file (None: the defaults), apply the flags and check the result.
+
+    `warn` gets a message for each deprecated key. Raise `SettingsError`.
+    """
+    settings = default() if path is None else parse(_text_of(path), str(path), warn)
     if overrides is None:
         return settings
     return _overridden(settings, overrides, "command line" if path is None else f"{path} with the command line")
 
 
-def parse(text: str, source: str) -> Settings:
-    """Read the text of a configuration file; `source` names it in messages."""
+def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Settings:
+    """Read the text of a configuration file; `source` names it in messages, `warn` gets one for each old key."""
     try:
         document = untrusted_yaml.load(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise SettingsError(f"{source}: expected a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}")
+    for warning in renamed_keys.rename(document):
+        warn(f"{source}: {warning}")
     return _checked(document, source)
 
 
 def _text_of(path: Path) -> str:
-    """Read a file, or say why it cannot be read."""
+    """Read a file; raise `SettingsError` that says why it cannot be read."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MOST_BYTES + 1)
         if len(raw) > _MOST_BYTES:
-            raise SettingsError(f"{path}: is larger than {_MOST_BYTES // 1024} KiB: that is no configuration file")
+            raise SettingsError(f"{path}: is larger than {_MOST_BYTES // 1024} KiB, the limit for a configuration file")
         return raw.decode("utf-8")
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
@@ -65,7 +77,7 @@ def _text_of(path: Path) -> str:
 
 
 def _overridden(settings: Settings, overrides: Overrides, source: str) -> Settings:
-    """Put the flags on top of the file: a name that the file knows keeps its profile."""
+    """Apply the flags. A scheduler name with a profile in the file keeps that profile."""
     document = msgspec.to_builtins(settings)
     if overrides.scheduler_names:
         known = {profile["schedulerName"]: profile for profile in document["profiles"]}
@@ -83,7 +95,7 @@ def _overridden(settings: Settings, overrides: Overrides, source: str) -> Settin
 
 
 def _checked(document: dict[str, Any], source: str) -> Settings:
-    """Turn a decoded document into settings; every problem that is found at once goes into one message."""
+    """Convert a decoded document to settings; one message names every problem."""
     found = (*validation.of_document(document), *validation.of_values(document))
     if not found:
         settings = msgspec.convert(document, Settings)
@@ -94,7 +106,7 @@ def _checked(document: dict[str, Any], source: str) -> Settings:
 
 
 def _few(found: tuple[str, ...]) -> Iterator[str]:
-    """Keep a message readable: the first problems, and of each its beginning."""
+    """Shorten a message: only the first problems, each cut where it is long."""
     for each in found[:_MOST_PROBLEMS]:
         yield each if len(each) <= _LONGEST else f"{each[:_LONGEST]}… ({len(each)} characters)"
     if len(found) > _MOST_PROBLEMS:

@@ -1,7 +1,7 @@
 """
-The configuration's reference, generated: the default file with every key explained, and the JSON schema.
+Generates the reference of the configuration: the default file with every key explained, and the JSON schema.
 
-Both read the field docstrings of `schema`, which Python itself does not keep: they are found in its source.
+Both use the field docstrings of `schema` and `policies`. Python does not keep these, so they are read from the source.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import profile, schema, tenancy
+from scheduler.settings import policies, schema
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -53,13 +53,13 @@ def json_schema() -> str:
 
 
 def _kind(name: str) -> Any:
-    """Find a section or a closed set of words by its name."""
-    return next(getattr(module, name) for module in (schema, profile, tenancy) if hasattr(module, name))
+    """Find the class of a section or an enum by its name."""
+    return next(getattr(module, name) for module in (schema, policies) if hasattr(module, name))
 
 
 @cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Find the text below each field of a class, on one line."""
+    """Give the docstring of each field of a class, on one line."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     statements = [statement for found in tree.body if isinstance(found, ast.ClassDef) for statement in found.body]
     texts: dict[str, str] = {}
@@ -71,7 +71,7 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 
 def _target(statement: ast.stmt) -> str:
-    """Name the field that a statement declares."""
+    """Give the name of the field that a statement declares; empty for other statements."""
     match statement:
         case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
             return name
@@ -79,14 +79,14 @@ def _target(statement: ast.stmt) -> str:
 
 
 def _members(kind: type[StrEnum]) -> list[str]:
-    """Explain the words of a closed set: `pack: fill few nodes …`, or name them where they speak for themselves."""
+    """Explain the values of an enum: `pack: Fill few nodes …`, or list them where they have no docstrings."""
     texts = _docstrings(kind)
     explained = [f"{member}: {texts[member.name]}" for member in kind if member.name in texts]
     return explained or [f"One of: {', '.join(kind)}."]
 
 
 def _mapping(section: msgspec.Struct, indent: str) -> Iterator[str]:
-    """Write the keys of a mapping, each below its text."""
+    """Write the keys of a mapping, each below its explanation."""
     texts = _docstrings(type(section))
     for number, field in enumerate(msgspec.structs.fields(section)):
         value = getattr(section, field.name)
@@ -111,14 +111,14 @@ def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
-    """Write a value; words that nobody could misread go without quotes."""
+    """Write a value; plain words without quotes."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _NOT_TEXT:
         return value
     return json.dumps(value)
 
 
 def _item(item: msgspec.Struct, indent: str) -> Iterator[str]:
-    """Write an item of a list of mappings; the dash stands before its first key."""
+    """Write an item of a list of mappings, with the dash before its first key."""
     lines = list(_mapping(item, indent + "  "))
     first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("#"))
     lines[first] = f"{indent}- {lines[first].lstrip()}"
@@ -126,7 +126,7 @@ def _item(item: msgspec.Struct, indent: str) -> Iterator[str]:
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:
-    """Write text as comment lines of a readable width, each of its lines starting anew."""
+    """Write text as comment lines, wrapped at `_WIDTH`."""
     for paragraph in text.splitlines():
         for line in textwrap.wrap(paragraph, _WIDTH - len(indent) - 2) or [""]:
             yield f"{indent}# {line}".rstrip()

@@ -1,8 +1,8 @@
 """
-What the configuration file holds, one struct a mapping.
+The structs of the configuration file, one for each mapping.
 
-`config/default.yaml` and `config/schema.json` are generated from these structs and their field docstrings, so a
-field is documented here and nowhere else.
+`config/default.yaml` and `config/schema.json` are generated from these structs and their field docstrings, so a key
+is documented here (and in `policies`) and nowhere else. Each docstring gives the unit.
 """
 
 from enum import StrEnum
@@ -11,8 +11,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scheduler.settings.profile import LEVELS, PolicyName, WeightSettings
-from scheduler.settings.tenancy import Holds, Messages, PreemptionSettings
+from scheduler.settings.policies import (
+    LEVELS,
+    Messages,
+    NodeReservations,
+    PolicyName,
+    PreemptionSettings,
+    Section,
+    WeightSettings,
+)
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -33,7 +40,7 @@ Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a
 
 
 class LogLevel(StrEnum):
-    """The least severe level that is written."""
+    """The lowest level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -42,257 +49,253 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """What a log line looks like."""
+    """The format of log lines."""
 
     JSON = "json"
-    """One JSON object a line, for machines."""
+    """One JSON object per line."""
     CONSOLE = "console"
-    """Aligned text, coloured on a terminal, for people."""
+    """Aligned text, coloured on a terminal."""
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A mapping of the file: camelCase keys, all of them optional, unknown ones refused."""
-
-
-class Profile(_Section, frozen=True):
+class Profile(Section, frozen=True):
     """One scheduler name and how its pods are placed."""
 
     scheduler_name: Name = "dovetail"
-    """The name that pods give in `spec.schedulerName`. Pods of other names are never touched, only counted."""
+    """The `spec.schedulerName` of the pods that this profile schedules. Pods with other names are only counted."""
 
     policy: PolicyName = PolicyName.PACK
-    """Which of the valid plans is the best."""
+    """Which of several valid plans is best."""
 
     weights: WeightSettings = WeightSettings()
-    """What preferences and scores weigh beside each other, from 0 to 100."""
+    """Weights of preferences and scores, from 0 to 100."""
 
     preemption: PreemptionSettings = PreemptionSettings()
-    """Whether pods of lower priority make room."""
+    """Whether pods of lower priority are evicted."""
 
 
-class NodeLabels(_Section, frozen=True):
-    """Nodes by their labels."""
+class NodeLabels(Section, frozen=True):
+    """Nodes, selected by their labels."""
 
-    match_labels: dict[str, str] = {}
-    """A node is chosen when it has every one of these labels with this value; no labels choose every node."""
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """A node is selected if it has all of these labels with these values; an empty mapping selects every node."""
 
 
-class Owned(_Section, frozen=True):
-    """The devices that Dovetail may allocate; what others have allocated always counts as taken."""
+class Owned(Section, frozen=True):
+    """The devices that Dovetail may allocate. Devices that others have allocated always count as in use."""
 
     drivers: tuple[Name, ...] = ()
     """
-    Drivers by name, such as `gpu.nvidia.com`; an empty list means every driver. Two schedulers must never allocate
-    the same device, and the API server does not check it: list drivers, or nodes below, where another one allocates.
+    Driver names, such as `gpu.nvidia.com`; an empty list means all drivers. Two schedulers must never allocate the
+    same device, and the API server does not check this: if another scheduler allocates devices in this cluster, list
+    drivers here or nodes below.
     """
 
     node_selector: NodeLabels = NodeLabels()
-    """The nodes whose devices may be allocated. Devices that belong to no single node are owned by driver alone."""
+    """The nodes whose devices may be allocated. Only `drivers` applies to devices that belong to no single node."""
 
 
-class Devices(_Section, frozen=True):
-    """Which devices are ours."""
+class Devices(Section, frozen=True):
+    """Which devices Dovetail allocates, and how they are grouped."""
 
     owned: Owned = Owned()
-    """What Dovetail may allocate; by default everything."""
+    """The devices that Dovetail may allocate; by default all."""
 
     group_labels: tuple[str, ...] = ("nvidia.com/gpu.clique",)
     """
-    Node labels whose values group nodes with fast links between them: groups none of whose devices is in use stay so
-    while others are left.
+    Node labels whose values group nodes that have fast links between them. A group without a device in use stays
+    unused while other devices are left.
     """
 
     group_attributes: tuple[str, ...] = ("resource.kubernetes.io/pcieRoot",)
-    """Device attributes whose values group devices of one node in the same way, for the policy `topology`."""
+    """Device attributes whose values group the devices of one node in the same way; used by the policy `topology`."""
 
-    allocate_where_plugins_serve: bool = False
+    allocate_on_device_plugin_nodes: bool = False
     """
-    Whether devices are also allocated on nodes that offer the extended resource of their class themselves (allocatable
-    above zero, from a device plugin). By default they are left alone there, because plugin and driver would give the
-    same hardware away twice. Turn it on only where the two have different hardware on one node.
+    Whether devices are also allocated on nodes where a device plugin offers the extended resource of the same device
+    class (allocatable above zero). By default they are not, because plugin and driver would allocate the same hardware
+    twice. Set it to true only if the two manage different hardware on one node.
     """
 
 
-class SolverLimits(_Section, frozen=True):
-    """What a decision may cost."""
+class SolverLimits(Section, frozen=True):
+    """Limits of time and memory for a decision."""
 
     budget_seconds: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """
-    Seconds of wall time for one batch. Small batches are proven optimal in milliseconds and end sooner; when the
-    time is up the best plan so far is taken, which is never worse than first fit.
+    Seconds of wall time for one batch. Small batches are proven optimal within milliseconds and end earlier. When the
+    time is up, the best plan found so far is used; it is never worse than first fit.
     """
 
     deterministic_seconds: Annotated[float, Meta(gt=0, le=600)] = 4.0
     """
-    The same limit in the solver's own measure of work, which does not depend on the machine's speed or load. It is
-    what makes a recorded decision repeatable.
+    The same limit in OR-Tools' deterministic time, which does not depend on the machine's speed or load. It makes a
+    recorded decision repeatable.
     """
 
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Threads of the search. One is fastest for small models; more than the container has cores slows it down."""
+    """Threads of the search. One is fastest for small models; more threads than cores make it slower."""
 
     memory_limit_mib: Mebibytes = msgspec.field(default=1024, name="memoryLimitMiB")
     """
-    Mebibytes of address space that the solver's process may take beyond what it has at its start. Keep it, and half
-    a gibibyte for the rest, below the container's limit: a batch that is too large then ends the solver's process and
-    not the whole pod.
+    Mebibytes of address space that the solver's process may use beyond what it has at its start. Keep this plus 512
+    MiB below the container's memory limit: a batch that is too large then ends only the solver's process, not the pod.
     """
 
-    cost_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
+    evaluation_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
     """
-    Milliseconds, counted in steps, that a batch may spend on selectors never evaluated on these devices and on ways to
-    serve a claim; 25 ms more for each 1,000 devices while the solver's process is new. Pods that need more are decided
-    beside the batches, so that no other pod waits for them.
+    Milliseconds (counted in steps of work) that a batch may spend on evaluating selectors that are not in the cache
+    and on enumerating the ways to satisfy a claim; 25 ms more for each 1,000 devices while the solver's process is new.
+    A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits for it.
     """
 
-    costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
-    """Seconds for one decision beside the batches. A pod that needs more rests, and its condition says why."""
+    costly_pod_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    """Seconds of wall time for one decision about costly pods. A pod that needs more waits; its condition says why."""
 
-    costly_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyMemoryLimitMiB")
-    """Mebibytes of address space that such a process may take beyond what the solver's process has."""
+    costly_pod_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyPodMemoryLimitMiB")
+    """Mebibytes of address space that such a process may use beyond what the solver's process has."""
 
     snapshot_folder: str = ""
     """
-    The folder in which a batch that the solver did not survive is saved with the cluster as it was, so that it can be
-    looked into; empty means the system's folder for temporary files.
+    Where a batch on which the solver crashed or broke a rule is saved together with the cluster's state, for
+    `dovetail replay`. Empty: the system's folder for temporary files.
     """
 
 
-class BatchLimits(_Section, frozen=True):
-    """How many pods are decided together."""
+class BatchLimits(Section, frozen=True):
+    """How many pods one decision covers."""
 
     max_pods: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     """
-    The most pods of one batch. Pods are decided at once when nothing runs, and collected only while a decision or
-    its writes are under way, so this limit is met only when very many wait.
+    The most pods in one batch. A pod that arrives while the scheduler is idle is decided at once; pods are collected
+    only while a decision or its writes run, so only a very long queue reaches this limit.
     """
 
 
-class CommitLimits(_Section, frozen=True):
-    """How fast plans are written."""
+class CommitLimits(Section, frozen=True):
+    """How plans are written to the API server."""
 
     max_concurrency: Annotated[int, Meta(ge=1, le=1024)] = 64
     """
-    The most writes under way at once. The number in use adapts: it falls when the API server answers 429 or slows
-    down, and grows again up to this.
+    The most concurrent writes. The number in use adapts: it falls when the API server answers 429 or becomes slow, and
+    grows again up to this limit.
     """
 
     request_timeout_seconds: Seconds = 4.0
     """
-    Seconds until a write counts as lost. It may have acted all the same, so the object is read again before anything
-    is taken back. With the renew deadline it must be shorter than the lease: the last write of a former leader has
-    ended then before another one starts.
+    Seconds until a write without an answer counts as lost. It may have taken effect, so the object is read again before
+    anything is rolled back. Together with `leaderElection.renewDeadlineSeconds` it must be shorter than the lease, so
+    that the last write of a former leader ends before a new leader starts.
     """
 
     status_share: Annotated[float, Meta(gt=0, le=0.9)] = 0.5
     """
-    The largest share of all writes that conditions and events make up; the first word about a pod is always written,
-    and while nothing is placed one a second. A plain pod is one binding and one event, a pod with a claim about three
-    writes and one event: below 0.5, events of pods that are bound come late or are dropped.
+    The largest share of conditions and events among all writes. The first condition of a pod is always written, and at
+    least one per second while nothing is placed. A pod without claims needs one binding and one event, a pod with a
+    claim about three writes and one event: below 0.5, events about bound pods are late or dropped.
     """
 
     binding_timeout_seconds: Seconds = 600.0
     """
-    Seconds from an allocation (its allocationTimestamp) until all binding conditions of its devices have to be True.
-    Then, or as soon as a binding failure condition is, the allocation is taken back and the pod is decided anew. Also
-    the seconds until volumes that wait for a pod have to be made and bound.
+    Seconds from an allocation (its allocationTimestamp) within which all binding conditions of its devices must become
+    True. After that, or as soon as a binding failure condition is True, the allocation is rolled back and the pod is
+    scheduled again. Volumes with WaitForFirstConsumer must be provisioned and bound within the same time.
     """
 
     avoid_failed_device_seconds: Seconds = 300.0
     """
-    The longest rest, in seconds, of a device that did not get ready for a pod, in time or at all. After its first
-    failure a device rests for 15 seconds, and twice as long after each further one. Then it is given last, that is
-    where no other device does, until it got ready or has not failed for this time. It is not tainted in the API: a
-    restart of the scheduler forgets it. For as long as this the pod evicts no other pods.
+    The longest time, in seconds, for which a device is not allocated after its binding conditions failed or timed out.
+    The first failure excludes it for 15 seconds; each further failure doubles the time. Afterwards it is allocated only
+    if no other device fits, until it becomes ready once or has not failed for this time. The taint is kept in memory
+    only and is lost when the scheduler restarts. For this time the pod also evicts no other pods.
     """
 
     suspect_device_seconds: Seconds = 900.0
     """
-    Seconds for which a device is given to pods last, after a pod that its controller replaces failed on it, or after
-    the kubelet reported it unhealthy in a pod's status. Nothing is forbidden, and a restart of the scheduler forgets
-    it.
+    Seconds for which a device is allocated only if no other device fits, after a pod with a controller failed on it or
+    the kubelet reported it unhealthy in a pod's status. This too is kept in memory only.
     """
 
 
-class QueueTimes(_Section, frozen=True):
-    """When a pod that could not be placed is tried again."""
+class QueueTimes(Section, frozen=True):
+    """When a pod that could not be placed is tried again, and in which order."""
 
     initial_backoff_seconds: Seconds = 1.0
-    """Seconds that a pod waits after its first failed attempt; doubled with each further one."""
+    """Seconds of back-off after the first failed attempt of a pod; each further failure doubles it."""
 
     max_backoff_seconds: Seconds = 10.0
-    """The longest such wait in seconds."""
+    """The longest back-off in seconds."""
 
     report_missing_members_seconds: Seconds = 10.0
     """
     Seconds for which a pod of a gang waits for members that do not exist yet before its condition says so. Claims that
-    it still holds from an attempt before a restart are freed then.
+    are still allocated to it from an attempt before a restart are deallocated then.
     """
 
-    max_passed_over_seconds: Seconds = 300.0
+    starvation_seconds: Seconds = 300.0
     """
-    Seconds for which others of the same priority or a lower one may be placed ahead of a pod that finds no room. Then
-    it goes before all of its priority, and nodes are held for it: what becomes free there is given to nobody else until
-    it fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle
-    meanwhile.
+    Seconds for which a pod that fits nowhere may wait while pods of the same or a lower priority are placed. Then it is
+    starving: it goes before all pods of its priority, and nodes are reserved for it (`nodeReservations`), so that what
+    becomes free there goes to no other pod. A shorter time protects large pods from a stream of small ones, and leaves
+    more devices idle.
     """
 
-    costly_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    costly_pod_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
     """
-    The part of the time that the pods of a namespace may use for decisions beside the batches (`solver.costlySeconds`).
-    It is paid afterwards: after 20 s it waits for up to 200 s. The namespace comes first that was served longest ago.
+    The share of time that one namespace may use for decisions about costly pods (`solver.costlyPodSeconds`). It is
+    charged afterwards: with the default, a pause of up to 200 s follows a decision of 20 s. The namespace that was
+    served longest ago goes first.
     """
 
     retry_after_seconds: Seconds = 300.0
     """
-    Seconds after which a waiting pod is tried again although nothing changed that it waits for. Changes wake it at
-    once; this is the safety net.
+    Seconds after which an unschedulable pod is tried again although no event could have made it schedulable. Such
+    events retry it at once; this is the safety net (kube-scheduler's podMaxInUnschedulablePodsDuration).
     """
 
     max_waiting_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=512, name="maxWaitingMiB")
     """
-    Mebibytes that waiting pods and claims without an allocation may take in memory, about 10 KiB for a pod with a
-    claim. A namespace may use as much as is left free: one namespace alone half of it. More are not taken in until
-    there is room again. Bound pods and allocated claims are always taken in.
+    Mebibytes of memory for waiting pods and unallocated claims; a pod with a claim takes about 10 KiB. A namespace may
+    use as much as it leaves free, so one namespace alone uses at most half. Beyond the limit, further objects are
+    ignored until there is room. Bound pods and allocated claims are always kept.
     """
 
 
-class LeaderElection(_Section, frozen=True):
+class LeaderElection(Section, frozen=True):
     """Which of several replicas schedules (a Lease of coordination.k8s.io)."""
 
     enabled: bool = True
-    """Whether a Lease is held before anything is written. Turn it off only for a single process."""
+    """Whether a process must hold a Lease before it writes anything. Turn it off only for a single replica."""
 
     lease_name: ObjectName = "dovetail"
-    """The name of the Lease. Two installations in one cluster need two names or two namespaces."""
+    """The name of the Lease. Two installations in one cluster need different names or namespaces."""
 
     lease_namespace: Namespace = ""
-    """The namespace of the Lease; empty means the pod's own, or `dovetail-system` outside a cluster."""
+    """The namespace of the Lease. Empty: the pod's own namespace, or `dovetail-system` outside a cluster."""
 
     lease_duration_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
-    """Whole seconds that others wait, after the last renewal that they saw, before they take the Lease."""
+    """Whole seconds that other replicas wait after the last renewal that they saw before they take the Lease."""
 
     renew_deadline_seconds: Seconds = 10.0
     """
-    Seconds after its last successful renewal from which a leader starts no write any more, and ends. Must be shorter
-    than the lease.
+    Seconds after its last successful renewal after which a leader stops writing and exits. Must be shorter than
+    `leaseDurationSeconds`.
     """
 
     retry_period_seconds: Seconds = 2.0
-    """Seconds between two attempts to take or renew the Lease."""
+    """Seconds between two attempts to acquire or renew the Lease."""
 
 
-class Logging(_Section, frozen=True):
+class Logging(Section, frozen=True):
     """What is logged, on standard error."""
 
     level: LogLevel = LogLevel.INFO
-    """The least severe level that is written."""
+    """The lowest level that is logged."""
 
     format: LogFormat = LogFormat.JSON
-    """What a line looks like."""
+    """The format of log lines."""
 
 
-class Settings(_Section, frozen=True):
+class Settings(Section, frozen=True):
     """The whole configuration file."""
 
     api_version: Literal["config.dovetail.dev/v1alpha1"]
@@ -302,48 +305,48 @@ class Settings(_Section, frozen=True):
     """The kind of this file."""
 
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = (Profile(),)
-    """The scheduler names that Dovetail answers to, each once."""
+    """The profiles, each with its own scheduler name."""
 
     devices: Devices = Devices()
-    """Which devices are ours."""
+    """Which devices Dovetail allocates, and how they are grouped."""
 
     solver: SolverLimits = SolverLimits()
-    """What a decision may cost."""
+    """Limits of time and memory for a decision."""
 
     batch: BatchLimits = BatchLimits()
-    """How many pods are decided together."""
+    """How many pods one decision covers."""
 
     commit: CommitLimits = CommitLimits()
-    """How fast plans are written."""
+    """How plans are written to the API server."""
 
     queue: QueueTimes = QueueTimes()
-    """When a pod that could not be placed is tried again."""
+    """When a pod that could not be placed is tried again, and in which order."""
 
-    holds: Holds = Holds()
-    """How many nodes are held for pods that were passed over."""
+    node_reservations: NodeReservations = NodeReservations()
+    """How many nodes are reserved for starving pods."""
 
     messages: Messages = Messages()
-    """What the authors of pods read."""
+    """What conditions and events tell the authors of pods."""
 
     leader_election: LeaderElection = LeaderElection()
-    """Which of several replicas schedules."""
+    """Which of several replicas is active."""
 
     bind_address: str = ":8080"
     """
-    Host and port of /livez, /readyz and /metrics, in plain HTTP: `:8080` (every address), `127.0.0.1:8080`,
-    `[::1]:8080`. Port 0 takes a free one.
+    Host and port that serve /livez, /readyz and /metrics over plain HTTP: `:8080` (all addresses), `127.0.0.1:8080`,
+    `[::1]:8080`. Port 0 picks a free port.
     """
 
     logging: Logging = Logging()
-    """What is logged."""
+    """What is logged, and in which format."""
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """The names that pods of ours give."""
+        """The scheduler names of all profiles."""
         return frozenset(profile.scheduler_name for profile in self.profiles)
 
     def policy(self, scheduler_name: str) -> Policy:
-        """Give the solver's policy for the pods of one profile; `KeyError` for a name without one."""
+        """Give the solver's policy for one profile; `KeyError` for a name without a profile."""
         profiles = {profile.scheduler_name: profile for profile in self.profiles}
         return Policy(
             name=profiles[scheduler_name].policy.value,
@@ -353,8 +356,8 @@ class Settings(_Section, frozen=True):
             group_attributes=self.devices.group_attributes,
             owned=self.owned_devices(),
             preemption=self._preemption(profiles[scheduler_name].preemption),
-            allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
-            node_reservations=self.holds.bounds(),
+            allocates_where_plugins_serve=self.devices.allocate_on_device_plugin_nodes,
+            node_reservations=self.node_reservations.bounds(),
             tells_inventory=self.messages.inventory,
         )
 
@@ -371,7 +374,7 @@ class Settings(_Section, frozen=True):
         )
 
     def owned_devices(self) -> OwnedDevices:
-        """Give `devices.owned` in the solver's words."""
+        """Give `devices.owned` as the solver's type."""
         owned = self.devices.owned
         requirements = tuple(
             NodeSelectorRequirement(key=key, operator=NodeSelectorOperator.IN, values=(value,))

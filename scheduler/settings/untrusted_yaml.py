@@ -1,8 +1,8 @@
 """
-YAML that anybody may have written: plain values only, and nothing that a small text makes large or deep.
+Parses untrusted YAML: plain values only, with limits on nesting and on the expansion of aliases.
 
-What a text would come to is counted from its events before anything is built: PyYAML's C part recurses without a limit
-(a deep text ends the process), and a value that aliases repeat is whole again in every copy of the document.
+The limits are checked on the parser's events before anything is built. PyYAML's C parser recurses without a limit, so
+that deep nesting would crash the process, and every copy of a document would expand its aliases ("billion laughs").
 """
 
 from collections.abc import Hashable
@@ -12,21 +12,21 @@ import yaml
 
 try:
     from yaml import CSafeLoader as _Base
-except ImportError:  # PyYAML without its C part: the same, slower
+except ImportError:  # PyYAML without its C extension: the same, slower
     from yaml import SafeLoader as _Base  # type: ignore[assignment]  # the interface is the same
 
 MOST_DEPTH: Final = 200
-"""Lists and mappings in each other. Everything that walks documents recurses, and Python's own limit is 1000."""
+"""Levels of nesting. Code that walks documents recurses, and Python's limit is 1000."""
 MOST_REPEATED: Final = 1_000_000
-"""Values, and characters in them, that aliases may add to one document."""
+"""Values plus characters that aliases may add to one document."""
 
 _BAD_VALUES: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What PyYAML's constructors raise for a tag that its value does not fit (`!!timestamp x`, `!!bool x`)."""
+"""Exceptions of PyYAML's constructors for a value that does not fit its tag (`!!timestamp x`, `!!bool x`)."""
 
 
 def load(text: str) -> Any:
-    """Read one document: times stay text, keys are text, no key twice. Raises `yaml.YAMLError`."""
-    _look_ahead(text)
+    """Parse one document: times stay strings, keys are strings and unique. Raise `yaml.YAMLError`."""
+    _check_limits(text)
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
     except _BAD_VALUES as error:
@@ -34,7 +34,7 @@ def load(text: str) -> Any:
 
 
 def is_too_deep(value: object) -> bool:
-    """Whether a value nests deeper than documents may; for what was not read by `load`."""
+    """Whether a value nests deeper than allowed; for values that `load` did not parse."""
     level, depth = [value], 0
     while level and depth <= MOST_DEPTH:
         depth += 1
@@ -51,8 +51,8 @@ def is_too_deep(value: object) -> bool:
 TOO_DEEP: Final = f"nested deeper than {MOST_DEPTH} levels: write it flatter"
 
 
-class _Weights:
-    """What the values of a document come to with every alias written out: one each, and their characters."""
+class _Expansion:
+    """Counts values and characters of a document with all aliases expanded."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str | None, int]] = []
@@ -84,29 +84,29 @@ class _Weights:
         name = event.anchor or ""
         if any(anchor == name for anchor, _ in self._open):
             raise _refusal(f"the alias *{name} stands inside of what it repeats: write the value out", event)
-        weight = self._known.get(name, 0)  # an alias of nothing is for the reader to tell
+        weight = self._known.get(name, 0)  # the parser reports an undefined alias
         self._total += weight
         self._repeated += weight
         if self._repeated > MOST_REPEATED:
-            told = f"aliases repeat more than {MOST_REPEATED} values and characters: write the values out"
-            raise _refusal(told, event)
+            message = f"aliases repeat more than {MOST_REPEATED} values and characters: write the values out"
+            raise _refusal(message, event)
 
 
 def _refusal(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))
 
 
-def _look_ahead(text: str) -> None:
-    weights = _Weights()
+def _check_limits(text: str) -> None:
+    expansion = _Expansion()
     for event in yaml.parse(text, Loader=_Loader):
-        weights.take(event)
+        expansion.take(event)
 
 
 class _Loader(_Base):
-    """YAML as Kubernetes reads it: plain values, times stay text, no key twice in one mapping."""
+    """YAML as Kubernetes reads it: plain values, times stay strings, unique keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature of PyYAML
-        """Build a mapping after looking at its keys, which JSON wants to be texts."""
+        """Build a mapping after checking that its keys are unique strings, as JSON requires."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):

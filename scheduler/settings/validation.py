@@ -1,6 +1,7 @@
-"""What can be wrong with a configuration, each as `path: what is wrong, what to write`.
+"""
+Validates a configuration; each error has the form `path: what is wrong, what to write`.
 
-Where to listen, from the text that people write.
+Also parses addresses (`host:port`).
 """
 
 import copy
@@ -59,35 +60,35 @@ _ALLOWED: Final = {
     "[-a-z0-9.]": "small letters, digits, '-' and '.'",
     "[-a-z0-9]": "small letters, digits and '-'",
 }
-"""For the characters in the middle of a name's pattern (`schema`) what may be written."""
+"""The character class in the middle of a name's pattern (`schema`), in words."""
 _LOCATED: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
 _TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?(?P<rest>.*)", re.DOTALL)
 
 
 def of_document(document: dict[str, Any]) -> tuple[str, ...]:
-    """Find a wrong version and unknown keys, before values are looked at."""
+    """Find a wrong version and unknown keys."""
     return (*_wrong_version(document), *_unknown_keys(document, Settings, ""))
 
 
 def of_values(document: dict[str, Any]) -> tuple[str, ...]:
-    """Find the values that cannot be decoded, all of them: what was told is left out, and the rest is tried again."""
+    """Find all values that cannot be decoded: remove each that the decoder refuses, and decode again."""
     left: dict[str, Any] = _without_unknown(document, Settings) | {"apiVersion": API_VERSION, "kind": KIND}
-    told, gone = list[str](), list[str]()
-    while len(told) < _MOST_VALUES and (message := _refusal(left)):
+    errors, removed = list[str](), list[str]()
+    while len(errors) < _MOST_VALUES and (message := _refusal(left)):
         located = _LOCATED.fullmatch(message)
         path = (located["path"] or "") if located is not None else ""
-        if any(each.startswith(path) for each in gone):
-            break  # it is missing only because it was left out
-        told.append(in_our_words(message, left))
+        if any(each.startswith(path) for each in removed):
+            break  # missing only because it was removed
+        errors.append(_readable(message, left))
         if not path or (located is not None and located["key"]):
             break
-        gone.append(path)
-        _leave_out(left, path)
-    return tuple(told)
+        removed.append(path)
+        _remove(left, path)
+    return tuple(errors)
 
 
 def _refusal(document: object) -> str:
-    """Give the decoder's first objection; empty: it has none."""
+    """Give the decoder's first error; empty without one."""
     try:
         msgspec.convert(document, Settings)
     except msgspec.ValidationError as error:
@@ -96,7 +97,7 @@ def _refusal(document: object) -> str:
 
 
 def _without_unknown(value: Any, kind: Any) -> Any:
-    """Copy a document without the keys that `_unknown_keys` names."""
+    """Copy a document without its unknown keys."""
     kind = _bare(kind)
     if get_origin(kind) is tuple and isinstance(value, list):
         return [_without_unknown(item, get_args(kind)[0]) for item in value]
@@ -107,7 +108,7 @@ def _without_unknown(value: Any, kind: Any) -> Any:
 
 
 def of_settings(settings: Settings) -> tuple[str, ...]:
-    """Find values that are right alone and wrong together."""
+    """Find values that contradict each other."""
     return (
         *_doubled_names(settings),
         *_address(settings),
@@ -116,8 +117,8 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
     )
 
 
-def in_our_words(message: str, document: dict[str, Any]) -> str:
-    """Rewrite a message of the decoder: its path without the root, its types as YAML has them."""
+def _readable(message: str, document: dict[str, Any]) -> str:
+    """Rewrite a message of the decoder: path without root, types in terms of YAML."""
     located = _LOCATED.fullmatch(message)
     if located is None:
         return message
@@ -149,7 +150,7 @@ def _wrong_version(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _unknown_keys(value: object, kind: Any, path: str) -> Iterator[str]:
-    """Walk the document beside the structs; lists and mappings of the wrong shape are left to the decoder."""
+    """Walk document and structs in parallel; the decoder reports values of the wrong shape."""
     kind = _bare(kind)
     if get_origin(kind) is tuple and isinstance(value, list):
         for index, item in enumerate(value):
@@ -219,7 +220,7 @@ def _not_known(value: object, choices: tuple[str, ...]) -> str:
 
 
 def _suggestion(word: str, choices: tuple[str, ...]) -> str:
-    """Say the nearest choice, or all of them where none is near."""
+    """Suggest the nearest choice, or all choices if none is near."""
     near = difflib.get_close_matches(word.lower(), [choice.lower() for choice in choices], n=1)
     for choice in choices:
         if near and choice.lower() == near[0]:
@@ -227,8 +228,8 @@ def _suggestion(word: str, choices: tuple[str, ...]) -> str:
     return f"write one of: {', '.join(choices)}"
 
 
-def _leave_out(document: Any, path: str) -> None:
-    """Take a value away; of a list all of it, because the places of the others would change."""
+def _remove(document: Any, path: str) -> None:
+    """Remove a value; for an item, the whole list, because the positions of the other items would change."""
     steps = _steps(path)
     while len(steps) > 1 and isinstance(steps[-1], int):
         steps.pop()
@@ -260,7 +261,7 @@ def _type_at(path: str) -> Any:
 
 
 def _bare(kind: Any) -> Any:
-    """Take the range off an annotated type."""
+    """Give the type without its annotation."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 

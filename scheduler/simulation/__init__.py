@@ -1,15 +1,13 @@
 """
-The same engine without a scheduler that runs, for `dovetail simulate`, `replay`, `explain` and `defrag`.
+The scheduler's decisions without a running scheduler: `dovetail simulate`, `replay`, `explain` and `defrag`.
 
-Manifests (or a live cluster) become the snapshot and the batch that production would decide on, and what comes of it is
-printed as a table or as a documented JSON. In the order of use:
+Manifests or a live cluster become the snapshot and batch that the scheduler would decide on. In the order of use:
 
-- reading: `manifests` (files to documents, and what the API server would refuse), `live` (a cluster's objects);
-- `controllers`: what the servers and controllers of a cluster would fill in and make of them;
-- `assembly`: all of that to a `Case` (`case`);
-- `answer` (case to plan or story, checked), `deciding` (in parts where room is held, as the cycle does), `moving` (case
-  to moves), `applying` (moves, made: all that writes here);
-- printing: `answers` (tables, and documents in JSON or YAML).
+- `manifests` reads files and validates them as the API server does; `live_cluster` lists the objects of a cluster.
+- `defaults`, `controllers` and `claim_templates` do what API server, kubelet and controllers would do with the objects.
+- `case_builder` makes a `SimulationCase` of all that; `simulator` decides it, explains one pod, saves and loads cases.
+- `defragment` finds the moves of `dovetail defrag` and carries them out: the only writes of this package.
+- `plan_output` and `explanation_output` print the answers as tables, JSON or YAML, with `printing`.
 
-Here may not live: rules of allocation. Only `scheduler.cli` calls it.
+No rule of allocation belongs here. Only `scheduler.cli` calls this package.
 """

@@ -1,4 +1,4 @@
-"""Documents to a case: sort them, fill in what servers would, stamp claims, decode, and let the mirror hold them."""
+"""Builds a case from documents: sorts them, fills in defaults, creates claims, decodes, and takes a snapshot."""
 
 import difflib
 from collections import Counter
@@ -12,8 +12,8 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.kube.decode.gangs import gang_of
 from scheduler.simulation import claim_templates, controllers, defaults
-from scheduler.simulation.live_cluster import Live
-from scheduler.simulation.manifests import decoding, refusals
+from scheduler.simulation.live_cluster import ClusterObjects
+from scheduler.simulation.manifests import api_validation, decoding
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
@@ -24,12 +24,12 @@ _SHOWN: Final = 6
 
 
 @dataclass(slots=True)
-class Assembly:
+class CaseBuilder:
     """
-    Documents by what they are; `live` are the cluster's objects, which documents of the same name replace.
+    Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
 
-    `wrong` says what is wrong with claims (by key) that stay in the case although the API server would refuse them:
-    pods that use them wait, with this as the reason.
+    `wrong` has the errors of claims (by key) that the API server would refuse. They stay in the case: pods that use
+    them wait, with the error as the reason.
     """
 
     live: tuple[Change, ...] = ()
@@ -44,14 +44,14 @@ class Assembly:
     warnings: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, found: Live, reading: ManifestFiles) -> "Assembly":
-        """Start with a cluster's objects and with manifests, either of which may be empty."""
-        made = cls(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
-        made.add((*found.documents, *reading.documents))
-        return made
+    def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
+        """Start with the objects of a cluster and with manifests; either may be empty."""
+        builder = cls(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
+        builder.add((*found.documents, *reading.documents))
+        return builder
 
     def add(self, documents: Iterable[Document]) -> None:
-        """Take documents; a later one replaces an earlier one of the same kind and name."""
+        """Add documents; a later one replaces an earlier one of the same kind and name."""
         for source, body in documents:
             document = Document(source, without_nulls(body))
             route = decoding.of(document.body)
@@ -73,15 +73,15 @@ class Assembly:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
     def case(self, scheduler_name: str) -> SimulationCase:
-        """Give what is to be decided for the pods that name a scheduler. Call it once."""
+        """Give the case for the pods that name a scheduler. Call it once."""
         for document in self._affordable():
             self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
         self._fill_pods()
         self._admit()
-        self._stamp()
-        self._make_volume_claims()
+        self._create_claims()
+        self._create_volume_claims()
         written = tuple(self._changes())
-        changes, notes = controllers.controlled(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
+        changes, notes = controllers.bind_volumes(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
         self.warnings += notes
         cluster = Cluster()
         for change in changes:
@@ -89,7 +89,7 @@ class Assembly:
         snapshot = cluster.snapshot()
         pods = {change.key: change.value for change in changes if isinstance(change.value, Pod)}
         waiting = self._waiting(list(pods.values()), scheduler_name)
-        self._tell_of_bound(cluster)
+        self._warn_of_bound(cluster)
         if not snapshot.nodes:
             self.warnings.append("there is no Node among the manifests: nothing can be placed")
         if self.skipped:
@@ -102,19 +102,21 @@ class Assembly:
         )
 
     def _affordable(self) -> Iterator[Document]:
-        """Give the workloads, in their order, as long as their pods together are not too many."""
-        left = refusals.MOST_PODS
+        """Give the workloads in order, up to the limit of pods in total."""
+        left = api_validation.MOST_PODS
         for document in self.workloads:
             count = controllers.count(document.body)
             if count > left:
-                message = f"its {count} pods and those of the workloads before it are more than {refusals.MOST_PODS}"
+                message = (
+                    f"its {count} pods and those of the workloads before it are more than {api_validation.MOST_PODS}"
+                )
                 self._refuse(document, "spec", f"{message}: write fewer")
                 continue
             left -= count
             yield document
 
     def scheduler_of_gang(self, name: str) -> str:
-        """Give the scheduler that the pods of a gang name (`namespace/name`), empty where there are none."""
+        """Give the scheduler that the pods of a gang (`namespace/name`) name; empty without such pods."""
         namespace, _, short = name.rpartition("/")
         wanted = (namespace or "default", short)
         for document in self._documents(Kind.PODS):
@@ -129,7 +131,7 @@ class Assembly:
         return next((pod.scheduler_name for pod in waiting), "")
 
     def scheduler_of(self, name: str) -> str:
-        """Give the scheduler that a pod names (`namespace/name`), empty where there is no such pod."""
+        """Give the scheduler that a pod (`namespace/name`) names; empty without such a pod."""
         namespace, _, short = name.rpartition("/")
         key = f"{namespace or 'default'}/{short}"
         for change in self.live:
@@ -157,7 +159,7 @@ class Assembly:
         self.objects[kind, key] = document
 
     def _add_template(self, document: Document) -> None:
-        """Take a template; what is wrong with it is said here once, and not again for each claim."""
+        """Add a template; its errors are reported here, not again for each claim."""
         wrong = self._prepare(document)
         found = metadata(document.body)
         key = text(found.get("namespace")), text(found.get("name"))
@@ -175,10 +177,10 @@ class Assembly:
         self.templates[key] = document
 
     def _prepare(self, document: Document) -> str:
-        """Fill in what every object gets, and say what the API server would refuse; the first such thing is given."""
+        """Fill in defaults and report what the API server would refuse; give the first error, empty without one."""
         body = document.body
-        defaults.identify(body)
-        found = list(refusals.of_object(body))
+        defaults.fill_metadata(body)
+        found = list(api_validation.of_object(body))
         for wrong in found:
             self._refuse(document, wrong.field, wrong.message)
         fill = defaults.FILL.get(text(body["kind"]))
@@ -200,43 +202,43 @@ class Assembly:
                 self._warn(document, (f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0",))
             defaults.fill_pod(document.body, priorities)
 
-    def _stamp(self) -> None:
-        """Make the claims that PodGroups, and then pods, want from templates."""
+    def _create_claims(self) -> None:
+        """Create the claims that PodGroups, and then pods, need from templates."""
         claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
-        made = claim_templates.made(claims)
+        made = claim_templates.existing_claims(claims)
         taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
         groups = {_pair(document.body): document.body for document in self._documents(Kind.POD_GROUPS)}
         for document in (*self._documents(Kind.POD_GROUPS), *self._documents(Kind.PODS)):
             pod = document.body
-            claim_templates.share(pod, groups)
-            for each in claim_templates.wanted(pod):
+            claim_templates.add_group_claims(pod, groups)
+            for each in claim_templates.entries_without_claim(pod):
                 known = made.get((text(metadata(pod).get("uid")), each.entry))
                 if known is not None:
-                    claim_templates.note(pod, each.entry, known)
+                    claim_templates.add_claim_status(pod, each.entry, known)
                     continue
                 key = text(metadata(pod).get("namespace")), each.template
                 template = self.templates.get(key)
                 if template is None:
                     self._warn(document, (f"{each.field}: {self._absent(key)}",))
                     continue
-                claim = claim_templates.stamp(pod, each, template.body, taken)
-                defaults.identify(claim)
+                claim = claim_templates.create_claim(pod, each, template.body, taken)
+                defaults.fill_metadata(claim)
                 taken.add(_pair(claim))
                 self.objects[Kind.CLAIMS, key_of(claim)] = Document(f"{template.source}, stamped", claim)
                 if key in self.wrong_templates:
                     self.wrong[key_of(claim)] = self.wrong_templates[key]
 
-    def _make_volume_claims(self) -> None:
-        """Make the claims of ephemeral volumes, and let claims that name no class have the default one."""
+    def _create_volume_claims(self) -> None:
+        """Create the claims of ephemeral volumes, and set the default storage class."""
         for document in self._documents(Kind.PODS):
-            made = (each for each in controllers.of_ephemeral(document.body) if not self._is_known_claim(each))
+            made = (each for each in controllers.ephemeral_claims(document.body) if not self._is_known_claim(each))
             self.add([Document(f"{document.source}, made for the pod", each) for each in made])
         default = controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
         for document in self._documents(Kind.VOLUME_CLAIMS):
             controllers.fill_class(document.body, default)
 
     def _is_known_claim(self, body: Body) -> bool:
-        """Whether it is a claim for a volume that is there already, so that no controller makes it."""
+        """Whether it is a volume claim that exists already, so that no controller creates it."""
         if decoding.KINDS.get(decoding.of(body)) is not Kind.VOLUME_CLAIMS:
             return False
         key = key_of(body)
@@ -248,10 +250,10 @@ class Assembly:
         names = [name for namespace, name in self.templates if namespace == key[0]]
         close = difflib.get_close_matches(key[1], names, n=1, cutoff=0.5)
         elsewhere = [namespace for namespace, name in self.templates if name == key[1]]
-        told = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
+        message = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
         if elsewhere:
-            return f"{told}; there is one in namespace {elsewhere[0]}"
-        return f"{told}: did you mean {close[0]}?" if close else told
+            return f"{message}; there is one in namespace {elsewhere[0]}"
+        return f"{message}: did you mean {close[0]}?" if close else message
 
     def _namespaces(self) -> dict[str, Namespace]:
         known = {change.key: change.value for change in self.live if isinstance(change.value, Namespace)}
@@ -309,7 +311,7 @@ class Assembly:
         yield from self._unwritten_namespaces()
 
     def _unwritten_namespaces(self) -> Iterator[Change]:
-        """Namespaces that pods are in and that nobody wrote down: they have the label of their name."""
+        """Give the namespaces of pods that have no manifest, with the label of their name."""
         known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
         known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
         names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
@@ -332,8 +334,8 @@ class Assembly:
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
         return tuple(sorted(ours, key=lambda pod: (-pod.priority, not pod.creation, pod.creation)))
 
-    def _tell_of_bound(self, cluster: Cluster) -> None:
-        """Pods that name their node pass every scheduler by: nobody allocates their claims."""
+    def _warn_of_bound(self, cluster: Cluster) -> None:
+        """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
         for document in self._documents(Kind.PODS):
             node = text(spec(document.body).get("nodeName"))
             if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:

@@ -1,7 +1,7 @@
 """
-Claims from templates, as the claim controller makes them: owned by the pod or the PodGroup, noted in its status.
+Creates claims from templates as the resource claim controller does, owned by the pod or PodGroup.
 
-The random part of the generated name is taken from the pod's uid, so that the same input gives the same names.
+The random part of a generated name is derived from the pod's uid, so that the same input gives the same names.
 """
 
 import copy
@@ -13,7 +13,7 @@ from scheduler.simulation.manifests.fields import Body, entries, mapping, metada
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE: Final = 58
-"""Characters of a generated name before its five random ones (names.SimpleNameGenerator)."""
+"""Characters of a generated name before the five random ones (names.SimpleNameGenerator)."""
 _ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -21,16 +21,16 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-class Wanted(NamedTuple):
-    """An entry of a pod that no claim is noted for yet."""
+class TemplateEntry(NamedTuple):
+    """An entry of spec.resourceClaims whose claim does not exist yet."""
 
     field: str
     entry: str
     template: str
 
 
-def wanted(pod: Body) -> Iterator[Wanted]:
-    """Give the entries of a pod that want a claim from a template and have none."""
+def entries_without_claim(pod: Body) -> Iterator[TemplateEntry]:
+    """Give the entries of a pod that need a claim from a template and have none."""
     status = mapping(pod.get("status"))
     if status.get("phase") in _ENDED:
         return
@@ -38,18 +38,18 @@ def wanted(pod: Body) -> Iterator[Wanted]:
     for index, entry in entries(spec(pod).get("resourceClaims")):
         template, name = text(entry.get("resourceClaimTemplateName")), text(entry.get("name"))
         if template and name not in noted:
-            yield Wanted(f"spec.resourceClaims[{index}].resourceClaimTemplateName", name, template)
+            yield TemplateEntry(f"spec.resourceClaims[{index}].resourceClaimTemplateName", name, template)
 
 
-def stamp(pod: Body, each: Wanted, template: Body, taken: Collection[Key]) -> Body:
-    """Make the claim of an entry under a name that is not taken, and note it in the pod's status."""
+def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collection[Key]) -> Body:
+    """Create the claim of an entry under an unused name, and list it in the pod's status."""
     owner = metadata(pod)
     wrapped = spec(template)
     base = f"{owner['name']}-{each.entry}-"[:_LONGEST_BASE]
     name = base + _suffix(text(owner["uid"]), each.entry)
     while (owner["namespace"], name) in taken:
         name = base + _suffix(name, each.entry)
-    note(pod, each.entry, name)
+    add_claim_status(pod, each.entry, name)
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -72,8 +72,8 @@ def stamp(pod: Body, each: Wanted, template: Body, taken: Collection[Key]) -> Bo
     }
 
 
-def made(claims: Mapping[Key, Body]) -> dict[tuple[str, str], str]:
-    """Index the claims that the controller has made already, by their pod's uid and the entry they are for."""
+def existing_claims(claims: Mapping[Key, Body]) -> dict[tuple[str, str], str]:
+    """Index the claims that the controller has created already, by the uid of their pod and the entry."""
     found = {}
     for (_, name), claim in claims.items():
         entry = mapping(metadata(claim).get("annotations")).get(_ENTRY)
@@ -83,8 +83,8 @@ def made(claims: Mapping[Key, Body]) -> dict[tuple[str, str], str]:
     return found
 
 
-def share(pod: Body, groups: Mapping[Key, Body]) -> None:
-    """Note in a pod's status the claims of its PodGroup, for entries of the pod that are the group's just so."""
+def add_group_claims(pod: Body, groups: Mapping[Key, Body]) -> None:
+    """List in a pod's status the claims of its PodGroup, for entries that pod and group have in common."""
     name = text(mapping(spec(pod).get("schedulingGroup")).get("podGroupName"))
     group = groups.get((text(metadata(pod).get("namespace")), name))
     if group is None:
@@ -93,11 +93,11 @@ def share(pod: Body, groups: Mapping[Key, Body]) -> None:
     for _, noted in entries(mapping(group.get("status")).get("resourceClaimStatuses")):
         entry = text(noted.get("name"))
         if any(each in own for _, each in entries(spec(pod).get("resourceClaims")) if each.get("name") == entry):
-            note(pod, entry, text(noted.get("resourceClaimName")))
+            add_claim_status(pod, entry, text(noted.get("resourceClaimName")))
 
 
-def note(pod: Body, entry: str, claim: str) -> None:
-    """Write into a pod's status which claim an entry has."""
+def add_claim_status(pod: Body, entry: str, claim: str) -> None:
+    """List the claim of an entry in a pod's status."""
     status = pod.setdefault("status", {})
     if isinstance(status, dict):
         noted = status.setdefault("resourceClaimStatuses", [])
@@ -106,7 +106,7 @@ def note(pod: Body, entry: str, claim: str) -> None:
 
 
 def generated(base: str, *seed: str) -> str:
-    """Complete a generateName as the API server would, the same way each time."""
+    """Complete a generateName as the API server does, but deterministically."""
     return base[:_LONGEST_BASE] + _suffix(*seed)
 
 

@@ -1,10 +1,10 @@
-"""What controllers do about volumes before a scheduler sees a pod: they make claims, and bind those that need not wait.
+"""
+What controllers do before the scheduler sees a pod: create pods of workloads and volume claims, and bind volumes.
 
-The StatefulSet controller makes a claim per pod and template, the ephemeral volume controller one per pod and volume;
-the volume controller binds claims whose class does not wait for a pod to the smallest volume that fits, or has one
-made. Of what it would make nothing is known: it is taken to be reachable from everywhere.
-
-The pods that controllers would make of Deployments, ReplicaSets, StatefulSets and Jobs.
+Pods come from Deployments, ReplicaSets, StatefulSets and Jobs. The StatefulSet controller creates a claim per pod and
+template, the ephemeral volume controller one per pod and volume. The volume controller binds claims whose class does
+not wait for a consumer to the smallest volume that fits, or has one provisioned, which is assumed to be usable on every
+node.
 """
 
 import copy
@@ -16,23 +16,23 @@ import msgspec
 from scheduler.change import Change, Kind
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from solver import volume_fits
 from solver.domain import StorageClass, Volume, VolumeClaim
-from solver.feasibility import volumes
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _STATEFUL: Final = "StatefulSet"
 
 
 def templates(workload: Body) -> dict[str, Body]:
-    """Give the claim templates of a StatefulSet by the name of the volume that they stand for."""
+    """Give the claim templates of a StatefulSet by the name of their volume."""
     if workload.get("kind") != _STATEFUL:
         return {}
     found = (each for _, each in entries(spec(workload).get("volumeClaimTemplates")))
     return {text(metadata(each).get("name")): each for each in found}
 
 
-def give(pod: Body, made: Collection[str]) -> None:
-    """Add the volumes of a StatefulSet's templates to a pod of its."""
+def add_template_volumes(pod: Body, made: Collection[str]) -> None:
+    """Add the volumes of a StatefulSet's claim templates to one of its pods."""
     name, pod_spec = text(metadata(pod).get("name")), spec(pod)
     kept = [each for _, each in entries(pod_spec.get("volumes")) if each.get("name") not in made]
     own = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in made]
@@ -40,14 +40,14 @@ def give(pod: Body, made: Collection[str]) -> None:
         pod_spec["volumes"] = [*kept, *own]
 
 
-def of_template(pod: Body, name: str, template: Body) -> Body:
-    """Make the claim of a StatefulSet's pod from one of the templates."""
+def claim_of_template(pod: Body, name: str, template: Body) -> Body:
+    """Create the claim of a StatefulSet's pod from one of the templates."""
     found = metadata(pod)
     return _claim(text(found.get("namespace")) or "default", f"{name}-{found.get('name')}", template, [])
 
 
-def of_ephemeral(pod: Body) -> Iterator[Body]:
-    """Make the claims of a pod's ephemeral volumes; the pod owns them."""
+def ephemeral_claims(pod: Body) -> Iterator[Body]:
+    """Create the claims of a pod's ephemeral volumes, owned by the pod."""
     found = metadata(pod)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": found.get("name"), "uid": found.get("uid"), "controller": True}
     for _, volume in entries(spec(pod).get("volumes")):
@@ -74,7 +74,7 @@ def _claim(namespace: str, name: str, template: Body, owners: list[Body]) -> Bod
 
 
 def default_class(classes: Iterable[Body]) -> str:
-    """Name the class of claims that name none; empty where there is no default."""
+    """Give the name of the default storage class; empty without one."""
     found = [
         text(metadata(each).get("name"))
         for each in classes
@@ -84,20 +84,20 @@ def default_class(classes: Iterable[Body]) -> str:
 
 
 def fill_class(claim: Body, default: str) -> None:
-    """Give a claim the default class if it names none; an empty name is one."""
+    """Set the default class of a claim that names none; an empty name counts as named."""
     claim_spec = spec(claim)
     if default and claim_spec.get("storageClassName") is None and not claim_spec.get("volumeName"):
         claim_spec["storageClassName"] = default
 
 
-def controlled(
+def bind_volumes(
     changes: Iterable[Change], live: Collection[tuple[Kind, str]] = ()
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """
-    Bind what the volume controller would have bound by now; give the changes, and what was assumed for it.
+    Bind what the volume controller would have bound by now; give the changes, and notes on what was assumed.
 
-    The objects of `live` are as a cluster's controllers left them: its claims get none of its volumes, and none is made
-    for them. They may get one that is added.
+    Objects in `live` are as the controllers of a real cluster left them: live claims are not bound to live volumes, and
+    none is provisioned for them. They may be bound to an added volume.
     """
     given = tuple(changes)
     classes = {each.value.name: each.value for each in given if isinstance(each.value, StorageClass)}
@@ -118,7 +118,7 @@ def controlled(
 
 
 def _known(volume: Volume) -> Volume:
-    """A manifest without a status is of a volume that is there."""
+    """Treat a volume without a status as available."""
     return volume if volume.phase else msgspec.structs.replace(volume, phase="Available")
 
 
@@ -132,7 +132,7 @@ def _replaced(change: Change, found: dict[str, Volume], claims: dict[str, Volume
 
 
 def _waits(claim: VolumeClaim, classes: dict[str, StorageClass]) -> bool:
-    """Whether a claim is bound when a pod that uses it is."""
+    """Whether a claim is bound only when a pod that uses it is scheduled."""
     storage_class = classes.get(claim.storage_class)
     return storage_class is not None and storage_class.waits_for_consumer
 
@@ -146,12 +146,12 @@ def _bound(
     name = claim.volume or next(iter(sorted(kept)), "")
     storage_class = classes.get(claim.storage_class)
     if not name and not _waits(claim, classes):
-        fitting = [each for each in found.values() if volumes.fits(each, claim)]
+        fitting = [each for each in found.values() if volume_fits(each, claim)]
         name = min(((each.capacity, each.name) for each in fitting), default=(0, ""))[1]
         if not name and storage_class is not None and storage_class.provisions:
             name = f"pvc-{claim.uid}"
             found[name] = Volume(name=name, uid=name, storage_class=claim.storage_class, phase="Available")
-            notes.append(f"claim {claim.id}: its volume is taken to be made by now, and usable on every node")
+            notes.append(f"claim {claim.id}: its volume is assumed to be provisioned and usable on every node")
     if name in found:
         found[name] = msgspec.structs.replace(found[name], claim=claim.id, claim_uid=claim.uid, phase="Bound")
     return msgspec.structs.replace(claim, volume=name, is_bind_completed=bool(name))
@@ -161,7 +161,7 @@ KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job"})
 
 
 def _pods(body: Body) -> list[Body]:
-    """Give the pods of a workload, named after it with a number each."""
+    """Give the pods of a workload, named after it with an index."""
     workload = spec(body)
     template = mapping(workload.get("template"))
     namespace, name = metadata(body).get("namespace") or "default", text(metadata(body).get("name"))
@@ -181,17 +181,17 @@ def _pods(body: Body) -> list[Body]:
 
 
 def documents(workload: Document) -> Iterator[Document]:
-    """Give the pods of a workload, and the volume claims that it makes for them."""
+    """Give the pods of a workload and their volume claims."""
     claims = templates(workload.body)
     for index, pod in enumerate(_pods(workload.body), start=1):
-        give(pod, claims)
+        add_template_volumes(pod, claims)
         for name, template in claims.items():
-            yield Document(f"{workload.source}, pod {index}", of_template(pod, name, template))
+            yield Document(f"{workload.source}, pod {index}", claim_of_template(pod, name, template))
         yield Document(f"{workload.source}, pod {index}", pod)
 
 
 def count(body: Body) -> int:
-    """Give how many pods a workload makes."""
+    """Give the number of pods of a workload."""
     workload = spec(body)
     if body.get("kind") != "Job":
         return _number(workload.get("replicas"))

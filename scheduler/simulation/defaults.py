@@ -1,7 +1,7 @@
 """
-What the API server (and, for nodes, the kubelet) fills in before a scheduler sees an object.
+Defaults that the API server (for nodes also the kubelet) sets before the scheduler sees an object.
 
-Quantities may be numbers in a manifest and are texts from then on.
+Quantities may be numbers in a manifest; here they become strings.
 """
 
 import uuid
@@ -23,19 +23,19 @@ NAMESPACED: Final = frozenset(
 )
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
 OWN_LABELS: Final = {"Node": "kubernetes.io/hostname", "Namespace": "kubernetes.io/metadata.name"}
-"""Labels that hold an object's own name: the kubelet gives nodes theirs, the API server gives namespaces theirs."""
+"""Labels with the object's own name, set by the kubelet (nodes) and the API server (namespaces)."""
 _PLENTY: Final = {"cpu": "1000000", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 _PODS: Final = "110"
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
-    """Make the uid of an object whose manifest has none: the same each time."""
+    """Give a deterministic uid for an object whose manifest has none."""
     return str(uuid.uuid5(_NAMES, f"{kind}/{namespace}/{name}"))
 
 
-def identify(body: Body) -> None:
-    """Fill in namespace and uid."""
+def fill_metadata(body: Body) -> None:
+    """Set namespace, name, uid and the label with the own name."""
     found = body.setdefault("metadata", {})
     if not isinstance(found, dict):
         return
@@ -54,7 +54,7 @@ def identify(body: Body) -> None:
 
 
 def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
-    """Requests that only limits give, quantities, the priority of a class (the class '' is the global default)."""
+    """Set requests from limits, quantities, and the priority from its class (class '' is the global default)."""
     pod = spec(body)
     for name in ("containers", "initContainers"):
         for _, container in entries(pod.get(name)):
@@ -71,14 +71,14 @@ def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
 
 
 def _fill_host_ports(container: Body) -> None:
-    """In the network of the node every port is a port of the node."""
+    """Set hostPort to containerPort, for pods with hostNetwork."""
     for _, port in entries(container.get("ports")):
         if not port.get("hostPort") and isinstance(port.get("containerPort"), int):
             port["hostPort"] = port["containerPort"]
 
 
 def unknown_priority(body: Body, priorities: Mapping[str, int]) -> str:
-    """Name the priority class of a pod that nobody has defined; empty where all is well."""
+    """Give the name of a pod's undefined priority class; empty if it is defined or not set."""
     pod = spec(body)
     name = text(pod.get("priorityClassName"))
     is_known = not name or pod.get("priority") is not None or name in priorities or name in _SYSTEM_PRIORITIES
@@ -99,7 +99,7 @@ def _fill_resources(resources: Body) -> None:
 
 
 def fill_node(body: Body) -> tuple[str, ...]:
-    """Give allocatable from capacity, and room where a manifest speaks of none; give what was assumed."""
+    """Set allocatable from capacity, or to plenty if the manifest has neither; give notes on what was assumed."""
     status = body.setdefault("status", {})
     if not isinstance(status, dict):
         return ()
@@ -110,15 +110,15 @@ def fill_node(body: Body) -> tuple[str, ...]:
     _texts(allocatable)
     if not allocatable:
         allocatable.update(_PLENTY, pods=_PODS)
-        return (f"status.allocatable: missing: taken as {_PODS} pods and more cpu and memory than is asked for",)
+        return (f"status.allocatable: missing: assumed to be {_PODS} pods and more cpu and memory than requested",)
     if "pods" not in allocatable:
         allocatable["pods"] = _PODS
-        return (f"status.allocatable.pods: missing: taken as {_PODS}",)
+        return (f"status.allocatable.pods: missing: assumed to be {_PODS}",)
     return ()
 
 
 def fill_slice(body: Body) -> None:
-    """Quantities of capacities, policies and counters."""
+    """Convert quantities of capacities, request policies and counters."""
     slice_spec = spec(body)
     for _, device in entries(slice_spec.get("devices")):
         for capacity in _mappings(device.get("capacity")):
@@ -137,7 +137,7 @@ def fill_slice(body: Body) -> None:
 
 
 def fill_claim_spec(claim: Body) -> None:
-    """Quantities of capacity requests; counts and modes are defaulted by the decoding."""
+    """Convert quantities of capacity requests; decoding sets the defaults of counts and modes."""
     for _, request in entries(mapping(claim.get("devices")).get("requests")):
         alternatives = [mapping(request.get("exactly"))]
         alternatives += [each for _, each in entries(request.get("firstAvailable"))]
@@ -146,7 +146,7 @@ def fill_claim_spec(claim: Body) -> None:
 
 
 def fill_claim(body: Body) -> None:
-    """The claim's spec, and what its allocation has consumed."""
+    """Convert quantities of the claim's spec and of its allocation's consumed capacity."""
     fill_claim_spec(spec(body))
     allocation = mapping(mapping(body.get("status")).get("allocation"))
     for _, result in entries(mapping(allocation.get("devices")).get("results")):
@@ -154,7 +154,7 @@ def fill_claim(body: Body) -> None:
 
 
 def fill_capacity(body: Body) -> None:
-    """Quantities of what a storage has room for."""
+    """Convert the quantities of a CSIStorageCapacity."""
     _text_at(body, "capacity")
     _text_at(body, "maximumVolumeSize")
 
@@ -179,7 +179,7 @@ FILL: Final[dict[str, Callable[[Body], None]]] = {
     "CSIStorageCapacity": fill_capacity,
     "ResourceClaimTemplate": lambda body: fill_claim_spec(mapping(spec(body).get("spec"))),
 }
-"""What is filled in by kind, beside `identify`, nodes and pods."""
+"""Defaults by kind, besides `fill_metadata`, nodes and pods."""
 
 
 def _mappings(value: Any) -> Iterator[Body]:
@@ -201,5 +201,5 @@ def _texts(quantities: Any) -> None:
 
 
 def _text(value: Any) -> Any:
-    """Write a number as the quantity that the API server reads it as."""
+    """Convert a number to the string of the same quantity."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

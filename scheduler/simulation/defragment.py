@@ -1,9 +1,9 @@
-"""What `dovetail defrag` answers: which pods to move so that a pod or a gang fits, on a case of any origin.
+"""
+`dovetail defrag`: the fewest pods to move so that a pod or a gang fits, and `--apply`, which makes the moves.
 
-`dovetail defrag --apply`: one move after the other, with the caller's credentials, on the live cluster.
-
-Before the first move the pods asked for get the condition that holds room for them on their node, so that what is
-moved away does not come back. After each move everything is solved again: unless one move less is left, it stops.
+`--apply` uses the caller's credentials on the live cluster. Before the first move the waiting pods get a condition that
+reserves their nodes, so that moved pods do not come back. After each move everything is solved again; it stops unless
+exactly one move fewer is left.
 """
 
 import asyncio
@@ -23,32 +23,32 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.simulation import printing
 from scheduler.worker.recording import Record
+from solver import fewest_moves
 from solver.domain import Batch, Budget, Move, Pod, PodId, Relocation, Snapshot, Staying, Victim
-from solver.preemption import defragmentation
 
 _POLL_SECONDS: Final = 0.5
 _TRIES: Final = 10
 
 
 class StoppedError(Exception):
-    """The moves were not carried on with; the message says why. What was moved stays where it is."""
+    """The moves were stopped; the message says why. Moves that were made are not undone."""
 
 
 class MovesFound(NamedTuple):
-    """What a look at the cluster gave: the pods asked for that still wait, and the fewest moves for them."""
+    """The pods asked for that still wait, and the fewest moves for them."""
 
     batch: Batch
     found: Relocation
 
 
 Look = Callable[[], MovesFound | None]
-"""Looks at the cluster and solves; None where the pods asked for do not wait any more."""
+"""Reads the cluster and solves; None if the pods asked for no longer wait."""
 
 
 def carry_out(
     kubeconfig: Path | None, first: MovesFound, look: Look, say: Callable[[str], None], *, timeout_seconds: float
 ) -> None:
-    """Make all moves of a plan, one by one. Raises StoppedError at the first deviation, and KubeError."""
+    """Make all moves of a plan, one by one. Raise `StoppedError` at the first deviation, and `KubeError`."""
     left = first
     nodes = {each.pod: each.node for each in first.found.placements}
     try:
@@ -70,7 +70,7 @@ def carry_out(
 
 
 async def _free(kubeconfig: Path | None, pods: Sequence[tuple[PodId, str]]) -> None:
-    """Hold no room any more; tried again, because nobody else ends what is held."""
+    """Remove the reservations. It retries, because no one else would remove them."""
     nothing = dict.fromkeys(pods, None)
     for _ in range(_TRIES - 1):
         with contextlib.suppress(KubeError):
@@ -80,15 +80,15 @@ async def _free(kubeconfig: Path | None, pods: Sequence[tuple[PodId, str]]) -> N
 
 
 async def _reserve(kubeconfig: Path | None, nodes: Mapping[tuple[PodId, str], str | None]) -> None:
-    """Hold room on a node for pods (key, uid) by a condition of their status, or take it off again."""
+    """Reserve nodes for pods (key, uid) by a condition of their status; None removes the reservation."""
     async with Client.connect(kubeconfig) as client:
         for pod, node in nodes.items():
-            with contextlib.suppress(NotFound, Conflict):  # gone, or another pod has its name
+            with contextlib.suppress(NotFound, Conflict):  # deleted, or replaced by a pod of the same name
                 await pod_writes.reserve_node(client, pod, node)
 
 
 async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:
-    """Evict a pod and wait until what replaces it runs. Raises StoppedError where that takes too long."""
+    """Evict a pod and wait until its replacement runs. Raise `StoppedError` if that takes too long."""
     async with Client.connect(kubeconfig) as client:
         before = await _pods(client, move.pod.namespace)
         own = before.get(move.pod_uid)
@@ -133,11 +133,11 @@ def _controller(pod: Mapping[str, Any]) -> str:
 
 _SECONDS: Final = 120.0
 _SHOWN: Final = 8
-"""Pods that one reason keeps are named up to here in the table; JSON has all of them."""
+"""The most pods per reason that the table names; JSON has all."""
 
 
 class UnknownPodError(ValueError):
-    """Nobody of that name waits; the message says what is the matter."""
+    """No pod or gang of that name waits; the message says so."""
 
 
 class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -155,7 +155,7 @@ class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def wanted(asked: Record, kind: str, name: str) -> Batch:
-    """Find what has to fit: a pod that waits, or all pods of a gang that do. Raises UnknownPodError."""
+    """Find what has to fit: a waiting pod, or all waiting pods of a gang. Raise `UnknownPodError`."""
     namespace, _, short = name.rpartition("/")
     key = (namespace or "default", short)
     if kind == "gang":
@@ -163,25 +163,25 @@ def wanted(asked: Record, kind: str, name: str) -> Batch:
     else:
         pods = tuple(pod for pod in asked.batch.pods if tuple(pod.id) == key)
     if not pods:
-        raise UnknownPodError(f"{kind} {'/'.join(key)} is not among what waits for the scheduler")
+        raise UnknownPodError(f"{kind} {'/'.join(key)} does not wait for this scheduler")
     return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
 
 
 def relocation(asked: Record, batch: Batch) -> Relocation:
-    """Find the fewest moves, on the cluster as it is; pods that leave it by themselves are waited for by nobody."""
+    """Find the fewest moves on the present cluster; it does not wait for pods that are being deleted."""
     seconds = max(asked.deterministic_seconds, _SECONDS)
     budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
-    return defragmentation.fewest(_unheld(asked.snapshot, batch.pods), batch, asked.policy, budget)
+    return fewest_moves(_without_own_nominations(asked.snapshot, batch.pods), batch, asked.policy, budget)
 
 
-def _unheld(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:
-    """Let the room that is held for the pods themselves be their own."""
+def _without_own_nominations(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:
+    """Remove the nominations of the pods themselves, so that they can use that room."""
     own = {pod.id for pod in pods}
     return msgspec.structs.replace(snapshot, nominated=tuple(pod for pod in snapshot.nominated if pod.id not in own))
 
 
 def answer(batch: Batch, found: Relocation) -> MovesReport:
-    """Put a relocation into words for machines."""
+    """Convert a relocation to its JSON form."""
     return MovesReport(
         wanted=tuple(str(pod.id) for pod in batch.pods),
         found=found.is_found,
@@ -196,19 +196,19 @@ def answer(batch: Batch, found: Relocation) -> MovesReport:
 
 
 def summary(found: Relocation) -> str:
-    """Say in one sentence what was found."""
+    """Summarize a relocation in one sentence."""
     count = len(found.moves)
     if not found.is_found:
         proof = "proven" if found.is_proven else "not proven"
         return f"No plan: {found.reason} ({proof})."
     if not count:
-        return "It fits as it is: nothing has to be moved."
+        return "It fits already: no pod has to be moved."
     moved = printing.counted(count, "move")
     if found.is_proven:
         proof = "proven: it cannot be done with fewer"
     else:
         proof = f"not proven to be the fewest, which is at least {max(1, found.least)}"
-    order = "" if found.is_stepwise else " They cannot be made one by one: two of them need each other's place."
+    order = "" if found.is_stepwise else " They cannot be made one by one: they depend on each other in a cycle."
     return f"{moved} ({proof}).{order}"
 
 
@@ -231,14 +231,14 @@ def show(found: Relocation, to: TextIO) -> None:
 
 
 def _staying(staying: Sequence[Staying]) -> Table:
-    """Say who may not be moved, those together whom the same keeps."""
+    """List the pods that may not be moved, grouped by reason."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("STAYS", "NODE", "BECAUSE"):
         table.add_column(column, overflow="fold")
-    alike: defaultdict[str, list[Staying]] = defaultdict(list)
+    by_reason: defaultdict[str, list[Staying]] = defaultdict(list)
     for each in staying:
-        alike[each.reason].append(each)
-    for reason, pods in alike.items():
+        by_reason[each.reason].append(each)
+    for reason, pods in by_reason.items():
         names = [str(each.pod) for each in pods[:_SHOWN]]
         more = [f"and {len(pods) - _SHOWN} more"] if len(pods) > _SHOWN else []
         nodes = [each.node for each in pods[:_SHOWN]]

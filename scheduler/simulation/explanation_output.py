@@ -1,4 +1,4 @@
-"""The output of `dovetail explain`: a text of at most 100 columns, or JSON or YAML whose fields never change."""
+"""Prints the explanation of a pod: as text of at most 100 columns, or as JSON or YAML (fields are only added)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from rich.text import Text
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import runs
 from scheduler.simulation.printing import counted
+from solver import HINT
 from solver.domain import NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
-from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
-"""Columns: the most, and those of an output that is not a terminal."""
+"""Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
@@ -32,13 +32,13 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.NODE_RESERVED,
     }
 )
-"""Reasons that are not about the nodes of one pod: they are printed as sentences."""
+"""Reasons that are not about single nodes; they are printed as sentences."""
 
 Json = dict[str, Any]
 
 
 def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
-    """Write the diagnosis as text."""
+    """Print the explanation."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
     diagnosis = printing.visible(diagnosis)
     console.print(_head(diagnosis))
@@ -52,7 +52,7 @@ def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
 
 
 def document(diagnosis: PodDiagnosis) -> Json:
-    """Give the diagnosis as a JSON document."""
+    """Convert the explanation to plain values."""
     return {
         "pod": str(diagnosis.pod),
         "waits": not diagnosis.node,
@@ -100,7 +100,7 @@ def _show_group(group: NodeDiagnosis, console: Console) -> None:
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
-    """Sort n2 before n10."""
+    """Give a sort key that puts n2 before n10."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 

@@ -1,4 +1,4 @@
-"""The objects of a live cluster, listed once and never written."""
+"""Lists the objects of a live cluster once; writes nothing."""
 
 import asyncio
 import os
@@ -25,20 +25,20 @@ _item: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """What a cluster holds: decoded objects, templates and priority classes as documents, and what was unreadable."""
+class ClusterObjects:
+    """The objects of a cluster: decoded changes, templates and priority classes as documents, and read errors."""
 
     changes: tuple[Change, ...] = ()
     documents: tuple[Document, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
 
-def fetch(kubeconfig: Path | None) -> Live:
-    """List everything that decides. Raises KubeError, which says what is wrong with the server or the access to it."""
+def fetch(kubeconfig: Path | None) -> ClusterObjects:
+    """List all objects that matter for scheduling. Raise `KubeError` for a problem of the server or the access."""
     return asyncio.run(_fetch(kubeconfig))
 
 
-async def _fetch(kubeconfig: Path | None) -> Live:
+async def _fetch(kubeconfig: Path | None) -> ClusterObjects:
     async with Client.connect(kubeconfig or _kubeconfig()) as client:
         served = await discovery.discover(client)
         if served.problem:
@@ -57,11 +57,11 @@ async def _fetch(kubeconfig: Path | None) -> Live:
             else:
                 documents += [Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items]
     changes = tuple(change for found, _ in listed for change in found)
-    return Live(changes, tuple(documents), tuple(warnings))
+    return ClusterObjects(changes, tuple(documents), tuple(warnings))
 
 
 def _kubeconfig() -> Path | None:
-    """Find the file as kubectl does; None in a pod, which has its service account."""
+    """Find the kubeconfig as kubectl does; None in a pod, which uses its service account."""
     named = os.environ.get("KUBECONFIG")
     if named:
         return Path(named)

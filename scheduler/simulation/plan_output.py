@@ -1,8 +1,7 @@
-"""The answer as a table for people: where each pod goes and with which devices, or why it waits.
+"""
+Prints a plan: as a table of pods with their nodes and devices or the reasons why they wait, or as JSON or YAML.
 
-The answer as JSON or YAML, in the shape that docs/simulate.md documents: fields are added to it and never change.
-
-Allocations are those of the API (AllocationResult), as a write of them would hold them.
+docs/simulate.md documents the JSON form; fields are only added. Allocations have the API's form (AllocationResult).
 """
 
 import dataclasses
@@ -20,6 +19,7 @@ from scheduler.kube import encode
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult, named
+from solver import HINT
 from solver.domain import (
     Allocation,
     ClaimId,
@@ -31,13 +31,12 @@ from solver.domain import (
     SearchStatus,
     Unplaced,
 )
-from solver.explain.hints import HINT
 
 Json = dict[str, Any]
 
 
 def document(answer: SimulationResult) -> Json:
-    """Put the answer into plain values."""
+    """Convert the answer to plain values."""
     plan = answer.plan
     return {
         "placements": [_placement(each, answer) for each in plan.placements],
@@ -83,7 +82,7 @@ def _placement(placement: Placement, answer: SimulationResult) -> Json:
 
 
 def _complete(allocation: Allocation) -> Allocation:
-    """Give parameters that were left out of a saved case as an empty object."""
+    """Replace parameters that a saved case left out by an empty object."""
     config = tuple(
         each if each.parameters else msgspec.structs.replace(each, parameters="{}") for each in allocation.config
     )
@@ -114,7 +113,7 @@ _STATUS: Final = {
 
 
 def show(answer: SimulationResult, to: TextIO) -> None:
-    """Write the table and a line that sums it up."""
+    """Print the table and a summary line."""
     console = printing.console(to)
     answer = printing.visible(answer)
     if answer.plan.placements or answer.plan.unplaced:
@@ -132,16 +131,16 @@ def _table(answer: SimulationResult) -> Table:
     for placement in answer.plan.placements:
         devices = "\n".join(_claims(placement, answer))
         table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
-    alike: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
+    by_reasons: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
     for unplaced in answer.plan.unplaced:
-        alike[unplaced.reasons].append(str(_name(unplaced.pod)))
-    for reasons, names in alike.items():
+        by_reasons[unplaced.reasons].append(str(_name(unplaced.pod)))
+    for reasons, names in by_reasons.items():
         table.add_row(Text(_names(names)), Text("waits", "yellow"), _reasons(reasons))
     return table
 
 
 def _victims(answer: SimulationResult) -> Table:
-    """Say who would be evicted, what for, and which devices that frees."""
+    """List the victims, the reason of each eviction, and the devices that it frees."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     table.add_column("EVICTED", overflow="fold", max_width=44)
     table.add_column("NODE", overflow="fold", max_width=28)
@@ -156,7 +155,7 @@ def _victims(answer: SimulationResult) -> Table:
 
 
 def _names(names: Sequence[str]) -> str:
-    """Give pods that wait for the same reasons: p-0 … p-9, and at most a few lines."""
+    """List pods that wait for the same reasons: p-0 … p-9, in a few lines."""
     lines = list(runs(names))
     if len(lines) > _MOST_NAMES:
         lines = [*lines[: _MOST_NAMES - 1], f"… {len(names)} pods in all"]
@@ -168,7 +167,7 @@ def _name(pod: object) -> Text:
 
 
 def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
-    """Give one line a request, with the claim's name where the pod has several."""
+    """Give one line per request, with the claim's name if the pod has several claims."""
     special = placement.extended_resource_claim
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
@@ -177,7 +176,7 @@ def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
 
 
 def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
-    """Give one line a request; those made for extended resources are called by container and resource."""
+    """Give one line per request; for extended resources with container and resource instead of the request."""
     results = allocation.results if allocation is not None else ()
     if not results:
         yield "without devices"
@@ -194,7 +193,7 @@ def _device(result: DeviceResult) -> str:
 
 
 def runs(devices: Iterable[str]) -> Iterator[str]:
-    """Shorten names with consecutive numbers: gpu-0 … gpu-7."""
+    """Shorten runs of consecutive numbers: gpu-0 … gpu-7."""
     run: list[str] = []
     for device in [*devices, ""]:
         if run and not _follows(run[-1], device):
@@ -209,7 +208,7 @@ def _follows(before: str, after: str) -> bool:
 
 
 def _reasons(reasons: Iterable[Reason]) -> Text:
-    """Give one line a reason, its hint below it."""
+    """Give one line per reason, with its hint below."""
     text = Text()
     for reason in reasons:
         message, _, hint = reason.message.partition(HINT)

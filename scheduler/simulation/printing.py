@@ -1,4 +1,4 @@
-"""How every answer is printed: on a console as wide as the terminal, or as one document in JSON or YAML."""
+"""Prints answers: as tables on a console as wide as the terminal, or as one JSON or YAML document."""
 
 import dataclasses
 import io
@@ -11,13 +11,13 @@ from rich.console import Console
 from scheduler.observe import terminal
 
 WIDTH: Final = 120
-"""Columns where the output is no terminal."""
+"""Columns if the output is not a terminal."""
 
 T = TypeVar("T")
 
 
 def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Console:
-    """Give what to print on: plain text of `width` columns, on a terminal in colour and no wider than `most`."""
+    """Give a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide."""
     found = Console(file=to, highlight=False)
     if not found.is_terminal:
         return Console(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
@@ -25,23 +25,23 @@ def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Conso
 
 
 class _Trimmed(io.TextIOBase):
-    """Leaves out the blanks that end lines: a console fills every cell, and people paste what they read."""
+    """Removes blanks at the ends of lines, which tables contain and which get in the way of copy and paste."""
 
     def __init__(self, to: TextIO) -> None:
         super().__init__()
         self._to: Final = to
 
     def write(self, text: str, /) -> int:
-        """Write whole lines, as a console does."""
+        """Write whole lines, as the console does."""
         return self._to.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
 
     def flush(self) -> None:
-        """Pass it on."""
+        """Flush the wrapped stream."""
         self._to.flush()
 
 
 def visible(value: T) -> T:
-    """Give an answer with every text in it escaped, as tables show it; documents in JSON or YAML stay as they are."""
+    """Escape every text in an answer, for tables; JSON and YAML documents are escaped otherwise."""
     match value:
         case str() if type(value) is str:
             return cast("T", terminal.escaped(value))
@@ -61,7 +61,7 @@ def visible(value: T) -> T:
 
 
 def text(document: object, form: str) -> str:
-    """Give a document of plain values or structs as `yaml` or as indented JSON, with a newline at its end."""
+    """Format plain values or structs as `yaml` or as indented JSON, with a newline at the end."""
     encoded = msgspec.json.encode(document)
     if form == "yaml":
         return yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True, width=WIDTH)

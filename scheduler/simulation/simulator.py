@@ -1,11 +1,8 @@
-"""A case, or a saved one, to a checked plan.
+"""
+Decides a case, new or saved, as the scheduler would, and checks the plan.
 
-What a simulation decides on, and what there is to say about the manifests that it came from.
-
-A case decided as the scheduler's cycle decides: where room is held for pods, part after part.
-
-Each part sees the cluster as those before it leave it: what they place counts as running, for whom they have others
-evicted room is held, and who is evicted is about to leave.
+With nominated pods a batch is decided in parts, as in the scheduler's cycle. Each part sees the cluster after the parts
+before it: their placements count as running, their preemptors as nominated, and their victims as leaving.
 """
 
 import time
@@ -17,15 +14,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.cluster import split_held
+from scheduler.cluster import split_by_nominations
 from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
 from scheduler.worker import recording
+from scheduler.worker.decider import all_failed
 from scheduler.worker.recording import Record
 from scheduler.worker.serve import decide
-from solver import Engine, solve
-from solver.diagnosis import explain_pod
+from solver import Engine, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
     Allocation,
     Batch,
@@ -38,25 +35,20 @@ from solver.domain import (
     PodDiagnosis,
     Policy,
     Preemption,
-    Reason,
-    ReasonCode,
     SearchReport,
     SearchStatus,
     Snapshot,
-    Unplaced,
     Volume,
     VolumeClaim,
 )
-from solver.preemption import nominated_pods
-from solver.preemption.what_if import is_freed, settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationCase:
     """
-    A snapshot and the pods that wait, in queue order.
+    A snapshot and the waiting pods, in queue order.
 
-    `problems` are manifests that the API server would refuse; `warnings` are worth knowing and stop nothing.
+    `problems` are manifests that the API server would refuse; `warnings` do not affect the exit status.
     """
 
     snapshot: Snapshot
@@ -69,15 +61,15 @@ _WORST_LAST = (SearchStatus.OPTIMAL, SearchStatus.FEASIBLE, SearchStatus.FALLBAC
 
 
 class SubBatch(NamedTuple):
-    """Pods that are decided together, and the cluster that they see."""
+    """Pods that are decided together, and the snapshot for them."""
 
     snapshot: Snapshot
     batch: Batch
 
 
 def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
-    """Decide part after part; a batch for which nobody holds room is one part."""
-    for each in split_held(batch, snapshot.nominated):
+    """Decide part after part; without nominated pods the batch is one part."""
+    for each in split_by_nominations(batch, snapshot.nominated):
         part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
         plan = decide(part)
         yield part, plan
@@ -85,7 +77,7 @@ def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan])
 
 
 def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
-    """Give the cluster as a plan leaves it before anybody who is evicted has gone."""
+    """Give the snapshot after a plan, while its victims are still leaving."""
     placed = {each.pod for each in plan.placements}
     node_of = {each.pod: each.node for preemption in plan.preemptions for each in preemption.placements}
     waiting = {pod.id: pod for pod in snapshot.nominated if pod.id not in placed}
@@ -96,9 +88,9 @@ def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
     }
     victims = {victim.pod for each in plan.preemptions for victim in each.victims}
     gangs = {each.id: each for each in (*snapshot.gangs, *batch.gangs)}
-    seated = settled(snapshot, batch.pods, plan.placements, plan.allocations)
+    placed_snapshot = snapshot_after(snapshot, batch.pods, plan.placements, plan.allocations)
     return msgspec.structs.replace(
-        _with_volumes(seated, plan.placements),
+        _with_volumes(placed_snapshot, plan.placements),
         nominated=tuple(waiting[key] for key in sorted(waiting)),
         leaving=tuple(sorted({*snapshot.leaving, *victims})),
         gangs=tuple(gangs[key] for key in sorted(gangs)),
@@ -106,7 +98,7 @@ def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
 
 
 def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapshot:
-    """Bind volumes to their claims, and select the nodes of those that are to be made."""
+    """Bind volumes to their claims, and set the selected node of volumes to provision."""
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
     if not bound:
         return snapshot
@@ -134,7 +126,7 @@ def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapsh
 
 
 def _joined(batch: Batch, plans: Sequence[Plan]) -> Plan:
-    """Put the plans of the parts of a batch into one, in the order of the batch."""
+    """Join the plans of the parts, in the order of the batch."""
     if len(plans) == 1:
         return plans[0]
     order = {pod.id: position for position, pod in enumerate(batch.pods)}
@@ -151,7 +143,7 @@ def _joined(batch: Batch, plans: Sequence[Plan]) -> Plan:
 
 
 def _report(reports: Sequence[SearchReport]) -> SearchReport:
-    """Sum up what was searched; a level is proven where each part of it is."""
+    """Sum the reports; a level is proven if it is proven in each part."""
     levels: dict[str, Level] = {}
     for each in (level for report in reports for level in report.levels):
         known = levels.get(each.name)
@@ -176,20 +168,21 @@ def _sum(one: Level, other: Level) -> Level:
     )
 
 
+_FAILED: Final = "the solver failed on the pods that wait"
 _SECONDS: Final = 600.0
-"""Wall time is only a safety net here: the deterministic budget ends the search, so that a replay ends where it did."""
+"""A safety net: deterministic time ends the search, so that a replay ends at the same point."""
 
 
 class SavedError(ValueError):
-    """A saved case cannot be used; the message names the file and what is wrong with it."""
+    """A saved case cannot be used; the message names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
     """
-    A plan, the allocations of its claims (new ones, and those that were there), and defects that were met.
+    A plan, the allocations of all claims (existing and new), and the defects that occurred.
 
-    `freed` are the claims that are given up once the victims of each of the plan's preemptions are gone.
+    `freed` has for each preemption the claims that are deallocated once its victims are gone.
     """
 
     plan: Plan
@@ -199,7 +192,7 @@ class SimulationResult:
 
 
 def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> Record:
-    """Give a case with everything else that decides the plan."""
+    """Give a case with everything else that determines the plan."""
     return Record(
         cause=f"simulated for scheduler {scheduler_name}",
         snapshot=case.snapshot,
@@ -212,13 +205,13 @@ def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> R
 
 
 def _at_present(policy: Policy) -> Policy:
-    """Give the time of day, which how long pods have run is counted to; it is saved with the case."""
+    """Set the present time, from which the running time of pods is computed; it is saved with the case."""
     rules = msgspec.structs.replace(policy.preemption, now=int(time.time()))
     return msgspec.structs.replace(policy, preemption=rules)
 
 
 def answer(asked: Record) -> SimulationResult:
-    """Solve and check; never raises: a defect of the solver is a plan that places nobody, with what went wrong."""
+    """Solve and check. Never raises: after a defect of the solver the plan places no pod and `defects` says why."""
     started = time.monotonic()
     defects: list[str] = []
     found = _parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects))
@@ -232,7 +225,7 @@ def answer(asked: Record) -> SimulationResult:
 
 
 def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tuple[ClaimId, ...]]:
-    """Give for each preemption the claims that nobody holds any more after it, and that are really deallocated then."""
+    """Give for each preemption the claims that lose their last consumer and are deallocated."""
     held = [claim for claim in snapshot.claims if claim.allocation is not None and claim.reserved_for]
     leaving = set(snapshot.leaving)
     gone = {pod.uid for pod in snapshot.pods if pod.is_deleting or pod.id in leaving}
@@ -244,7 +237,7 @@ def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tu
 
 
 def _decided(asked: Record, part: SubBatch, defects: list[str]) -> Plan:
-    """Decide about a part, and note what went wrong."""
+    """Decide a part; add what went wrong to `defects`."""
     try:
         plan, violations = decide(part.snapshot, part.batch, asked.policy, _budget(asked), solve)
         defects += (f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
@@ -254,7 +247,7 @@ def _decided(asked: Record, part: SubBatch, defects: list[str]) -> Plan:
         defects.append(
             f"the solver failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}"
         )
-    return plan if plan is not None else _nobody(part.batch)
+    return plan if plan is not None else all_failed(part.batch, _FAILED)
 
 
 def _budget(asked: Record) -> Budget:
@@ -269,32 +262,31 @@ def _budget(asked: Record) -> Budget:
 
 
 def explained(asked: Record, pod: Pod) -> PodDiagnosis:
-    """Give the whole story of one of a case's pods, after what is decided before it."""
+    """Explain one pod of a case, after the parts that are decided before it."""
     snapshot, batch = asked.snapshot, asked.batch
     for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
         snapshot, batch = part
         if pod in batch.pods:
             break
     budget = _budget(asked)
-    seen = nominated_pods.held(
-        snapshot, batch, asked.policy, Engine(), budget
-    )  # so that the nodes show what is held on them
+    # So that nodes show what is reserved on them.
+    seen = reserve_for_nominated(snapshot, batch, asked.policy, Engine(), budget)
     return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
 
 
 def _decided_before(asked: Record, part: SubBatch, pod: Pod) -> Plan:
-    """Decide about a part, unless the pod itself is in it: its story decides that anew."""
-    return _nobody(part.batch) if pod in part.batch.pods else _decided(asked, part, [])
+    """Decide a part, unless the pod itself is in it; `explain_pod` decides that part."""
+    return all_failed(part.batch, _FAILED) if pod in part.batch.pods else _decided(asked, part, [])
 
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
-    """Write a case to a file; opaque parameters, which may hold secrets, only where that is wanted. Raises OSError."""
+    """Save a case; opaque parameters, which may hold secrets, only with `keep_parameters`. Raise `OSError`."""
     kept = asked if keep_parameters else recording.without_parameters(asked)
     recording.write(path, msgspec.json.format(msgspec.json.encode(kept)))
 
 
 def load(path: Path) -> Record:
-    """Read a saved case. Raises SavedError."""
+    """Read a saved case. Raise `SavedError`."""
     try:
         asked = recording.read(path)
     except OSError as error:
@@ -308,16 +300,8 @@ def load(path: Path) -> Record:
 
 
 def named(claim: ClaimId, placement: Placement) -> ClaimId:
-    """Name a claim of a placed pod; one that is still to be made, for extended resources, as the API server might."""
+    """Give the name of a placed pod's claim; a special claim gets a generated name, as the API server would."""
     if placement.extended_resource_claim is None or claim != placement.extended_resource_claim.id:
         return claim
     base = claim.name.partition("<")[0]
     return ClaimId(claim.namespace, claim_templates.generated(base, placement.pod_uid, claim.name))
-
-
-def _nobody(batch: Batch) -> Plan:
-    reason = Reason(code=ReasonCode.SOLVER_FAILED, message="the solver failed on the pods that wait")
-    return Plan(
-        unplaced=tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods),
-        report=SearchReport(status=SearchStatus.FALLBACK),
-    )

@@ -151,9 +151,9 @@ class PodGroupStatusWriter:
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
         """Count the bound members, assumed ones included but for `unbound`: the watch may lag behind a binding."""
-        roster = self._cluster.gang_roster(gang)
-        others = (roster.members.get(each) for each in unbound)
-        return roster.seated - sum(each is not None and bool(each.node_name) for each in others)
+        roster = self._cluster.gang_counts(gang)
+        others = (roster.pods.get(each) for each in unbound)
+        return roster.placed - sum(each is not None and bool(each.node_name) for each in others)
 
     async def run(self) -> None:
         """Write conditions until no write may start any more."""

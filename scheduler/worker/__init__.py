@@ -1,9 +1,23 @@
 """
-The solver's process: it keeps a replica of the mirror, takes batches and gives plans.
+The solver's process: it keeps a replica of the cluster, takes batches and returns checked plans.
 
-Here live what goes over the pipe (`frames`) and what the replica has not been told yet (`feed`), the process itself
-(`serve`), what it is forked from (`fork_server`, `__main__`) and what it forks (`child`), its keeper in the shell
-(`process`: feed, watchdog, with `starting`, `life` and `limits`), what `scheduler.cycle` asks (`decider`: a checked
-plan for every batch, whatever happens to the process), and what is seen of it all (`sight`, `record`). Nothing here
-talks to the cluster.
+The shell starts a fork server (`python -m scheduler.worker`, in `__main__`), which has imported the solver and solved a
+first case. The fork server forks a worker within milliseconds, and another one whenever a worker ends. The worker keeps
+a replica of the shell's `Cluster`: the shell sends it every change (`change_log`) and, with each batch, its whole
+ledger of assumed writes. A batch is decided in the worker itself. Costly pods, and pods with which a worker ended
+(suspected poison pods), are decided in isolation: the worker forks a child with separate limits and goes on with the
+batches.
+
+In the shell:
+
+- `decider`: what `scheduler.cycle` calls. It gives a checked plan for every batch, even while there is no worker.
+- `supervisor`: starts the worker, keeps its replica up to date, asks it, and kills it when it takes too long
+  (watchdog).
+- `solver_process`: the fork server and one worker as the shell sees them; `change_log`: what the replica has not got
+  yet.
+- `decision_limits`: the limits of decisions, from the settings; `telemetry`: logs, series, readiness.
+- `recording`: saves a decision's input as a file, for bug reports and `dovetail replay`.
+
+In the worker: `serve`, its loop; `child`, the isolated decision; on both sides `frames`, the messages. Nothing here
+talks to the API server.
 """

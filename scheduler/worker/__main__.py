@@ -1,10 +1,10 @@
-"""`python -m scheduler.worker FD MEMORY_LIMIT_MIB`: what solver's processes are forked from; FD: a control socket.
+"""
+The fork server: `python -m scheduler.worker FD MEMORY_LIMIT_MIB`, where FD is a control socket.
 
-The process that solver's processes are forked from: it has imported everything and solved a first case.
-
-To start Python and import the solver takes seconds; a fork takes milliseconds and shares the memory. So a worker that
-was lost has a successor at once, which only needs to be fed. It decides nothing itself and has one thread, so that a
-fork is whole. It ends when the shell closes its end of the control socket, and its workers end with it.
+Starting Python and importing the solver takes seconds; a fork takes milliseconds and shares the memory. So a lost
+worker is replaced at once, and only its replica has to be filled again. The fork server decides nothing itself. It has
+one thread, because a fork copies only the calling thread. It ends when the shell closes its end of the control socket,
+and its workers end with it.
 """
 
 import os
@@ -19,16 +19,16 @@ from scheduler.worker.serve import serve
 from solver import rehearse
 
 
-def _breed(control: socket.socket, memory_limit_mib: int) -> None:
+def _run(control: socket.socket, memory_limit_mib: int) -> None:
     """Fork a worker for every connection that comes over the control socket (SCM_RIGHTS), until it is closed."""
     # A terminal's Ctrl-C goes to the whole process group: it is the shell that decides when these processes end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    rehearse()  # before the memory is limited, so that what everybody needs counts for nobody
+    rehearse()  # before the memory is limited, so that shared pages do not count
     fork_on_demand(control, lambda connection: serve(connection, memory_limit_mib))
 
 
 def fork_on_demand(control: socket.socket, serve_one: Callable[[socket.socket], None]) -> None:
-    """Fork a process that serves each connection; the kernel buries those that have ended."""
+    """Fork a process for each connection received; the kernel reaps those that have ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
@@ -46,4 +46,4 @@ def _serve(control: socket.socket, descriptor: int, serve_one: Callable[[socket.
 
 
 if __name__ == "__main__":
-    _breed(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    _run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -1,10 +1,10 @@
 """
-A child of the solver's process that decides about one batch while its parent goes on.
+An isolated decision: a child of the worker that decides one batch while the worker goes on.
 
-It is forked, so that replica and memory are there as they are (copied where it writes), and it has limits of its own
-that the kernel keeps, whatever runs in it: wall time (SIGALRM), CPU time (RLIMIT_CPU), address space (RLIMIT_AS). It
-yields to its parent (nice), is the first to go where the container is out of memory, and ends with its parent. There is
-one at a time: the scheduler asks for little more than two cores, of which shell and worker have one each.
+The child is forked, so it has the worker's replica and cache without a copy (pages are copied on write). The kernel
+enforces its limits, whatever code runs in it: wall time (SIGALRM), CPU time (RLIMIT_CPU) and address space (RLIMIT_AS).
+It has a lower CPU priority than the worker (nice), is the first process that the OOM killer takes, and ends with its
+parent. There is one child at a time: shell and worker already use one core each.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 def limit_memory(memory_limit_mib: int) -> int:
-    """Limit the address space to what is mapped now and so many MiB more; give the limit in bytes."""
+    """Limit the address space to what is mapped now plus `memory_limit_mib`; give the limit in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     limit = pages * resource.getpagesize() + memory_limit_mib * _MIB
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -43,14 +43,14 @@ def limit_memory(memory_limit_mib: int) -> int:
 
 
 def end_with(parent: int) -> None:
-    """Have the kernel end this process with its parent; end it now where the parent is gone already."""
+    """Have the kernel end this process with its parent; end it now if the parent has ended already."""
     _LIBRARY.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
 
 
 def run_forked(work: Callable[[], None]) -> int:
-    """Fork a process that does some work and ends; give its process id, in the parent alone."""
+    """Fork a process that does some work and ends; return its process id, in the parent only."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -62,29 +62,29 @@ def run_forked(work: Callable[[], None]) -> int:
         status = 0
     except MemoryError:
         status = _NO_MEMORY
-    except BaseException:  # noqa: BLE001 - whatever it is, this process ends here and not in its parent's code
+    except BaseException:  # noqa: BLE001 - whatever it is, this process must not return into its parent's code
         traceback.print_exc(file=sys.stderr)
     finally:
         os._exit(status)
 
 
 Work = Callable[[], tuple[bytes, bytes]]
-"""Gives the bodies of two frames: an answer, and what was learned."""
+"""Gives the bodies of two frames: the answer, and new entries of the solver's cache."""
 
 
 class Child:
-    """One child, from its start to its end; `fileno` is ready to be read while there is something to `read`."""
+    """One child, from fork to exit; its `fileno` becomes readable when `read` has something to take."""
 
     def __init__(self, order: frames.Decide, work: Work, connection: socket.socket) -> None:
         """
-        Fork it: it sends what `work` gives. `connection` is its parent's own.
+        Fork a child that sends the result of `work`; it closes `connection`, which belongs to its parent.
 
-        Raise `OSError` where there is no room for one more process, `ValueError` for an order of a batch.
+        Raise `OSError` if no further process can be started, `ValueError` for an order without `isolation`.
         """
         reading, writing = os.pipe()
-        limits = order.aside
+        limits = order.isolation
         if limits is None:
-            raise ValueError("an order for a child says what the child may use: set aside")
+            raise ValueError("an order for a child must have isolation limits")
 
         def decide() -> None:
             connection.close()
@@ -107,11 +107,11 @@ class Child:
         self._is_too_large = False
 
     def fileno(self) -> int:
-        """Give the descriptor of its pipe."""
+        """Give the file descriptor of the pipe."""
         return self._pipe
 
     def read(self) -> bool:
-        """Take what it has sent; give whether it has ended."""
+        """Take what the child has sent; give whether it has ended."""
         try:
             chunk = os.read(self._pipe, _CHUNK)
         except BlockingIOError:
@@ -122,29 +122,29 @@ class Child:
             return True
         return not chunk
 
-    def end(self) -> tuple[memoryview, memoryview] | frames.Ended:
-        """Leave nothing of it behind, once `read` says that it has ended; give its two frames, or what ended it."""
+    def reap(self) -> tuple[memoryview, memoryview] | frames.ChildEnded:
+        """Reap the child after `read` said that it has ended; give its two frames, or the cause of its end."""
         os.close(self._pipe)
         if self._is_too_large:
-            os.kill(self._pid, signal.SIGKILL)  # it is ours until it is waited for, so no other has its number
+            os.kill(self._pid, signal.SIGKILL)  # its number is not reused before waitpid
         _, status = os.waitpid(self._pid, 0)
         if status or self._is_too_large:
             cause = frames.Cause.MEMORY if self._is_too_large else _cause(status)
-            return frames.Ended(id=self.id, cause=cause)
+            return frames.ChildEnded(id=self.id, cause=cause)
         try:
-            answer, learned = frames.split(self._received)
+            answer, cache_entries = frames.split(self._received)
         except ValueError:
-            return frames.Ended(id=self.id, cause=frames.Cause.CRASH)
-        return answer, learned
+            return frames.ChildEnded(id=self.id, cause=frames.Cause.CRASH)
+        return answer, cache_entries
 
     def kill(self) -> None:
-        """End it now, because no answer is wanted any more."""
+        """End the child now and reap it; its answer is no longer wanted."""
         os.kill(self._pid, signal.SIGKILL)
-        self.end()
+        self.reap()
 
 
-def _restrict(limits: frames.Aside, threads: int) -> None:
-    """Take the limits on; what exists already is never looked at by the collector again, or its pages were copied."""
+def _restrict(limits: frames.IsolationLimits, threads: int) -> None:
+    """Apply the limits. Freeze the garbage collector first: it would write to shared pages and so copy them."""
     gc.freeze()
     os.nice(_NICENESS)
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

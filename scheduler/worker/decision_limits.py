@@ -1,4 +1,4 @@
-"""What decisions may use, by the configuration: those of a batch, and costly ones beside the batches."""
+"""Limits of decisions, from the settings: of batches, and of isolated decisions about costly pods."""
 
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,9 @@ _UNITS_PER_MILLISECOND = 1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    What a solve may use: seconds of wall time, of the solver's own measure, threads, and MiB of address space.
+    What one solve may use: seconds of wall time and of deterministic time, threads, and MiB of address space.
 
-    `cost_units` bound what of it is not known yet (`Budget.cost_units`).
+    `cost_units` limits the evaluation of what is not cached yet (`Budget.cost_units`).
     """
 
     seconds: float
@@ -25,22 +25,22 @@ class Limits:
 
 
 def of_batches(solver: SolverLimits) -> Limits:
-    """Give the limits of a decision that others wait for."""
+    """Give the limits of a batch."""
     return Limits(
         seconds=solver.budget_seconds,
         deterministic_seconds=solver.deterministic_seconds,
         workers=solver.workers,
         memory_limit_mib=solver.memory_limit_mib,
-        cost_units=solver.cost_milliseconds * _UNITS_PER_MILLISECOND,
+        cost_units=solver.evaluation_milliseconds * _UNITS_PER_MILLISECOND,
     )
 
 
 def of_costly(solver: SolverLimits) -> Limits:
-    """Give the limits of a decision beside the batches; its search may work as much longer as it may take longer."""
+    """Give the limits of an isolated decision; its deterministic time grows in proportion to its wall time."""
     return replace(
         of_batches(solver),
-        seconds=solver.costly_seconds,
-        deterministic_seconds=solver.deterministic_seconds * solver.costly_seconds / solver.budget_seconds,
-        memory_limit_mib=solver.costly_memory_limit_mib,
-        cost_units=round(solver.costly_seconds * 1000) * _UNITS_PER_MILLISECOND,
+        seconds=solver.costly_pod_seconds,
+        deterministic_seconds=solver.deterministic_seconds * solver.costly_pod_seconds / solver.budget_seconds,
+        memory_limit_mib=solver.costly_pod_memory_limit_mib,
+        cost_units=round(solver.costly_pod_seconds * 1000) * _UNITS_PER_MILLISECOND,
     )

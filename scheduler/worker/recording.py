@@ -1,8 +1,8 @@
 """
-A decision's input as a file, for a report: snapshot, batch, policy and budget as versioned JSON.
+Saves the input of a decision as versioned JSON: snapshot, batch, policy and budget, for bug reports and `replay`.
 
-Opaque parameters of drivers are left out (they may hold secrets and decide nothing), and so is everything that the
-domain does not know, such as environments.
+Opaque parameters of drivers are left out: they may hold secrets and have no effect on the decision. Everything else
+that the domain does not model, such as environments, is not in it anyway.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
 
 _MOST_FILES: Final = 20
-"""Files kept in one folder; the oldest go first."""
+"""Files kept in one folder; the oldest are removed first."""
 _MOST_BYTES: Final = 128 * 1024 * 1024
-"""Bytes that they may have together: a large cluster's take tens of megabytes each. The newest always stays."""
+"""Bytes of all these files; one of a large cluster has tens of megabytes. The newest file always stays."""
 _MOST_READ: Final = 1024 * 1024 * 1024
-"""Bytes of a file that is read."""
+"""The largest file that is read, in bytes."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The file: everything that `solve` was given, and why it was saved."""
+    """The file: all arguments of `solve`, and why they were saved."""
 
     api_version: str = API_VERSION
     kind: str = KIND
@@ -41,11 +41,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     workers: int = 1
     cost_units: int = GENEROUS_UNITS
     stopped: tuple[Stop, ...] = ()
-    """Where the decision was stopped, if it was: repeated, it stops there and nowhere else."""
+    """Where each stage of the decision stopped, if known; a replay stops at the same points."""
 
 
 def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
-    """Write a record to a new file in a folder, which is made if need be; give its path; raise `OSError`."""
+    """Write a record to a new file in a folder, which is created if needed; give its path. Raise `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
     path = folder / f"dovetail-decision-{moment}.json"
@@ -56,10 +56,10 @@ def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
 
 def write(path: Path, content: bytes) -> None:
     """
-    Put a file that its owner alone can read in a path's place, whole or not at all; raise `OSError`.
+    Replace the file at a path atomically by one that only its owner can read. Raise `OSError`.
 
-    What was there is replaced and never written into: a link that somebody else put there, in a folder for temporary
-    files for example, leads nowhere. Only what is no file (`/dev/stdout`, a pipe) is written to as it is.
+    An existing file is replaced, never written into, so that a symbolic link that another user placed there (in a
+    temporary folder, for example) is not followed. Devices and pipes (`/dev/stdout`) are written to directly.
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         path.write_bytes(content)
@@ -77,7 +77,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest files while there are too many, or too large ones."""
+    """Remove the oldest files while there are too many, or too many bytes."""
     total = 0
     for number, each in enumerate(sorted(folder.glob("dovetail-decision-*.json"), reverse=True), start=1):
         total += each.stat().st_size
@@ -86,7 +86,7 @@ def _prune(folder: Path) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record; raise `msgspec.MsgspecError`, `RecursionError` where it nests too deep, or `OSError`."""
+    """Read a record; raise `msgspec.MsgspecError`, `RecursionError` if it nests too deep, or `OSError`."""
     with path.open("rb") as file:
         content = file.read(_MOST_READ + 1)
     if len(content) > _MOST_READ:
@@ -95,7 +95,7 @@ def read(path: Path) -> Record:
 
 
 def without_parameters(record: Record) -> Record:
-    """Give the record with every opaque parameter left out; who configures what, and for which driver, stays."""
+    """Remove every opaque parameter from a record; source, driver and requests of each configuration stay."""
     snapshot = msgspec.structs.replace(
         record.snapshot,
         claims=tuple(_stripped_claim(claim) for claim in record.snapshot.claims),

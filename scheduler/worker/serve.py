@@ -1,10 +1,9 @@
-"""The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
+"""
+The worker: one loop that applies changes to the replica and answers orders with checked plans.
 
-A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It
-ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and the
-solver's memory between cycles.
-
-What a batch may spend on what the solver's process does not know yet: more while the process is new.
+An isolated decision is made by a `Child`; the loop goes on and forwards the child's answer. The loop ends when the
+shell closes the connection. Between orders the worker keeps only the replica and the solver's cache. `TokenBucket`
+gives batches more time to fill that cache while the worker is new.
 """
 
 import contextlib
@@ -24,6 +23,7 @@ from scheduler.change import Change
 from scheduler.cluster import Cluster, Intake
 from scheduler.unreadable import closed
 from scheduler.worker import frames
+from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.child import Child, limit_memory
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
@@ -42,7 +42,7 @@ from solver.domain import (
 )
 
 UNITS_PER_DEVICE: Final = 50
-"""The selectors of a usual cluster take about 10 to 20 units for each device, once, and a demand takes one."""
+"""Typical selectors take 10 to 20 units for each device, once; a demand takes one."""
 _REFILL: Final = 0.1
 _UNITS_PER_SECOND: Final = 1_000_000
 
@@ -50,11 +50,11 @@ _UNITS_PER_SECOND: Final = 1_000_000
 @dataclass(slots=True, eq=False)
 class TokenBucket:
     """
-    More than the allowance of a batch (`Budget.cost_units`).
+    A token bucket of cost units that batches may spend beyond their own limit (`Budget.cost_units`).
 
-    It is full while the process is new, with some units for each device, so that the usual selectors and demands of a
-    large cluster are worked out in the first batches. After that a tenth of the time fills it: a stream of new ones
-    gets no more than that.
+    It starts full, with some units for each device, so that the usual selectors and demands of a large cluster are
+    evaluated in the first batches. Afterwards it refills at a tenth of real time, which bounds what a stream of new
+    selectors costs.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -62,19 +62,19 @@ class TokenBucket:
     _at: float = field(default=0.0)
 
     def units(self, device_count: int) -> int:
-        """Give what is in the bucket of a cluster with so many devices."""
+        """Give the units in the bucket; the capacity is proportional to the number of devices."""
         now = self.clock()
         self._spent = max(0.0, self._spent - (now - self._at) * _REFILL * _UNITS_PER_SECOND)
         self._at = now
         return max(0, device_count * UNITS_PER_DEVICE - round(self._spent))
 
     def pay(self, units: int) -> None:
-        """Take out what a batch has spent beyond its own allowance."""
+        """Remove what a batch has spent beyond its own limit."""
         self._spent += max(0, units)
 
 
 Solve = Callable[..., Plan]
-"""What turns a batch into a plan, called as `solve` is."""
+"""A function with the signature of `solve`."""
 
 _DROPPED: Final = Reason(
     code=ReasonCode.SOLVER_FAILED, message="a plan for the pods that were decided together broke a rule and was dropped"
@@ -85,20 +85,20 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     """
     Answer orders until the shell closes the connection.
 
-    The process may map `memory_limit_mib` more than it has mapped now; beyond that the solver gets no memory and
-    the process ends (`MemoryError`, or an abort in native code), which the shell notices by the closed connection.
+    The process may map `memory_limit_mib` more than it has mapped now. Beyond that allocations fail and the process
+    ends (`MemoryError`, or an abort in native code); the shell sees the closed connection.
     """
     limit = limit_memory(memory_limit_mib)
-    with contextlib.suppress(ConnectionError):  # the shell went away: nobody waits for an answer any more
+    with contextlib.suppress(ConnectionError):  # the shell has ended
         _Service(connection, solver).run(limit)
 
 
 class _Service:
     """
-    The loop: orders of the shell, and what a child sends that decides meanwhile.
+    The loop over orders of the shell and answers of the child.
 
-    It has one thread, so that what it forks is whole. While it solves, the child's answer waits in the pipe; the
-    child's limits are the kernel's to keep.
+    It has one thread, because a fork copies only the calling thread. While it solves, a child's answer waits in the
+    pipe; the kernel enforces the child's limits.
     """
 
     def __init__(self, connection: socket.socket, solver: Solve) -> None:
@@ -110,7 +110,7 @@ class _Service:
         self._bucket: Final = TokenBucket()
         self._child: Child | None = None
         self._slices: tuple[ResourceSlice, ...] = ()
-        """Those that the child knows, so that what it has learned about them is understood."""
+        """The slices at the fork of the child, to which its new cache entries refer."""
         self._sources: Final = selectors.DefaultSelector()
 
     def run(self, limit: int) -> None:
@@ -119,69 +119,69 @@ class _Service:
         while True:
             for key, _ in self._sources.select():
                 if key.fileobj is not self._connection:
-                    self._hear()
+                    self._read_child()
                 elif (order := frames.receive_order(self._connection)) is not None:
-                    self._obey(order)
+                    self._execute(order)
                 else:
                     return
 
-    def _obey(self, order: frames.Order) -> None:
+    def _execute(self, order: frames.Order) -> None:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
                     _apply(self._intake, self._replica, raw)
-            case frames.Decide(aside=None):
+            case frames.Decide(isolation=None):
                 self._connection.sendall(frames.encode(self._decide_batch(order)))
             case frames.Decide():
-                self._put_aside(order)
+                self._fork_child(order)
 
     def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
-        """Decide at once, with more to spend on what is not known while the process is new."""
+        """Decide in this process, with extra cost units from the bucket."""
         snapshot = self._replica.snapshot(order.assumptions)
-        more = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
+        extra = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
         paid = self._engine.paid_units
-        larger = msgspec.structs.replace(order, cost_units=order.cost_units + more)
-        answer = self._answer(larger, snapshot, self._solver)
+        enlarged = msgspec.structs.replace(order, cost_units=order.cost_units + extra)
+        answer = self._answer(enlarged, snapshot, self._solver)
         self._bucket.pay(self._engine.paid_units - paid - order.cost_units)
         return answer
 
-    def _put_aside(self, order: frames.Decide) -> None:
-        """Fork a child for an order; one that still decides has taken too long for the shell."""
+    def _fork_child(self, order: frames.Decide) -> None:
+        """Fork a child for an order; kill a previous one, for which the shell no longer waits."""
         if self._child is not None:
-            before = self._child
-            self._forget(before)
-            before.kill()
+            previous = self._child
+            self._remove_child(previous)
+            previous.kill()
         snapshot = self._replica.snapshot(order.assumptions)
         self._slices = snapshot.slices
         try:
-            self._child = Child(order, partial(self._decide_aside, order, snapshot), self._connection)
-        except OSError:  # no memory or process is left for one more
-            self._connection.sendall(frames.encode(frames.Ended(id=order.id, cause=frames.Cause.MEMORY)))
+            self._child = Child(order, partial(self._decide_isolated, order, snapshot), self._connection)
+        except OSError:  # no memory or process table entry is left
+            self._connection.sendall(frames.encode(frames.ChildEnded(id=order.id, cause=frames.Cause.MEMORY)))
             return
         self._sources.register(self._child, selectors.EVENT_READ)
 
-    def _hear(self) -> None:
-        """Take what the child has sent; once it has ended, forward its answer and take over what it has learned."""
+    def _read_child(self) -> None:
+        """Take what the child has sent; once it has ended, forward its answer and add its cache entries to ours."""
         child = self._child
         if child is None or not child.read():
             return
-        self._forget(child)
-        result = child.end()
-        if isinstance(result, frames.Ended):
+        self._remove_child(child)
+        result = child.reap()
+        if isinstance(result, frames.ChildEnded):
             self._connection.sendall(frames.encode(result))
             return
         answer, learned = result
         self._engine.learn(frames.decode_learned(learned), self._slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
-    def _forget(self, child: Child) -> None:
+    def _remove_child(self, child: Child) -> None:
         self._child = None
         self._sources.unregister(child)
 
-    def _decide_aside(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
-        """Decide in the child; give the answer, and what was worked out for it that the parent does not know."""
-        self._engine.learned()  # what came before is its parent's own
-        is_greedy = order.aside is not None and order.aside.is_greedy
+    def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
+        """Decide, in the child; give the encoded answer and the new cache entries."""
+        self._engine.learned()  # discard entries that the parent has
+        is_greedy = order.isolation is not None and order.isolation.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
@@ -194,36 +194,36 @@ class _Service:
             seed=order.seed,
             workers=order.workers,
             cost_units=order.cost_units,
-            may_leave=order.aside is None or order.aside.may_leave,
+            may_leave=order.isolation is None or order.isolation.may_leave,
             is_forgiving=True,
         )
-        batch = frames.filled(order, self._replica.seen_pod)
+        batch = with_known_pods(order.batch, order.known, self._replica.seen_pod)
         try:
             solve_it = partial(solver, cache=self._engine)
             plan, violations = decide(snapshot, batch, order.policy, budget, solve_it)
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
+        except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica stays intact
             return frames.SolveFailed(id=order.id, message=traceback.format_exc(limit=-20))
         if plan is not None and len(batch.pods) < len(order.batch.pods):
-            there = {pod.id for pod in batch.pods}
-            lacking = tuple(pod.id for pod in order.batch.pods if pod.id not in there)
-            plan = msgspec.structs.replace(plan, later=(*plan.later, *lacking))
+            present = {pod.id for pod in batch.pods}
+            missing = tuple(pod.id for pod in order.batch.pods if pod.id not in present)
+            plan = msgspec.structs.replace(plan, later=(*plan.later, *missing))
         seconds = time.monotonic() - budget.started
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 
 
 def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
     """
-    Take one change; one that raises is its object's own problem, as it is in the shell.
+    Apply one change to the replica. A change that raises makes its object unusable, as in the shell.
 
-    The same change comes again with every new process: it must not end this one.
+    It must not end the process: the next worker would get the same change.
     """
     try:
         change = frames.decode_change(raw)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - an object that does not survive the pipe counts as it did before
+    except Exception as error:  # noqa: BLE001 - such an object keeps its last readable state
         kind, key = frames.identify(raw)
         last = replica.seen(kind, key)
         if last is None:
@@ -236,10 +236,10 @@ def decide(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, solver: Solve
 ) -> tuple[Plan | None, tuple[Violation, ...]]:
     """
-    Solve and check; a plan that breaks a rule is replaced by a greedy one, for as many pods as possible.
+    Solve and check. A plan that breaks a rule is replaced by a greedy plan for as many pods as possible.
 
-    Give the plan to use, None where neither will do, and what was wrong with the first one. Pods that the plan leaves
-    for later, or for a larger allowance, are no part of it.
+    Give the valid plan, None if there is none, and the violations of the first plan. Pods that the plan leaves for
+    later or as too costly are not checked.
     """
     plan = solver(snapshot, batch, policy, budget)
     violations = verify.check(snapshot, batch.without(frozenset((*plan.later, *plan.costly))), plan, policy)
@@ -248,11 +248,10 @@ def decide(
 
 def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Plan | None:
     """
-    Plan greedily for as much of a batch as keeps every rule: all of it, else a half, a quarter and so on.
+    Plan greedily for the whole batch, or else for a half, a quarter and so on, until the plan keeps every rule.
 
-    One pod whose plan breaks a rule must not hold up the others. A gang is left out whole or not at all. Those that
-    are left out are said to have failed, and come back; None where not even a single pod (or gang) can be planned for,
-    or the time is up.
+    So one pod whose plan breaks a rule does not block the others. A gang is left out as a whole. Pods that are left out
+    are unplaced with the reason SolverFailed. Give None if no pod or gang can be planned, or the time is up.
     """
     plan = solve_greedily(snapshot, batch, policy, budget)
     if not verify.check(snapshot, batch, plan, policy):
@@ -270,7 +269,7 @@ def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) 
 
 
 def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
-    """Divide a batch where its middle is; a gang stands where its first pod does, and goes with that."""
+    """Divide a batch into two halves in order; a gang counts at the position of its first pod and stays whole."""
     units: dict[GangId | PodId, list[PodId]] = {}
     for pod in batch.pods:
         units.setdefault(pod.gang or pod.id, []).append(pod.id)

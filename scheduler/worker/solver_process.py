@@ -1,6 +1,8 @@
-"""One solver's process as the shell sees it: its connection, its answers by id, its CPU time, its end.
+"""
+The fork server and one worker, as the shell sees them.
 
-How the shell starts solver's processes: the process that they are forked from, and one of them after the other.
+`start_fork_server` runs the fork server for a block; `ForkServer.start_worker` has a worker forked, again for a block.
+`SolverProcess` is that worker: its connection, its answers by order id, its CPU time and its end.
 """
 
 import asyncio
@@ -17,70 +19,72 @@ from scheduler.worker import frames
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _AFTER_NAME: Final = b") "
-"""What follows the process's name in /proc/PID/stat, which may hold anything else."""
+"""Ends the process's name in /proc/PID/stat; the name itself may contain any characters."""
 _USER_TICKS, _SYSTEM_TICKS = 11, 12
-"""Fields utime and stime of /proc/PID/stat, counted from the one behind the name."""
+"""Positions of utime and stime in /proc/PID/stat, counted from the field after the name."""
 
 
-class Life:
-    """One process from its first word to its end; until `wait` returns no other process can have its id."""
+class SolverProcess:
+    """One worker from its first frame to its end. Its process id is not reused before `wait` returns."""
 
     def __init__(self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Raise `ProcessLookupError` where it has ended already."""
+        """Raise `ProcessLookupError` if the process has ended already."""
         self.pid: Final = pid
         self.writer: Final = writer
         self._reader: Final = reader
         self._handle: Final = os.pidfd_open(pid)
         self._has_ended: Final = asyncio.Event()
-        self._waiting: Final[dict[int, asyncio.Future[frames.Answer]]] = {}
-        self._is_silent = False
+        self._pending: Final[dict[int, asyncio.Future[frames.Answer]]] = {}
+        self._is_closed = False
         self.has_answered = False
-        """Whether it has decided about a batch: it has looked at the whole cluster."""
+        """Whether it has decided a batch, so that its cache is filled."""
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def begun(cls, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator["Life"]:
-        """Hear its answers during the block, which it does not outlive."""
-        life = cls(pid, reader, writer)
+    async def connected(
+        cls, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> AsyncIterator["SolverProcess"]:
+        """Read its answers during the block; the process is killed at the end of the block."""
+        process = cls(pid, reader, writer)
         loop = asyncio.get_running_loop()
-        loop.add_reader(life._handle, life._note_end)
-        hearing = asyncio.create_task(life._hear())
+        loop.add_reader(process._handle, process._note_end)
+        reading = asyncio.create_task(process._read_answers())
         try:
-            yield life
+            yield process
         finally:
-            life.end()
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
-            life._fall_silent(ConnectionResetError("the process was ended"))
-            await life.wait()
-            loop.remove_reader(life._handle)
-            os.close(life._handle)
+            process.kill()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            process._fail_pending(ConnectionResetError("the process was ended"))
+            await process.wait()
+            loop.remove_reader(process._handle)
+            os.close(process._handle)
 
     def expect(self, order: int) -> asyncio.Future[frames.Answer]:
         """
-        Give what the answer to an order will be.
+        Give a future for the answer to an order.
 
-        The future raises `OSError` or `asyncio.IncompleteReadError` when the process ends before, or sends nonsense.
+        It raises `OSError` or `asyncio.IncompleteReadError` if the process ends first or sends a malformed frame.
         """
         future = asyncio.get_running_loop().create_future()
-        if self._is_silent:
+        if self._is_closed:
             future.set_exception(ConnectionResetError("the process has ended"))
         else:
-            self._waiting[order] = future
-            future.add_done_callback(lambda _: self._waiting.pop(order, None))
+            self._pending[order] = future
+            future.add_done_callback(lambda _: self._pending.pop(order, None))
         return future
 
     async def wait(self) -> None:
         """Wait until the process has ended."""
         await self._has_ended.wait()
 
-    def end(self) -> None:
-        """End the process now; it holds nothing that could be lost."""
+    def kill(self) -> None:
+        """Kill the process now; it holds no state that could be lost."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def cpu_seconds(self) -> float:
-        """Give the CPU seconds that it has used, all threads together; 0 where it has ended."""
+        """Give the CPU seconds that all its threads have used; 0 if it has ended."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(_AFTER_NAME)[2].split()
         except OSError:
@@ -88,41 +92,41 @@ class Life:
         return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
 
     def _note_end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._handle)  # it would be ready for ever
+        asyncio.get_running_loop().remove_reader(self._handle)  # it would stay readable for ever
         self._has_ended.set()
 
-    async def _hear(self) -> None:
-        """Hand answers to who waits for them, until the process is gone; what comes too late is dropped."""
+    async def _read_answers(self) -> None:
+        """Resolve the futures of answered orders until the process ends; late answers are dropped."""
         try:
             while True:
                 answer = await frames.read_answer(self._reader)
                 if isinstance(answer, frames.WorkerReady):
-                    raise frames.GarbledError("the process says for a second time that it has started")
+                    raise frames.MalformedFrameError("the process reported its start twice")
                 self.has_answered |= isinstance(answer, frames.Decided)
-                future = self._waiting.get(answer.id)
+                future = self._pending.get(answer.id)
                 if future is not None and not future.done():
                     future.set_result(answer)
         except (OSError, asyncio.IncompleteReadError) as error:
-            self.end()
-            self._fall_silent(error)
+            self.kill()
+            self._fail_pending(error)
 
-    def _fall_silent(self, error: Exception) -> None:
-        """Let everything that waits for an answer know that none comes."""
-        self._is_silent = True
-        for future in tuple(self._waiting.values()):
+    def _fail_pending(self, error: Exception) -> None:
+        """Fail all futures: no further answer comes."""
+        self._is_closed = True
+        for future in tuple(self._pending.values()):
             if not future.done():
                 future.set_exception(error)
 
 
 _START_SECONDS: Final = 60.0
 _ENVIRONMENT: Final = {
-    "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would eat the memory limit
-    "OPENBLAS_NUM_THREADS": "1",  # a fork takes none of its threads along
+    "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would use up the memory limit
+    "OPENBLAS_NUM_THREADS": "1",  # a fork does not copy threads
 }
 
 
-class Starter:
-    """A running fork server (`fork_server`), as long as it runs."""
+class ForkServer:
+    """A running fork server."""
 
     def __init__(self, process: Process, control: socket.socket) -> None:
         self._process: Final = process
@@ -130,12 +134,12 @@ class Starter:
 
     @property
     def is_running(self) -> bool:
-        """Whether it can fork another process."""
+        """Whether it can fork another worker."""
         return self._process.returncode is None
 
     @contextlib.asynccontextmanager
-    async def started(self) -> AsyncIterator[Life]:
-        """Have a process forked for the block, which it does not outlive; raise `OSError` where none starts."""
+    async def start_worker(self) -> AsyncIterator[SolverProcess]:
+        """Have a worker forked for the block; it is killed at the end. Raise `OSError` if it does not start."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
@@ -143,24 +147,24 @@ class Starter:
             ours.setblocking(False)  # noqa: FBT003 - the library's own signature
             reader, writer = await asyncio.open_connection(sock=ours)
             with contextlib.closing(writer):
-                async with Life.begun(await _first_word(reader), reader, writer) as life:
-                    yield life
+                async with SolverProcess.connected(await _ready_pid(reader), reader, writer) as process:
+                    yield process
 
 
 @contextlib.asynccontextmanager
-async def fork_server(command: Sequence[str], memory_limit_mib: int) -> AsyncIterator[Starter]:
-    """Start a fork server for the block, which it does not outlive; raise `OSError` where it cannot be started."""
+async def start_fork_server(command: Sequence[str], memory_limit_mib: int) -> AsyncIterator[ForkServer]:
+    """Run a fork server for the block; it is killed at the end. Raise `OSError` if it cannot be started."""
     ours, theirs = socket.socketpair()
     with ours:
         process = await _executed(command, theirs, memory_limit_mib)
-        try:  # with no wait since the process is there: a cancellation would leave it to itself
-            yield Starter(process, ours)
+        try:  # no await before this: a cancellation would leave the process running
+            yield ForkServer(process, ours)
         finally:
-            await _end(process)
+            await _kill(process)
 
 
 async def _executed(command: Sequence[str], control: socket.socket, memory_limit_mib: int) -> Process:
-    """Start the command with its end of the control socket, which is closed here: else its end would not be seen."""
+    """Start the command with its end of the control socket; close that end here, so that an exit is noticed."""
     with control:
         return await asyncio.create_subprocess_exec(
             *command,
@@ -172,21 +176,21 @@ async def _executed(command: Sequence[str], control: socket.socket, memory_limit
         )
 
 
-async def _end(process: Process) -> None:
+async def _kill(process: Process) -> None:
     if process.returncode is None:
-        # Not Process.kill: it would wait for the process itself, and steal its status from asyncio's watcher.
+        # Not Process.kill: it polls the process and takes its exit status from asyncio's child watcher.
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
     await process.wait()
 
 
-async def _first_word(reader: asyncio.StreamReader) -> int:
-    """Wait until a process says that it has started, and give its id; raise `OSError` where it does not."""
+async def _ready_pid(reader: asyncio.StreamReader) -> int:
+    """Wait until a worker reports its start and give its process id; raise `OSError` if it does not."""
     try:
         async with asyncio.timeout(_START_SECONDS):
             answer = await frames.read_answer(reader)
     except (TimeoutError, asyncio.IncompleteReadError) as error:
         raise OSError(f"the solver's process did not start: {error!r}") from error
     if not isinstance(answer, frames.WorkerReady):
-        raise frames.GarbledError("the process answers before it says that it has started")
+        raise frames.MalformedFrameError("the process answered before it reported its start")
     return answer.pid

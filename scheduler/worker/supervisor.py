@@ -1,7 +1,7 @@
 """
-The keeper of the solver's process, in the shell: starts it, feeds it, asks it, ends it when it takes too long.
+Supervises the worker, in the shell: starts it, keeps its replica up to date, asks it, kills it when it takes too long.
 
-Orders are answered by id: a batch, decided by one task at a time, and beside it one decision of a child (`child`).
+Answers carry the id of their order. One batch and one isolated decision (`child`) can be under way at the same time.
 """
 
 import asyncio
@@ -18,69 +18,70 @@ from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
+from scheduler.worker.change_log import ChangeLog, without_known_pods
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.frames import Feed
-from scheduler.worker.solver_process import Life, Starter, fork_server
+from scheduler.worker.solver_process import ForkServer, SolverProcess, start_fork_server
 from solver.domain import Batch, Policy
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
 _CHUNK: Final = 500
-"""Changes encoded at one go; the loop gets its turn in between."""
+"""Changes encoded without a yield to the event loop."""
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of changes after which a frame ends: both processes keep it whole."""
-_MOST_UNTOLD: Final = 500
-"""Changes that wait for the next batch at most: a pod that comes after hours does not wait until they are told."""
+"""Bytes of changes after which a frame ends; both processes hold a whole frame in memory."""
+_MOST_UNSENT: Final = 500
+"""The most changes that wait for the next batch; more are sent at once, so that no batch waits for hours of changes."""
 _START_SECONDS: Final = 60.0
 _STALL_SECONDS: Final = 30.0
-"""A process that reads nothing for so long between two batches is stuck."""
+"""A worker that reads nothing for so long between two batches is stuck."""
 _RESTART_SECONDS: Final = 0.2
 _LONGEST_RESTART_SECONDS: Final = 30.0
 _OVERRUN_SECONDS: Final = 1.0
 """
-A solve is given these CPU seconds more than its budget, for what no budget covers: reading the order, the snapshot, the
-check of the plan, writing it down. The stages of the solver look at the budget, so one that takes longer is stuck.
+CPU seconds beyond the budget of a solve, for the steps that the budget does not cover: decoding the order, the
+snapshot, the check and the encoding of the plan. The stages of the solver check the budget, so a longer solve is stuck.
 """
 _OVERRUN_SECONDS_PER_OBJECT: Final = 40e-6
-"""And so many more for each object of the cluster: all of that grows with it, and takes about half of this for each."""
+"""Further CPU seconds for each object of the cluster; those steps take about half of this per object."""
 _COLD_SECONDS_PER_OBJECT: Final = 2e-3
-"""And so many more in the first decision of a process: it looks at every object for the first time, about 1 ms each."""
+"""Instead of these in the first decision of a worker, which evaluates every object once, about 1 ms each."""
 _LEAST_WAIT_SECONDS: Final = 0.05
-"""CPU time is looked at no more often than this."""
+"""The shortest interval between two checks of the CPU time."""
 _STARVED_FACTOR: Final = 3.0
-"""Wall seconds for each of these CPU seconds, where other processes have the cores."""
+"""Wall seconds allowed for each of these CPU seconds, because other processes may use the cores."""
 
 
 class WorkerError(Exception):
-    """The solver's process gave no plan."""
+    """The worker gave no plan."""
 
 
 class WorkerAbsentError(WorkerError):
-    """There is no process now: it starts, or starts again."""
+    """There is no worker now: it is starting."""
 
 
 class WorkerLostError(WorkerError):
-    """The process ended, or was ended, while it solved."""
+    """The worker ended, or was killed, while it solved."""
 
 
 class SolveFailedError(WorkerError):
-    """The solver raised; the process goes on."""
+    """The solver raised; the worker goes on."""
 
 
-class AsideEndedError(WorkerError):
-    """The child that decided aside was ended by a limit of its own, or crashed; the process goes on."""
+class ChildEndedError(WorkerError):
+    """The child that made an isolated decision broke a limit or crashed; the worker goes on."""
 
     def __init__(self, cause: frames.Cause) -> None:
-        super().__init__(f"the decision aside was ended: {cause}")
+        super().__init__(f"the isolated decision was ended: {cause}")
         self.cause: Final = cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class DecisionRequest:
     """
-    A batch to decide about aside, with what the replica does not know, and the rules and limits for it.
+    A batch with the assumptions, the policy and the limits for its decision.
 
-    With `may_leave` pods may be left for later or as too costly; `is_greedy` asks for the greedy plan alone.
+    For isolated decisions: with `may_leave` the plan may leave pods for later or as too costly; with `is_greedy` only
+    the greedy plan is made.
     """
 
     batch: Batch
@@ -93,11 +94,11 @@ class Question:
 
 class Worker:
     """
-    The process and its feed.
+    The supervisor of the worker process.
 
-    `run` keeps a process alive until it is cancelled. `decide` is called by one task at a time, `decide_aside` by
-    another. Changes that are noted meanwhile reach the replica before the next batch, or earlier where many wait; a new
-    process is fed with everything first.
+    `run` keeps a worker alive until it is cancelled. One task at a time may call `decide`, and one `decide_isolated`.
+    Changes given to `note` reach the replica before the next batch, or earlier if many wait. A new worker first gets
+    all objects.
     """
 
     def __init__(
@@ -107,19 +108,19 @@ class Worker:
         on_start: Callable[[int], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`on_start` gets the process id when a process takes batches, `on_failure` why one could not be started."""
+        """`on_start` gets the process id of a ready worker, `on_failure` the error of one that did not start."""
         self._limits: Final = limits
         self._command: Final = tuple(command)
         self._on_start: Final = on_start or _ignore
         self._on_failure: Final = on_failure or _ignore
-        self._feed: Final = Feed()
-        self._has_many: Final = asyncio.Event()
-        self._telling: Final = asyncio.Lock()
-        self._life: Life | None = None
+        self._changes: Final = ChangeLog()
+        self._has_many_unsent: Final = asyncio.Event()
+        self._sending: Final = asyncio.Lock()
+        self._process: SolverProcess | None = None
         self._orders: Final = itertools.count()
         self._ready: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
-        self._deaths_in_a_row = 0
+        self._ends_in_a_row = 0
 
     @property
     def is_ready(self) -> bool:
@@ -128,88 +129,91 @@ class Worker:
 
     @property
     def object_count(self) -> int:
-        """The number of objects that the process is fed with."""
-        return self._feed.count
+        """The number of objects in the replica."""
+        return self._changes.object_count
 
     @property
     def pid(self) -> int | None:
-        """The process id, while there is one."""
-        return self._life.pid if self._life is not None else None
+        """The process id of the worker, None if there is none."""
+        return self._process.pid if self._process is not None else None
 
     async def wait_until_ready(self) -> None:
-        """Wait until a process is fed and takes batches."""
+        """Wait until a worker has its replica and takes batches."""
         await self._ready.wait()
 
     async def wait_until_tried(self) -> None:
-        """Wait until a process has taken batches once, or the first one could not be started."""
+        """Wait until a worker has been ready once, or the first one could not be started."""
         await self._tried.wait()
 
     def note(self, change: Change) -> None:
-        """Take a change that the mirror took."""
-        self._feed.note(change)
-        if len(self._feed) >= _MOST_UNTOLD:
-            self._has_many.set()
+        """Take a change that the shell's `Cluster` has applied."""
+        self._changes.append(change)
+        if len(self._changes) >= _MOST_UNSENT:
+            self._has_many_unsent.set()
 
     async def run(self) -> None:
-        """Keep a process alive; start another when it ends, after a pause that doubles while none lives long."""
+        """Keep a worker alive; start another when it ends, with an exponential back-off while none answers a batch."""
         while True:
             try:
-                await self._breed()
-            except OSError as error:  # no memory, process or file is left: others may end and give some back
+                await self._run_fork_server()
+            except OSError as error:  # no memory, process or file descriptor is left; others may free some
                 self._on_failure(error)
                 self._tried.set()
             await self._pause()
 
     async def decide(self, batch: Batch, assumptions: Assumptions, policy: Policy) -> frames.Decided:
         """
-        Solve a batch on the replica, brought up to date first.
+        Solve a batch in the worker, after bringing its replica up to date.
 
-        Raise `WorkerAbsentError`, `WorkerLostError` (ended or too slow: it is ended then) or `SolveFailedError`.
+        Raise `WorkerAbsentError`, `WorkerLostError` (it ended, or was killed because it was too slow) or
+        `SolveFailedError`.
         """
-        question = Question(batch=batch, assumptions=assumptions, policy=policy, limits=self._limits)
-        answer = await self._ask(question, None, self.end_seconds(self._limits))
-        self._deaths_in_a_row = 0
+        request = DecisionRequest(batch=batch, assumptions=assumptions, policy=policy, limits=self._limits)
+        answer = await self._ask(request, None, self.end_seconds(self._limits))
+        self._ends_in_a_row = 0
         return answer
 
-    async def decide_aside(self, question: Question) -> frames.Decided:
+    async def decide_isolated(self, request: DecisionRequest) -> frames.Decided:
         """
-        Solve a batch in a child of the process, which goes on with others meanwhile.
+        Solve a batch in a child of the worker, while the worker goes on.
 
         Raise `AsideEndedError` where the child broke a limit or crashed, and what `decide` raises.
         """
-        end_seconds = self.end_seconds(question.limits)
-        aside = frames.Aside(
+        end_seconds = self.end_seconds(request.limits)
+        isolation = frames.IsolationLimits(
             end_seconds=end_seconds * _STARVED_FACTOR,
             cpu_seconds=end_seconds,
-            memory_limit_mib=question.limits.memory_limit_mib,
-            may_leave=question.may_leave,
-            is_greedy=question.is_greedy,
+            memory_limit_mib=request.limits.memory_limit_mib,
+            may_leave=request.may_leave,
+            is_greedy=request.is_greedy,
         )
-        patience = aside.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
-        return await self._ask(question, aside, patience)
+        patience = isolation.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
+        return await self._ask(request, isolation, patience)
 
     def end_seconds(self, limits: Limits) -> float:
-        """Give the CPU seconds of one thread after which a solve is stuck, for the cluster as large as it is."""
-        is_warm = self._life is not None and self._life.has_answered
+        """Give the CPU seconds of one thread after which a solve counts as stuck; grows with the cluster."""
+        is_warm = self._process is not None and self._process.has_answered
         per_object = _OVERRUN_SECONDS_PER_OBJECT if is_warm else _COLD_SECONDS_PER_OBJECT
-        return limits.seconds + _OVERRUN_SECONDS + per_object * self._feed.count
+        return limits.seconds + _OVERRUN_SECONDS + per_object * self._changes.object_count
 
-    async def _ask(self, question: Question, aside: frames.Aside | None, end_seconds: float) -> frames.Decided:
-        life = self._life
-        if life is None or not self.is_ready:
+    async def _ask(
+        self, request: DecisionRequest, isolation: frames.IsolationLimits | None, end_seconds: float
+    ) -> frames.Decided:
+        process = self._process
+        if process is None or not self.is_ready:
             raise WorkerAbsentError("the solver's process is starting")
         number = next(self._orders)
-        future = life.expect(number)
+        future = process.expect(number)
         try:
             async with asyncio.timeout(end_seconds * _STARVED_FACTOR):
-                await self._tell(life)
-                life.writer.write(frames.encode(self._order(number, question, aside)))
-                answer = await self._answered(life, future, end_seconds)
+                await self._send_changes(process)
+                process.writer.write(frames.encode(self._order(number, request, isolation)))
+                answer = await self._answered(process, future, end_seconds)
         except TimeoutError as error:
-            self._give_up(life)
+            self._give_up(process)
             raise WorkerLostError(f"no plan within {end_seconds:.1f} s; the process was ended") from error
         except (asyncio.IncompleteReadError, OSError) as error:
-            self._give_up(life)
+            self._give_up(process)
             raise WorkerLostError(f"the process ended while it solved: {error}") from error
         finally:
             future.cancel()
@@ -218,134 +222,136 @@ class Worker:
                 return answer
             case frames.SolveFailed(message=message):
                 raise SolveFailedError(message)
-            case frames.Ended(cause=cause):
-                raise AsideEndedError(cause)
+            case frames.ChildEnded(cause=cause):
+                raise ChildEndedError(cause)
             case frames.WorkerReady():
                 raise WorkerLostError("the process started over by itself")
             case _:
                 assert_never(answer)
 
-    def _order(self, number: int, question: Question, aside: frames.Aside | None) -> frames.Decide:
-        """Write an order for a replica that was just told of everything: it has most pods of the batch."""
-        limits, pods = question.limits, question.batch.pods
-        known = frozenset(pod.id for pod in pods if self._feed.has_told(Kind.PODS, str(pod.id), pod))
+    def _order(self, number: int, request: DecisionRequest, isolation: frames.IsolationLimits | None) -> frames.Decide:
+        """Make an order for a replica that is up to date, so that it has most pods of the batch."""
+        limits, pods = request.limits, request.batch.pods
+        known = frozenset(pod.id for pod in pods if self._changes.is_sent(Kind.PODS, str(pod.id), pod))
         return frames.Decide(
             id=number,
-            batch=frames.lean(question.batch, known),
+            batch=without_known_pods(request.batch, known),
             known=known,
-            assumptions=question.assumptions,
-            policy=question.policy,
+            assumptions=request.assumptions,
+            policy=request.policy,
             seconds=limits.seconds,
             deterministic_seconds=limits.deterministic_seconds,
             cost_units=limits.cost_units,
             seed=limits.seed,
             workers=limits.workers,
-            aside=aside,
+            isolation=isolation,
         )
 
-    async def _answered(self, life: Life, future: asyncio.Future[frames.Answer], end_seconds: float) -> frames.Answer:
+    async def _answered(
+        self, process: SolverProcess, future: asyncio.Future[frames.Answer], end_seconds: float
+    ) -> frames.Answer:
         """
-        Wait for an answer while the process has not used so many CPU seconds; raise `TimeoutError` when it has.
+        Wait for an answer until the worker has used `end_seconds` of CPU time per thread; then raise `TimeoutError`.
 
-        Its CPU time counts and not the clock on the wall: on a loaded machine it may need the threefold of that.
+        The watchdog measures CPU time, because on a loaded machine a healthy solve needs much more wall time.
         """
-        started, most = life.cpu_seconds(), end_seconds * self._limits.workers
+        started, most = process.cpu_seconds(), end_seconds * self._limits.workers
         while not future.done():
-            left = most - (life.cpu_seconds() - started)
+            left = most - (process.cpu_seconds() - started)
             if left <= 0:
                 raise TimeoutError
             await asyncio.wait((future,), timeout=max(left / self._limits.workers, _LEAST_WAIT_SECONDS))
         return future.result()
 
-    def _give_up(self, life: Life) -> None:
-        if life is self._life:
+    def _give_up(self, process: SolverProcess) -> None:
+        if process is self._process:
             self._ready.clear()
-        life.end()
+        process.kill()
 
-    async def _breed(self) -> None:
-        """Start the process that workers are forked from, and one worker after the other until one does not come up."""
-        async with fork_server(self._command, self._limits.memory_limit_mib) as starter:
-            while starter.is_running and await self._live(starter):
+    async def _run_fork_server(self) -> None:
+        """Run a fork server, and one worker after the other until one does not become ready."""
+        async with start_fork_server(self._command, self._limits.memory_limit_mib) as server:
+            while server.is_running and await self._run_worker(server):
                 await self._pause()
 
-    async def _live(self, starter: Starter) -> bool:
-        """Have one worker started and kept fed until it ends; give whether it came up."""
-        async with starter.started() as life:
-            return await self._keep(life)
+    async def _run_worker(self, server: ForkServer) -> bool:
+        """Start a worker and keep its replica up to date until it ends; give whether it became ready."""
+        async with server.start_worker() as process:
+            return await self._serve(process)
 
-    async def _keep(self, life: Life) -> bool:
-        self._life = life
+    async def _serve(self, process: SolverProcess) -> bool:
+        self._process = process
         try:
-            is_up = await self._bring_up(life)
-            await self._keep_fed(life)
+            is_ready = await self._fill_replica(process)
+            await self._keep_up_to_date(process)
         finally:
             self._ready.clear()
-            self._life = None
-            self._feed.lose()
-        return is_up
+            self._process = None
+            self._changes.detach()
+        return is_ready
 
-    async def _bring_up(self, life: Life) -> bool:
-        """Feed the process with everything; when that fails, end it."""
+    async def _fill_replica(self, process: SolverProcess) -> bool:
+        """Send all objects to a new worker; kill it if that fails. Give whether it is ready."""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                self._feed.start_over()
-                await self._tell(life)
+                self._changes.attach()
+                await self._send_changes(process)
         except (TimeoutError, OSError) as error:
-            life.end()
+            process.kill()
             self._on_failure(error)
             return False
         else:
             self._ready.set()
-            self._on_start(life.pid)
+            self._on_start(process.pid)
             return True
         finally:
             self._tried.set()
 
     async def _pause(self) -> None:
-        """Start again at once after the first end, and later and later while none lives long."""
-        self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > 1:
-            await asyncio.sleep(jittered(doubled(_RESTART_SECONDS, _LONGEST_RESTART_SECONDS, self._deaths_in_a_row)))
+        """Return at once after the first end of a worker; then back off exponentially until one answers a batch."""
+        self._ends_in_a_row += 1
+        if self._ends_in_a_row > 1:
+            await asyncio.sleep(jittered(doubled(_RESTART_SECONDS, _LONGEST_RESTART_SECONDS, self._ends_in_a_row)))
 
-    async def _keep_fed(self, life: Life) -> None:
-        """Tell changes between the batches too, whenever many wait, until the process ends."""
-        feeding = asyncio.create_task(self._feed_between(life))
+    async def _keep_up_to_date(self, process: SolverProcess) -> None:
+        """Send changes also between batches, whenever many wait, until the worker ends."""
+        sending = asyncio.create_task(self._send_between_batches(process))
         try:
-            await life.wait()
+            await process.wait()
         finally:
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
-    async def _feed_between(self, life: Life) -> None:
-        with contextlib.suppress(OSError):  # the process has ended, or was ended because it reads nothing
+    async def _send_between_batches(self, process: SolverProcess) -> None:
+        with contextlib.suppress(OSError):  # the worker has ended, or was killed because it reads nothing
             while True:
-                await self._has_many.wait()
+                await self._has_many_unsent.wait()
                 async with asyncio.timeout(_STALL_SECONDS):
-                    await self._tell(life)
+                    await self._send_changes(process)
 
-    async def _tell(self, life: Life) -> None:
-        """Send every change that this process has not seen; one caller at a time, or an old state would come last."""
-        async with self._telling:
-            self._has_many.clear()
+    async def _send_changes(self, process: SolverProcess) -> None:
+        """Send every unsent change; one caller at a time, so that states arrive in order."""
+        async with self._sending:
+            self._has_many_unsent.clear()
             try:
-                while changes := self._feed.take():
-                    await self._send(life, changes)
+                while changes := self._changes.take_unsent():
+                    await self._send(process, changes)
             except BaseException:
-                self._give_up(life)  # it lacks what was taken: only a new process is told that again
+                self._give_up(process)  # the changes taken are lost for it; only a new worker gets them again
                 raise
 
-    async def _send(self, life: Life, changes: Sequence[Change]) -> None:
+    async def _send(self, process: SolverProcess, changes: Sequence[Change]) -> None:
         chunk, size = list[msgspec.Raw](), 0
         for number, change in enumerate(changes, start=1):
             raw = frames.encode_change(change)
             chunk.append(raw)
             size += len(bytes(raw))
             if len(chunk) == _CHUNK or size >= _CHUNK_BYTES or number == len(changes):
-                life.writer.write(frames.encode(frames.Apply(tuple(chunk))))
+                process.writer.write(frames.encode(frames.Apply(tuple(chunk))))
                 chunk, size = [], 0
-                await life.writer.drain()
-                await asyncio.sleep(0)  # the loop renews the Lease too
+                await process.writer.drain()
+                await asyncio.sleep(0)  # the event loop also renews the Lease
 
 
 def _ignore(_: object) -> None:
-    """Nobody wants to know."""
+    """The default callback."""

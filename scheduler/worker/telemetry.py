@@ -1,4 +1,4 @@
-"""What is seen of the solver from outside: log lines, series, the readiness check, saved snapshots."""
+"""What the shell reports about the solver: log lines, series, the readiness check `solver`, saved snapshots."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from solver.domain import Batch, Pod, Quarantined, Violation
 _log: Final = logs.logger()
 
 
-class Sight:
-    """What is seen of all this from outside: log lines, series, the readiness check `solver`, saved snapshots."""
+class SolverTelemetry:
+    """Logs, counts and reports how the solver's process does; saves the input of failed decisions."""
 
     def __init__(
         self, metrics: Metrics, check: Check, folder: Path, clock: Callable[[], float] = time.monotonic
@@ -25,16 +25,16 @@ class Sight:
         self._check: Final = check
         self._folder: Final = folder
         self._clock: Final = clock
-        self._covering_since: float | None = None
+        self._fallback_since: float | None = None
         self._starts = 0
         metrics.fallback_seconds.set_function(self.fallback_seconds)
 
     def fallback_seconds(self) -> float:
-        """Seconds for which the solver's process has not decided; 0 while it works."""
-        return 0.0 if self._covering_since is None else self._clock() - self._covering_since
+        """Seconds since the solver's process stopped giving plans; 0 while it works."""
+        return 0.0 if self._fallback_since is None else self._clock() - self._fallback_since
 
     def started(self, pid: int) -> None:
-        """Note that a process takes batches."""
+        """Report that a worker takes batches."""
         _log.info(logs.WORKER_STARTED, pid=pid)
         if self._starts:
             self._metrics.worker_restarts.inc()
@@ -42,30 +42,30 @@ class Sight:
         self.solved()
 
     def not_started(self, error: Exception) -> None:
-        """Note that the process could not be started; it is tried again."""
+        """Report that the worker could not be started; it is tried again."""
         _log.error(logs.WORKER_LOST, error=f"it could not be started: {error!r}")
-        self.covers("the solver's process could not be started")
+        self.fell_back("the solver's process could not be started")
 
     def solved(self) -> None:
-        """Note that the solver gave a plan, or can give one."""
-        self._covering_since = None
+        """Report that the solver gave a plan, or can give one."""
+        self._fallback_since = None
         self._check.succeed()
 
-    def covers(self, cause: str) -> None:
-        """Note that only pods are decided about which the shell itself may look at."""
-        if self._covering_since is None:
-            self._covering_since = self._clock()
+    def fell_back(self, cause: str) -> None:
+        """Report that the shell decides itself, and only about pods without claims to allocate."""
+        if self._fallback_since is None:
+            self._fallback_since = self._clock()
             _log.warning(logs.FALLBACK, cause=cause)
-        self._check.degrade(f"only pods without claims to allocate are decided about: {cause}")
+        self._check.degrade(f"only pods without claims to allocate are scheduled: {cause}")
 
     def lost(self, error: WorkerError, batch: Batch) -> None:
-        """Note that the solver failed on a batch."""
+        """Report that the worker was lost, or that the solver raised, on a batch."""
         event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.WORKER_LOST
         _log.error(event, error=str(error), batch=len(batch.pods))
-        self.covers(str(error).strip().rpartition("\n")[2])
+        self.fell_back(str(error).strip().rpartition("\n")[2])
 
     def failed(self, trace: str, batch: Batch) -> None:
-        """Note that the fall-back itself raised."""
+        """Report that the decision in the shell itself raised."""
         _log.error(logs.SOLVER_FAILED, error=trace, batch=len(batch.pods), fallback=True)
 
     def violated(self, violations: tuple[Violation, ...]) -> None:
@@ -84,17 +84,17 @@ class Sight:
             _log.error(logs.DEFECT, part=Subsystem.SEARCH, error=defect, batch=len(batch.pods))
 
     def quarantined(self, found: Quarantined) -> None:
-        """Count and log that the solver failed on an object, which it left out of the decision."""
+        """Count and log that the solver failed on an object and decided without it."""
         self._metrics.defects.labels(Subsystem.DECISION).inc()
         _log.error(logs.DEFECT, part=Subsystem.DECISION, object=found.subject, error=found.error)
 
-    def guilty(self, pods: Sequence[Pod], error: WorkerError) -> None:
-        """Note equal pods whose decision, aside and alone, broke a limit or failed."""
+    def poison_pod(self, pods: Sequence[Pod], error: WorkerError) -> None:
+        """Report pods of one equivalence class whose isolated decision broke a limit or failed."""
         event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.DECISION_ENDED
         _log.warning(event, pod=str(pods[0].id), pods=len(pods), error=str(error), alone=True)
 
     def save(self, saved: recording.Record) -> None:
-        """Save a record to the configured folder; a full disk is logged and stops nothing."""
+        """Save a record to the configured folder; a failure (disk full) is only logged."""
         try:
             path = recording.save(self._folder, saved)
         except OSError as error:

@@ -13,8 +13,7 @@ import yaml
 
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.profile import WeightSettings
-from scheduler.settings.tenancy import Holds, PodProtection, PreemptionSettings
+from scheduler.settings.policies import NodeReservations, PodProtection, PreemptionSettings, WeightSettings
 from tests.support import house
 
 
@@ -48,10 +47,12 @@ def _is_section(kind: object) -> bool:
 
 def test_every_setting_is_read() -> None:
     said_by_the_file_alone = {"api_version", "kind"}
-    # The schema itself turns these into the solver's words.
-    read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_where_plugins_serve"}
+    # The schema itself converts these to the solver's types.
+    read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_on_device_plugin_nodes"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
-    read_by_the_schema |= {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(Holds)
+    read_by_the_schema |= (
+        {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(NodeReservations)
+    )
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
     )

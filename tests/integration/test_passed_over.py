@@ -69,7 +69,7 @@ def stream(world: World) -> Stream:
 def configured(folder: Path, seconds: float) -> str:
     path = folder / "config.yaml"
     head = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
-    path.write_text(f"{head}queue: {{maxPassedOverSeconds: {seconds}}}\n", encoding="utf-8")
+    path.write_text(f"{head}queue: {{starvationSeconds: {seconds}}}\n", encoding="utf-8")
     return f"--config={path}"
 
 

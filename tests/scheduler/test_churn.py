@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
-from scheduler.cluster.pod_index import MOST_NEWCOMERS
+from scheduler.cluster.pod_index import MOST_RECENT_PODS
 from scheduler.cluster.unit import Bound, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -35,8 +35,8 @@ from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
+from scheduler.worker.change_log import ChangeLog
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.frames import Feed
 from scheduler.worker.supervisor import Worker
 from solver import solve_greedily
 from solver.domain import (
@@ -58,7 +58,7 @@ from tests.support.cluster_builders import gone, seen
 ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
 BOUNDED = {
-    "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
+    "[]._cluster._store.pod_index._recent_pods": MOST_RECENT_PODS,
     "[]._reports._queue._queue._places": 5000,
     "[]._reports._queue._queue._waiting[][]": 5000,
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
@@ -118,10 +118,10 @@ class Absent:
     """A solver's process that does not start: what it would have to be told is kept."""
 
     def __init__(self) -> None:
-        self.feed = Feed()
+        self.changes = ChangeLog()
 
     def note(self, change: Change) -> None:
-        self.feed.note(change)
+        self.changes.append(change)
 
 
 class Town:
@@ -140,7 +140,7 @@ class Town:
         self.reports = StatusWriter(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
         avoidance = FailedDevices(60.0, self.metrics)
         waits = PreBind(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
-        pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, OURS)))
         replacements, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.report_unschedulable, node_count=0)
         self.parts = Components(

@@ -9,7 +9,7 @@ import pytest
 from scheduler.queue import PodState
 from scheduler.worker.decider import Decision
 from scheduler.worker.frames import Cause
-from scheduler.worker.supervisor import AsideEndedError, SolveFailedError, WorkerError, WorkerLostError
+from scheduler.worker.supervisor import ChildEndedError, SolveFailedError, WorkerError, WorkerLostError
 from solver import solve_greedily, verify
 from solver.domain import (
     SPREAD,
@@ -51,8 +51,8 @@ class Slow(Deciding):
         self.greedy: list[bool] = []
         self.costly_limits: list[bool] = []
         self.levels: list[tuple[str, ...]] = []
-        self.may_decide_aside = asyncio.Event()
-        self.may_decide_aside.set()
+        self.may_decide_isolated = asyncio.Event()
+        self.may_decide_isolated.set()
         self.breaks: Callable[[Pod], WorkerError | None] = _kills
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
@@ -63,13 +63,13 @@ class Slow(Deciding):
         costly = {each.id for each in batch.pods if each.id.name.startswith("costly")}
         return self.decided(batch, costly, policy)
 
-    async def decide_aside(self, batch: Batch, policy: Policy, *, is_costly: bool, is_greedy: bool) -> Decision:
+    async def decide_isolated(self, batch: Batch, policy: Policy, *, is_costly: bool, is_greedy: bool) -> Decision:
         self.aside.append([each.id.name for each in batch.pods])
         self.greedy.append(is_greedy)
         self.costly_limits.append(is_costly)
         self.levels.append(policy.levels)
         await self.ahead.sleep(max(_seconds(each) for each in batch.pods))
-        await self.may_decide_aside.wait()
+        await self.may_decide_isolated.wait()
         for each in batch.pods:
             if error := self.breaks(each):
                 raise error
@@ -79,7 +79,7 @@ class Slow(Deciding):
         costly = set() if is_costly else {each.id for each in batch.pods if each.id.name.startswith("costly")}
         return self.decided(batch, costly, policy)
 
-    async def holds(self, decision: Decision, policy: Policy) -> bool:
+    async def is_still_valid(self, decision: Decision, policy: Policy) -> bool:
         return not verify.check(self.cluster.snapshot(), decision.batch, decision.plan, policy)
 
     def decided(self, batch: Batch, costly: set[PodId], policy: Policy) -> Decision:
@@ -96,7 +96,7 @@ def _seconds(each: Pod) -> float:
 
 
 def _kills(each: Pod) -> WorkerError | None:
-    return AsideEndedError(Cause.TIME) if each.id.name.startswith("kill") else None
+    return ChildEndedError(Cause.TIME) if each.id.name.startswith("kill") else None
 
 
 class Stage:
@@ -130,7 +130,7 @@ class Stage:
         return [message for name, message in self.hall.telling.told if name == each.id.name]
 
     def outcomes(self, outcome: str) -> float:
-        return self.hall.series("dovetail_aside_decisions_total", outcome=outcome)
+        return self.hall.series("dovetail_isolated_decisions_total", outcome=outcome)
 
 
 async def test_a_costly_pod_is_decided_beside_the_batches() -> None:
@@ -146,7 +146,7 @@ async def test_a_costly_pod_is_decided_beside_the_batches() -> None:
 
 async def test_no_batch_waits_for_a_costly_decision() -> None:
     stage = Stage()
-    stage.deciding.may_decide_aside.clear()
+    stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
         await settle()
@@ -155,7 +155,7 @@ async def test_no_batch_waits_for_a_costly_decision() -> None:
 
         assert stage.is_bound(cheap)
         assert not stage.is_bound(costly)
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
 
 
 async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None:
@@ -163,7 +163,7 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
     stage.hall.cycle.see([seen(claim(f"other-{number}")) for number in range(3)])
     async with running(stage.hall):
         deciding = stage.deciding.decided
-        stage.deciding.may_decide_aside.clear()
+        stage.deciding.may_decide_isolated.clear()
         costly = stage.arrive("costly", "c")
         await settle()
         # The plan is made on the cluster as it was before the batch that comes now, as a child's is.
@@ -177,7 +177,7 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
         await settle()
         assert stage.is_bound(cheap)
         stage.deciding.decided = lambda *_: before  # type: ignore[method-assign]  # a plan that comes late
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
         await settle()
 
     given = [
@@ -193,12 +193,12 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
 async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not_pack() -> None:
     """Else a stream of cheap pods takes the devices of every plan before it comes."""
     stage = Stage()
-    honest, answers = stage.deciding.holds, [False, True]
+    honest, answers = stage.deciding.is_still_valid, [False, True]
 
-    async def holds(decision: Decision, policy: Policy) -> bool:
+    async def is_still_valid(decision: Decision, policy: Policy) -> bool:
         return answers.pop(0) and await honest(decision, policy)
 
-    stage.deciding.holds = holds  # type: ignore[method-assign]
+    stage.deciding.is_still_valid = is_still_valid  # type: ignore[method-assign]
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
         await settle()
@@ -211,14 +211,14 @@ async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not
 
 async def test_a_costly_plan_waits_so_that_the_batch_under_way_does_not_take_the_same() -> None:
     stage = Stage()
-    stage.deciding.may_decide_aside.clear()
+    stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
         await settle()
         stage.deciding.may_solve.clear()
         stage.arrive("cheap", "d")
         await settle()
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
         await settle()
         assert not stage.is_bound(costly)
 
@@ -313,7 +313,7 @@ async def test_pods_with_which_the_process_ended_are_decided_in_halves_until_one
 
 async def test_fresh_pods_are_decided_with_the_next_batch_while_suspects_are_looked_at() -> None:
     stage = Stage()
-    stage.deciding.may_decide_aside.clear()
+    stage.deciding.may_decide_isolated.clear()
     async with running(stage.hall):
         stage.arrive("kill")
         await settle()
@@ -321,7 +321,7 @@ async def test_fresh_pods_are_decided_with_the_next_batch_while_suspects_are_loo
         await settle()
 
         assert stage.is_bound(fresh)
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
 
 
 async def test_where_the_process_ended_by_another_batch_a_decision_is_made_again_without_blame() -> None:
@@ -350,9 +350,9 @@ async def test_a_pod_with_which_the_process_ends_every_time_rests_in_the_end() -
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (AsideEndedError(Cause.TIME), "took too long and was ended"),
-        (AsideEndedError(Cause.MEMORY), "took too much memory and was ended"),
-        (AsideEndedError(Cause.CRASH), "the solver fails on this pod alone"),
+        (ChildEndedError(Cause.TIME), "took too long and was ended"),
+        (ChildEndedError(Cause.MEMORY), "took too much memory and was ended"),
+        (ChildEndedError(Cause.CRASH), "the solver fails on this pod alone"),
         (SolveFailedError("a trace"), "the solver fails on this pod alone"),
     ],
     ids=["time", "memory", "crash", "raised"],
@@ -387,7 +387,7 @@ async def test_a_defect_that_meets_one_decision_ends_no_other() -> None:
 
 
 async def test_what_ended_a_decision_is_decided_greedily_the_next_time() -> None:
-    stage, failures = Stage(), [AsideEndedError(Cause.CRASH)]
+    stage, failures = Stage(), [ChildEndedError(Cause.CRASH)]
     stage.deciding.breaks = lambda _: failures.pop() if failures else None
     async with running(stage.hall):
         costly = stage.arrive("costly", "c")
@@ -431,14 +431,14 @@ async def test_a_namespace_in_debt_has_no_new_spec_decided_in_a_batch() -> None:
 async def test_of_several_namespaces_the_one_comes_first_that_was_served_longest_ago() -> None:
     stage = Stage()
     async with running(stage.hall):
-        stage.deciding.may_decide_aside.clear()
+        stage.deciding.may_decide_isolated.clear()
         stage.arrive("costly-1-a", "a", namespace="greedy", cpu="1m")
         await settle()
         for number in range(3):
             stage.arrive(f"costly-1-{number}", f"c{number}", namespace="greedy", cpu=f"{2 + number}m")
         stage.arrive("costly-1-late", "l", namespace="modest")
         await settle()
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
         for _ in range(5):
             await settle()
 
@@ -472,13 +472,13 @@ async def test_a_costly_gang_is_decided_whole() -> None:
 async def test_a_pod_that_is_deleted_while_it_waits_is_not_decided_about() -> None:
     stage = Stage()
     async with running(stage.hall):
-        stage.deciding.may_decide_aside.clear()
+        stage.deciding.may_decide_isolated.clear()
         stage.arrive("costly-a", "a", cpu="1m")
         await settle()
         second = stage.arrive("costly-b", "b", cpu="2m")
         await settle()
         stage.hall.cycle.see([gone(second)])
-        stage.deciding.may_decide_aside.set()
+        stage.deciding.may_decide_isolated.set()
         await settle()
 
     assert stage.deciding.aside == [["costly-a"]]
@@ -511,7 +511,7 @@ async def test_one_namespace_uses_a_tenth_of_the_time_whatever_it_asks_for() -> 
             stage.arrive(f"costly-20-hopeless-{number}", f"h{number}", namespace="bad", cpu=f"{number + 1}m")
         while clock() - started < 3600:
             await stage.pass_seconds(5.0)
-        used = stage.hall.series("dovetail_aside_seconds_total")
+        used = stage.hall.series("dovetail_isolated_seconds_total")
 
     assert used <= 0.1 * (clock() - started) + 0.1 * 60 + 20
     assert used > 0.08 * 3600

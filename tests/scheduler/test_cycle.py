@@ -972,10 +972,10 @@ async def test_a_pod_that_left_and_came_back_during_a_decision_aside_is_decided_
         assert hall.pending.take_batch(0.0, 10).pods == (first,)
         return await hall.deciding.decide(batch, policy)
 
-    async def holds(*_: object) -> bool:
+    async def is_still_valid(*_: object) -> bool:
         return True
 
-    hall.deciding.holds = holds  # type: ignore[attr-defined]
+    hall.deciding.is_still_valid = is_still_valid  # type: ignore[attr-defined]
     await hall.cycle.decide_with(Batch(pods=(first,)), ask)
     await settle()
 

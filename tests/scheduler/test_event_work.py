@@ -43,7 +43,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        self.pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, OURS)))
 
     def see(self, change: Change) -> None:
         for transition in self.cluster.apply(change):

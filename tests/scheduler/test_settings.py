@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,7 @@ from scheduler.settings import (
     parse_address,
     reference,
 )
+from scheduler.settings.renamed_keys import RENAMED
 from solver.domain import PACK, SPREAD, NodeSelectorRequirement, NodeSelectorTerm, Weights
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +189,7 @@ def test_a_wrong_file_is_refused_with_the_key_and_what_to_write(text: str, messa
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     text = (
         "batch: {maxPods: '12', maxPod: 3}\n"
-        "queue: {maxPassedOverSeconds: 5m}\n"
+        "queue: {starvationSeconds: 5m}\n"
         "profiles: [{schedulerName: a, policy: pakc}, {schedulerName: 7}]\n"
         "devices: {owned: {drivers: [1, 2]}}\n"
     )
@@ -197,7 +199,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     assert [each.partition(":")[0] for each in said if "unknown field" in each] == ["batch.maxPod"]
     assert {each.partition(":")[0] for each in said if "unknown field" not in each} == {
         "batch.maxPods",
-        "queue.maxPassedOverSeconds",
+        "queue.starvationSeconds",
         "profiles[0].policy",
         "profiles[1].schedulerName",
         "devices.owned.drivers[0]",
@@ -212,6 +214,62 @@ def test_a_wrong_version_is_said_once_and_beside_the_rest() -> None:
         "kind: missing, write kind: DovetailConfiguration",
         "batch: expected a mapping, got a list",
     ]
+
+
+def _nested(path: str, value: object) -> dict[str, object]:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _at(document: object, path: str) -> object:
+    for key in path.split("."):
+        assert isinstance(document, dict)
+        document = document[key]
+    return document
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items(), ids=RENAMED)
+def test_an_old_key_means_the_new_one_and_is_warned_of(old: str, new: str) -> None:
+    value = _at(yaml.safe_load(reference.default_file()), new)
+    warnings: list[str] = []
+    assert parse(HEAD + json.dumps(_nested(old, value))[1:-1], "my.yaml", warnings.append) == default()
+    assert warnings == [f"my.yaml: {old} is deprecated, write {new}"]
+
+
+def test_the_value_of_an_old_key_is_used() -> None:
+    warnings: list[str] = []
+    text = HEAD + "holds: {maxNodesPercentOfNamespace: 3}\nqueue: {maxPassedOverSeconds: 7}"
+    settings = parse(text, "my.yaml", warnings.append)
+    assert settings.node_reservations.max_nodes_percent_per_namespace == 3
+    assert settings.queue.starvation_seconds == 7
+    assert len(warnings) == 3
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_neither_the_default_file_nor_the_schema_shows_an_old_key(old: str) -> None:
+    name = old.rpartition(".")[2]
+    assert f" {name}:" not in reference.default_file()
+    assert f'"{name}"' not in reference.json_schema()
+
+
+def test_an_old_key_beside_its_new_one_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"queue\.maxPassedOverSeconds: unknown field"):
+        parse(HEAD + "queue: {maxPassedOverSeconds: 7, starvationSeconds: 8}", "my.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("holds: 7", "nodeReservations: expected a mapping, got a whole number", id="section"),
+        pytest.param("queue: [1]", "queue: expected a mapping, got a list", id="section with an old key"),
+        pytest.param("queue: {maxPassedOverSeconds: x}", "queue.starvationSeconds: expected a number", id="value"),
+    ],
+)
+def test_a_wrong_value_of_an_old_key_is_refused_under_the_new_one(text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        parse(HEAD + text, "my.yaml")
 
 
 def test_times_of_the_lease_are_not_judged_without_election() -> None:

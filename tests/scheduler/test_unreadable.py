@@ -294,7 +294,7 @@ def test_a_pool_with_a_slice_that_becomes_unreadable_gives_nothing_out(scene: Sc
     scene.show(Kind.SLICES, gpus(version=2) | {"spec": {**gpus()["spec"], "devices": 7}})
     message = scene.offer(with_gpu=True)
     assert "pool gpu.example.com/node-1 is not used: slice slice cannot be read" in message
-    assert scene.cluster.held_twice() == ()
+    assert scene.cluster.contested_devices() == ()
     scene.show(Kind.SLICES, gpus(version=3))
     assert (scene.readable, scene.place()) == (["slice"], "node-1")
 

@@ -14,7 +14,7 @@ import msgspec
 from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
-from scheduler.cluster import Cluster, split_held, split_plan
+from scheduler.cluster import Cluster, split_by_nominations, split_plan
 from scheduler.kube import encode
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
@@ -63,7 +63,7 @@ class Path:
         self.replica = Cluster()
         self._watches = {kind: ListWatch(kind) for kind in Kind}
         self._pending = SchedulingQueue(
-            SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS))
+            SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, SCHEDULERS))
         )
         self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = Engine()
@@ -101,7 +101,7 @@ class Path:
             batch = self._pending.take_batch(self._now, _MOST_PODS)
             if not batch.pods:
                 break
-            for apart in split_held(batch, self.cluster.nominated()):
+            for apart in split_by_nominations(batch, self.cluster.nominated()):
                 decided += self._decide_whole(apart)
         return decided
 

@@ -1,8 +1,8 @@
 """
-What anybody wrote in files, and what the API server would say of it.
+Manifest files as documents, and what the API server would refuse about them.
 
-`documents` makes documents of files, `routes` says which kinds and versions are read, `fields` looks into what may be
-malformed. `refusals` collects what would be refused (`shapes`, `spelling`, `pod_rules`, `claim_rules`, `volume_rules`,
-`edits`; `admission` needs more than one manifest), `decoding` makes a change of a document as the watches do, and
-`wording` puts the decoder's messages into the words of somebody who writes manifests.
+- `documents`: files to documents; `fields`: safe access to documents of any shape, and errors of old shapes.
+- `api_validation`: everything in one object that kubectl or the API server refuses, with `pod_rules` (pods, volumes)
+  and `claim_rules` (claims, device classes, PodGroups).
+- `decoding`: document to `Change` as the watches decode it; served kinds and versions, admission, immutable fields.
 """

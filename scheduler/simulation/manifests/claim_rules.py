@@ -1,8 +1,8 @@
 """
-Values of claims, device classes and PodGroups that the API server refuses.
+Invalid values of claims, device classes and PodGroups, as the API server validates them.
 
-The sizes are those of resource.k8s.io/v1 (`DeviceRequestsMaxSize` and its like), names have the forms that its
-validation asks for. What the API fills in where it is left out (allocationMode, count, operator) may be left out here.
+Sizes are those of resource.k8s.io/v1 (`DeviceRequestsMaxSize` and the like). Fields that the API defaults
+(allocationMode, count, operator) may be absent.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
-from scheduler.simulation.manifests.fields import Body, Wrong, entries, mapping, text
+from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, text
 
 _MOST: Final = {"requests": 32, "constraints": 32, "config": 32, "selectors": 32, "firstAvailable": 8}
 """Entries of each list; a constraint's or a configuration's `requests` has the same size."""
@@ -31,8 +31,8 @@ _Names = Mapping[str, set[str]]
 """The requests of a claim with the names of their alternatives."""
 
 
-def of_claim_spec(claim: Body, at: str) -> Iterator[Wrong]:
-    """Give what is wrong with a claim's spec that stands at a field."""
+def of_claim_spec(claim: Body, at: str) -> Iterator[FieldError]:
+    """Give the errors in a claim's spec; `at` is its path."""
     devices = mapping(claim.get("devices"))
     at = f"{at}.devices"
     for kind in ("requests", "constraints", "config"):
@@ -54,16 +54,16 @@ def of_claim_spec(claim: Body, at: str) -> Iterator[Wrong]:
         yield from _of_config(each, f"{at}.config[{index}]")
 
 
-def of_class_spec(device_class: Body) -> Iterator[Wrong]:
-    """Give what is wrong with the spec of a DeviceClass."""
+def of_class_spec(device_class: Body) -> Iterator[FieldError]:
+    """Give the errors in the spec of a DeviceClass."""
     yield from _of_selectors(device_class, "spec")
     yield from _too_many(device_class, "config", "spec")
     for index, each in entries(device_class.get("config")):
         yield from _of_config(each, f"spec.config[{index}]")
 
 
-def of_group(group: Body) -> Iterator[Wrong]:
-    """Give what is wrong with a PodGroup of scheduling.k8s.io or scheduling.x-k8s.io."""
+def of_group(group: Body) -> Iterator[FieldError]:
+    """Give the errors in a PodGroup of scheduling.k8s.io or scheduling.x-k8s.io."""
     spec = mapping(group.get("spec"))
     if text(group.get("apiVersion")).startswith("scheduling.x-k8s.io/"):
         yield from _of_minimum(spec, "minMember", "spec")
@@ -71,137 +71,139 @@ def of_group(group: Body) -> Iterator[Wrong]:
     policy = mapping(spec.get("schedulingPolicy"))
     chosen = [name for name in ("basic", "gang") if name in policy]
     if not chosen:
-        yield Wrong("spec.schedulingPolicy", "missing: write gang: {minCount: …}, or basic: {}")
+        yield FieldError("spec.schedulingPolicy", "missing: write gang: {minCount: …}, or basic: {}")
     if len(chosen) > 1:
-        yield Wrong("spec.schedulingPolicy", "basic and gang exclude each other: keep one of them")
+        yield FieldError("spec.schedulingPolicy", "basic and gang exclude each other: keep one of them")
     if "gang" in policy:
         gang = mapping(policy["gang"])
         if "minCount" not in gang:
-            yield Wrong("spec.schedulingPolicy.gang.minCount", "missing: write 1 or more")
+            yield FieldError("spec.schedulingPolicy.gang.minCount", "missing: write 1 or more")
         yield from _of_minimum(gang, "minCount", "spec.schedulingPolicy.gang")
 
 
-def _of_minimum(holder: Body, name: str, at: str) -> Iterator[Wrong]:
+def _of_minimum(holder: Body, name: str, at: str) -> Iterator[FieldError]:
     value = holder.get(name)
     if _is_number(value) and not 1 <= value <= _LARGEST_MINIMUM:
-        yield Wrong(f"{at}.{name}", f"is {value}: write 1 or more, at most {_LARGEST_MINIMUM}")
+        yield FieldError(f"{at}.{name}", f"is {value}: write 1 or more, at most {_LARGEST_MINIMUM}")
 
 
-def _too_many(holder: Body, name: str, at: str) -> Iterator[Wrong]:
+def _too_many(holder: Body, name: str, at: str) -> Iterator[FieldError]:
     found, most = holder.get(name), _MOST[name]
     if isinstance(found, list) and len(found) > most:
-        yield Wrong(f"{at}.{name}", f"are {len(found)}: at most {most} are allowed")
+        yield FieldError(f"{at}.{name}", f"are {len(found)}: at most {most} are allowed")
 
 
-def _of_names(named: list[tuple[int, Body]], at: str) -> Iterator[Wrong]:
-    """Look at the names of requests, or of the alternatives of one."""
+def _of_names(named: list[tuple[int, Body]], at: str) -> Iterator[FieldError]:
+    """Give the errors in the names of requests, or of alternatives."""
     seen: set[str] = set()
     for index, each in named:
         name, field = text(each.get("name")), f"{at}[{index}].name"
         if not name:
-            yield Wrong(field, "missing: write a name")
+            yield FieldError(field, "missing: write a name")
         elif not _LABEL.fullmatch(name):
-            yield Wrong(field, f"{name} is no name: write at most 63 small letters, digits and '-', none at an end")
+            yield FieldError(
+                field, f"{name} is no name: write at most 63 small letters, digits and '-', none at an end"
+            )
         elif name in seen:
-            yield Wrong(field, f"{name} stands twice: write another name")
+            yield FieldError(field, f"{name} stands twice: write another name")
         seen.add(name)
 
 
-def _of_request(request: Body, at: str) -> Iterator[Wrong]:
+def _of_request(request: Body, at: str) -> Iterator[FieldError]:
     if isinstance(request.get("exactly"), dict):
         yield from _of_details(request["exactly"], f"{at}.exactly")
     alternatives = list(entries(request.get("firstAvailable")))
     if request.get("firstAvailable") == [] and "exactly" not in request:
-        yield Wrong(f"{at}.firstAvailable", "is empty: write at least one alternative, or exactly instead")
+        yield FieldError(f"{at}.firstAvailable", "is empty: write at least one alternative, or exactly instead")
     yield from _too_many(request, "firstAvailable", at)
     yield from _of_names(alternatives, f"{at}.firstAvailable")
     for index, each in alternatives:
         field = f"{at}.firstAvailable[{index}]"
         if "adminAccess" in each:
-            yield Wrong(f"{field}.adminAccess", "goes with exactly only")
+            yield FieldError(f"{field}.adminAccess", "goes with exactly only")
         yield from _of_details(each, field)
 
 
-def _of_details(details: Body, at: str) -> Iterator[Wrong]:
+def _of_details(details: Body, at: str) -> Iterator[FieldError]:
     mode, count, name = details.get("allocationMode"), details.get("count"), details.get("deviceClassName")
     if name is None or name == "":
-        yield Wrong(f"{at}.deviceClassName", "missing: write the name of a DeviceClass")
+        yield FieldError(f"{at}.deviceClassName", "missing: write the name of a DeviceClass")
     elif isinstance(name, str) and not _SUBDOMAIN.fullmatch(name):
-        yield Wrong(f"{at}.deviceClassName", f"{name} is no name: write small letters, digits, '-' and '.'")
+        yield FieldError(f"{at}.deviceClassName", f"{name} is no name: write small letters, digits, '-' and '.'")
     if isinstance(mode, str) and mode and mode not in _MODES:
-        yield Wrong(f"{at}.allocationMode", f"{mode} is not known: write {' or '.join(_MODES)}")
+        yield FieldError(f"{at}.allocationMode", f"{mode} is not known: write {' or '.join(_MODES)}")
     if _is_number(count) and count < 0:
-        yield Wrong(f"{at}.count", f"is {count}: write 1 or more")
+        yield FieldError(f"{at}.count", f"is {count}: write 1 or more")
     if _is_number(count) and count > _LARGEST_COUNT:
-        yield Wrong(f"{at}.count", f"is larger than {_LARGEST_COUNT}: a claim holds at most 32 devices")
+        yield FieldError(f"{at}.count", f"is larger than {_LARGEST_COUNT}: a claim holds at most 32 devices")
     if mode == "All" and _is_number(count) and count:
-        yield Wrong(f"{at}.count", "allocationMode All takes none: leave it out, or write ExactCount")
+        yield FieldError(f"{at}.count", "allocationMode All takes none: leave it out, or write ExactCount")
     yield from _of_selectors(details, at)
     for index, each in entries(details.get("tolerations")):
         yield from _of_toleration(each, f"{at}.tolerations[{index}]")
     for name, amount in mapping(mapping(details.get("capacity")).get("requests")).items():
         if str(amount).startswith("-"):
-            yield Wrong(f"{at}.capacity.requests[{name}]", f"is {amount}: write 0 or more")
+            yield FieldError(f"{at}.capacity.requests[{name}]", f"is {amount}: write 0 or more")
 
 
-def _of_selectors(holder: Body, at: str) -> Iterator[Wrong]:
+def _of_selectors(holder: Body, at: str) -> Iterator[FieldError]:
     yield from _too_many(holder, "selectors", at)
     for index, each in entries(holder.get("selectors")):
         field, selector = f"{at}.selectors[{index}].cel", each.get("cel")
         expression = mapping(selector).get("expression")
         if isinstance(selector, dict) and not expression:
-            yield Wrong(f"{field}.expression", 'missing: write one such as device.driver == "gpu.example.com"')
+            yield FieldError(f"{field}.expression", 'missing: write one such as device.driver == "gpu.example.com"')
         if isinstance(expression, str) and len(expression.encode("utf-8", "replace")) > _LONGEST_EXPRESSION:
-            told = f"is longer than {_LONGEST_EXPRESSION} bytes: write a shorter one, or several selectors"
-            yield Wrong(f"{field}.expression", told)
+            message = f"is longer than {_LONGEST_EXPRESSION} bytes: write a shorter one, or several selectors"
+            yield FieldError(f"{field}.expression", message)
 
 
-def _of_config(config: Body, at: str) -> Iterator[Wrong]:
+def _of_config(config: Body, at: str) -> Iterator[FieldError]:
     if "opaque" not in config:
-        yield Wrong(f"{at}.opaque", "missing: write opaque: {driver: …, parameters: {…}}")
+        yield FieldError(f"{at}.opaque", "missing: write opaque: {driver: …, parameters: {…}}")
         return
     opaque = mapping(config["opaque"])
     driver, parameters = opaque.get("driver"), opaque.get("parameters")
     if not driver or (isinstance(driver, str) and not _is_domain(driver)):
-        told = f"{driver} is no driver" if driver else "missing"
-        yield Wrong(f"{at}.opaque.driver", f"{told}: write the driver's name, such as gpu.example.com")
+        message = f"{driver} is no driver" if driver else "missing"
+        yield FieldError(f"{at}.opaque.driver", f"{message}: write the driver's name, such as gpu.example.com")
     if not isinstance(parameters, dict):
-        told = "missing" if parameters is None else "is no mapping"
-        yield Wrong(f"{at}.opaque.parameters", f"{told}: write what the driver is to be given, or {{}}")
+        message = "missing" if parameters is None else "is no mapping"
+        yield FieldError(f"{at}.opaque.parameters", f"{message}: write what the driver is to be given, or {{}}")
     elif len(json.dumps(parameters, separators=(",", ":"), default=str)) > _LARGEST_PARAMETERS:
-        yield Wrong(f"{at}.opaque.parameters", f"are larger than {_LARGEST_PARAMETERS} bytes of JSON: write less")
+        yield FieldError(f"{at}.opaque.parameters", f"are larger than {_LARGEST_PARAMETERS} bytes of JSON: write less")
 
 
-def _of_toleration(toleration: Body, at: str) -> Iterator[Wrong]:
+def _of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
     operator, effect = text(toleration.get("operator")), text(toleration.get("effect"))
     if operator and operator not in {"Exists", "Equal"}:
-        yield Wrong(f"{at}.operator", f"{operator} is not known: write Exists or Equal")
+        yield FieldError(f"{at}.operator", f"{operator} is not known: write Exists or Equal")
     if effect and effect not in {*_EFFECTS, "None"}:
-        yield Wrong(f"{at}.effect", f"{effect} is not known: write {' or '.join(_EFFECTS)}")
+        yield FieldError(f"{at}.effect", f"{effect} is not known: write {' or '.join(_EFFECTS)}")
     if operator == "Exists" and toleration.get("value"):
-        yield Wrong(f"{at}.value", "operator Exists takes none: leave it out, or write operator: Equal")
+        yield FieldError(f"{at}.value", "operator Exists takes none: leave it out, or write operator: Equal")
     if not toleration.get("key") and operator != "Exists":
-        yield Wrong(f"{at}.key", "missing: without a key the operator must be Exists, which tolerates every taint")
+        yield FieldError(f"{at}.key", "missing: without a key the operator must be Exists, which tolerates every taint")
 
 
-def _of_constraint(constraint: Body, at: str) -> Iterator[Wrong]:
+def _of_constraint(constraint: Body, at: str) -> Iterator[FieldError]:
     chosen = [name for name in _RELATIONS if constraint.get(name)]
     if len(chosen) != 1:
-        told = "exclude each other: keep one of them" if chosen else "are both missing: write one of them"
-        yield Wrong(at, f"{' and '.join(_RELATIONS)} {told}")
+        message = "exclude each other: keep one of them" if chosen else "are both missing: write one of them"
+        yield FieldError(at, f"{' and '.join(_RELATIONS)} {message}")
     for name in chosen:
         attribute = constraint[name]
         if not isinstance(attribute, str):
             continue
         domain, _, short = attribute.partition("/")
         if "/" not in attribute:
-            yield Wrong(f"{at}.{name}", f"{attribute} lacks its domain: write <driver>/{attribute}")
+            yield FieldError(f"{at}.{name}", f"{attribute} lacks its domain: write <driver>/{attribute}")
         elif not _is_domain(domain) or ("/" not in short and not _is_identifier(short)):
-            told = f"{attribute} is no attribute: write <domain>/<name>, the name of at most {_LONGEST_ID} letters, "
-            yield Wrong(f"{at}.{name}", f"{told}digits and '_'")
+            message = f"{attribute} is no attribute: write <domain>/<name>, the name of at most {_LONGEST_ID} letters, "
+            yield FieldError(f"{at}.{name}", f"{message}digits and '_'")
 
 
-def _of_references(holder: Body, names: _Names, at: str) -> Iterator[Wrong]:
+def _of_references(holder: Body, names: _Names, at: str) -> Iterator[FieldError]:
     found = holder.get("requests")
     yield from _too_many(holder, "requests", at)
     seen: set[str] = set()
@@ -212,14 +214,14 @@ def _of_references(holder: Body, names: _Names, at: str) -> Iterator[Wrong]:
         request, slash, alternative = each.partition("/")
         if request not in names or (slash and alternative not in names[request]):
             known = sorted({*names, *(f"{name}/{sub}" for name, subs in names.items() for sub in subs)})
-            yield Wrong(field, f"{each} is no request of the claim ({', '.join(known)})")
+            yield FieldError(field, f"{each} is no request of the claim ({', '.join(known)})")
         elif each in seen:
-            yield Wrong(field, f"{each} stands twice: leave it out")
+            yield FieldError(field, f"{each} stands twice: leave it out")
         seen.add(each)
 
 
 def _is_domain(domain: str) -> bool:
-    """Whether it can name a driver, or what an attribute belongs to; capitals are allowed, as for CSI drivers."""
+    """Whether a name is a valid driver or domain; capitals are allowed, as for CSI drivers."""
     return len(domain) <= _LONGEST_DOMAIN and _SUBDOMAIN.fullmatch(domain.lower()) is not None
 
 

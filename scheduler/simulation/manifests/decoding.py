@@ -1,14 +1,8 @@
-"""One document to one change, through the decoding that the watches use.
+"""
+Decodes a document to a `Change`, as the watches do, and reports errors in terms of the manifest.
 
-The decoder's messages in the words of somebody who writes manifests.
-
-Which manifests are read, and what is wrong with the versions of others.
-
-What admission refuses that no single manifest shows: admin access outside of the namespaces that allow it.
-
-What the API server refuses to change: the spec of a claim or of a template, once it is there.
-
-People edit a claim, apply it, and wonder that nothing happens: the pod goes on with the claim that it has.
+Also: which kinds and versions are read, admission of admin access by the namespace's label, and changes of immutable
+specs. Users edit a claim or template, apply it, and nothing happens, because the pod keeps the claim that it has.
 """
 
 import json
@@ -29,7 +23,7 @@ LABEL: Final = "resource.kubernetes.io/admin-access"
 
 
 def wants_admin_access(claim_spec: Body) -> str:
-    """Give the field of the first request that asks for admin access; empty where none does."""
+    """Give the field of the first request with admin access; empty without one."""
     for index, request in entries(mapping(claim_spec.get("devices")).get("requests")):
         field = f"devices.requests[{index}]"
         if mapping(request.get("exactly")).get("adminAccess") is True:
@@ -40,7 +34,7 @@ def wants_admin_access(claim_spec: Body) -> str:
 
 
 def objection(namespace: str, namespaces: Mapping[str, Namespace]) -> str:
-    """Say why a namespace allows no admin access; empty where it does, and where nothing is known of it."""
+    """Say why a namespace does not allow admin access; empty if it does, or is unknown."""
     known = namespaces.get(namespace)
     if known is None:
         return ""
@@ -51,11 +45,11 @@ def objection(namespace: str, namespaces: Mapping[str, Namespace]) -> str:
     return f'adminAccess needs the label {LABEL}: "true" on namespace {namespace}, which {found}'
 
 
-_INSTEAD: Final = "write a new template with another name, and create the pod anew"
+_INSTEAD: Final = "write a new template with another name, and create the pod again"
 
 
 def of_claim(claim: Claim, there: Claim | None) -> str:
-    """Say what is wrong with a claim that was edited after its creation, or after its allocation; empty for others."""
+    """Report a claim that was edited after its creation or allocation; empty for others."""
     if there is not None and there.uid and _spec(there) != _spec(claim):
         return f"differs from the claim in the cluster, and claims are immutable: {_INSTEAD}"
     names = {request.name for request in claim.requests}
@@ -68,7 +62,7 @@ def of_claim(claim: Claim, there: Claim | None) -> str:
 
 
 def of_template() -> str:
-    """Say what is wrong with a template that was edited after its creation."""
+    """Report a template that was edited after its creation."""
     return "differs from the template in the cluster, and templates are immutable: give it another name"
 
 
@@ -93,8 +87,8 @@ _SCALARS: Final = frozenset({"int", "float", "bool"})
 _FIELD: Final = re.compile(r"^(?P<field>[A-Za-z][\w.\[\]/-]*): (?P<message>.+)$", re.DOTALL)
 
 
-def in_our_words(text: str) -> tuple[str, str]:
-    """Split what the decoder says into the field's path and what is wrong with it."""
+def readable_error(text: str) -> tuple[str, str]:
+    """Split a message of the decoder into the field's path and the error."""
     match = _AT.match(text)
     part, message, path = (match["part"], match["message"], match["path"]) if match else (None, text, None)
     if part is None and path is None and not _MISSING.search(message):
@@ -112,16 +106,16 @@ def _told(message: str) -> str:
     if expected is None:
         return message
     wanted, found = expected["wanted"].split(" | ")[0], expected["found"]
-    told = f"expected {_WORDS.get(wanted, wanted)}, got {_WORDS.get(found, found)}"
-    return f"{told}: put it in quotes" if wanted == "str" and found in _SCALARS else told
+    message = f"expected {_WORDS.get(wanted, wanted)}, got {_WORDS.get(found, found)}"
+    return f"{message}: put it in quotes" if wanted == "str" and found in _SCALARS else message
 
 
 _LONGEST: Final = 200
-"""Characters of what went wrong with an object that nobody foresaw."""
+"""Characters of an unexpected error that are shown."""
 
 
 def key_of(body: Body) -> str:
-    """Give an object's key as `Change` has it."""
+    """Give the key of an object as in `Change`."""
     found = metadata(body)
     namespace, name = text(found.get("namespace")), text(found.get("name"))
     return f"{namespace}/{name}" if namespace else name
@@ -141,24 +135,24 @@ def decoded(kind: Kind, document: Document) -> tuple[Change | None, ManifestProb
 
 
 def _value(kind: Kind, body: Body) -> tuple[Object | None, str, str]:
-    """The object, and the field and message of what is wrong with it."""
+    """Decode an object; give also field and message of the error."""
     try:
         value = decode(kind, msgspec.json.encode(body))
     except DecodeError as error:
-        field, message = in_our_words(error.message)
+        field, message = readable_error(error.message)
         outer = "" if error.field.startswith("(") else error.field
         return None, ".".join(each for each in (outer, field) if each), message
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
         return None, "", f"cannot be read ({type(error).__name__}: {str(error)[:_LONGEST]}): write it as the API has it"
     if isinstance(value, Pod | Claim) and value.invalid:
-        return value, *in_our_words(value.invalid)
+        return value, *readable_error(value.invalid)
     return value, "", ""
 
 
 _RESOURCE: Final = "resource.k8s.io"
 _STORAGE: Final = "storage.k8s.io"
 _CURRENT: Final = frozenset({"v1", "v1beta2"})
-"""Versions of resource.k8s.io that have today's shape."""
+"""Versions of resource.k8s.io with the shape of v1."""
 
 KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("", "Node"): Kind.NODES,
@@ -183,7 +177,7 @@ WORKLOADS: Final = frozenset(
     {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
 )
 UNSTAMPED: Final = frozenset({("apps", "DaemonSet"), ("batch", "CronJob"), ("", "ReplicationController")})
-"""What makes pods and is not read: which ones depends on nodes or on time."""
+"""Kinds that create pods and are not expanded, because their pods depend on nodes or time."""
 TEMPLATE: Final = (_RESOURCE, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
 
@@ -198,7 +192,7 @@ def of(body: Body) -> tuple[str, str]:
 
 
 def wrong_version(body: Body) -> str:
-    """Say what is wrong with an object's apiVersion; empty where nothing is, or where the kind is nobody we know."""
+    """Report a wrong apiVersion; empty if it is right, or the kind is unknown."""
     api_version, (group, kind) = text(body.get("apiVersion")), of(body)
     expected = group if (group, kind) in KINDS else _OURS.get(kind)
     if expected is None:
@@ -216,5 +210,5 @@ def wrong_version(body: Body) -> str:
 
 
 def _is_near(group: str, expected: str) -> bool:
-    """Whether a group is meant to be one of Kubernetes' own; others may well have kinds of the same name."""
+    """Whether an API group is a misspelt group of Kubernetes; other groups may have kinds of the same name."""
     return "." not in group or group.endswith(".k8s.io") or bool(expected and group.endswith(expected))

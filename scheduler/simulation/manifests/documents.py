@@ -1,7 +1,7 @@
 """
-Files to documents: multi-document YAML, JSON, and Lists of either.
+Reads files as documents: multi-document YAML, JSON, and Lists of either.
 
-Documents are cut apart before they are read, so that one that is not YAML, or not UTF-8, takes no other with it.
+Documents are separated before they are parsed, so that one that is not YAML or not UTF-8 does not affect the others.
 """
 
 import json
@@ -19,25 +19,25 @@ from scheduler.settings import untrusted_yaml
 from scheduler.simulation.manifests.fields import Body
 
 LIVE: Final = "cluster"
-"""The source of documents that the live cluster gave."""
+"""The source of documents from a live cluster."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _MOST_BYTES: Final = 256 * 1024 * 1024
-"""Of one file; the objects of a file take about ten times as much memory."""
+"""The largest file; its objects take about ten times as much memory."""
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
-"""Bytes that are no character, as the decoder leaves them."""
+"""Bytes that are not UTF-8, as the decoder represents them."""
 _NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")
 
 
 class Document(NamedTuple):
-    """One manifest and where it stands: `pods.yaml: document 2`, or `pods.yaml: document 2, item 3` in a List."""
+    """A manifest and its source: `pods.yaml: document 2`, or `pods.yaml: document 2, item 3` in a List."""
 
     source: str
     body: Body
 
 
 class ManifestProblem(NamedTuple):
-    """A manifest that cannot be used: where it stands, which object, which field, and what to write instead."""
+    """An error in a manifest: source, object, field, and what to write instead."""
 
     source: str
     subject: str
@@ -45,21 +45,21 @@ class ManifestProblem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """As it is printed, in one line."""
+        """Give the error as one line."""
         place = f"{self.source} ({self.subject})" if self.subject else self.source
         return f"{place}: {f'{self.field}: ' if self.field else ''}{' '.join(self.message.split())}"
 
 
 @dataclass(slots=True)
 class ManifestFiles:
-    """What files gave."""
+    """The documents of files, and the errors."""
 
     documents: list[Document] = field(default_factory=list)
     problems: list[ManifestProblem] = field(default_factory=list)
 
 
 def read(paths: Sequence[Path]) -> ManifestFiles:
-    """Read files, folders (with those below them) and `-` for standard input; nothing is raised."""
+    """Read files, folders (recursively) and `-` for standard input. Never raises."""
     reading = ManifestFiles()
     for path in paths:
         for file in _files(path, reading):
@@ -89,8 +89,8 @@ def _content(file: Path, reading: ManifestFiles) -> str | None:
         reading.problems.append(ManifestProblem(str(file), "", "", f"cannot be read: {error.strerror}"))
         return None
     if len(raw) > _MOST_BYTES:
-        told = f"is larger than {_MOST_BYTES // 2**20} MiB: split it into several files"
-        reading.problems.append(ManifestProblem(str(file), "", "", told))
+        message = f"is larger than {_MOST_BYTES // 2**20} MiB: split it into several files"
+        reading.problems.append(ManifestProblem(str(file), "", "", message))
         return None
     return raw.decode("utf-8-sig", "surrogateescape")
 
@@ -108,18 +108,18 @@ def _read_text(content: str, name: str, reading: ManifestFiles) -> None:
 
 
 class _Unreadable(NamedTuple):
-    """What stands for a document that cannot be read."""
+    """A document that cannot be read, with the reason."""
 
     message: str
 
 
 def _values(content: str) -> Iterator[Any]:
-    """Give every document's value, or `_Unreadable`."""
+    """Give the value of each document, or `_Unreadable`."""
     if content.lstrip()[:1] == "{":
         try:
             found = list(_json_values(content))
         except ValueError:
-            pass  # YAML's flow style looks alike: let its reader say what is wrong
+            pass  # YAML flow style looks similar: the YAML parser reports the error
         else:
             yield from found
             return
@@ -148,7 +148,7 @@ def _json_values(content: str) -> Iterator[Any]:
 
 
 def _wrong_byte(text: str, line: int) -> _Unreadable | None:
-    """Look for a byte that is no UTF-8 in a document that begins at a line of its file, from 0."""
+    """Find a byte that is not UTF-8; `line` is the document's first line in its file, from 0."""
     found = _NOT_UTF8.search(text)
     if found is None:
         return None
@@ -159,7 +159,7 @@ def _wrong_byte(text: str, line: int) -> _Unreadable | None:
 
 
 def _chunks(content: str) -> Iterator[tuple[str, int]]:
-    """Cut at the lines that begin a document; give each part with the number of its first line, from 0."""
+    """Split at document separators; give each part with its first line number, from 0."""
     starts = [0, *(match.start() for match in _SEPARATOR.finditer(content) if match.start())]
     line = 0
     for start, end in zip(starts, [*starts[1:], len(content)], strict=True):
@@ -178,7 +178,7 @@ def _told(error: Exception, line: int) -> str:
 
 
 def _add(value: Any, source: str, reading: ManifestFiles) -> None:
-    """Take one document; a List gives its items."""
+    """Add a document; a List is replaced by its items."""
     if not isinstance(value, dict):
         message = "expected a mapping with apiVersion and kind"
         reading.problems.append(ManifestProblem(source, "", "(whole document)", message))

@@ -1,6 +1,7 @@
-"""Looking into manifests that anybody may have written: what is not of the expected type counts as absent.
+"""
+Safe access to manifests of any content: a value of an unexpected type counts as absent.
 
-What the API server would refuse and our decoding alone would not explain: shapes of older versions, mostly.
+Also reports shapes that the API server refuses and that the decoder would not explain, mostly those of older versions.
 """
 
 from collections.abc import Iterator
@@ -10,12 +11,12 @@ Body = dict[str, Any]
 
 
 def mapping(value: Any) -> Body:
-    """Give a mapping as it is, anything else as an empty one."""
+    """Give a mapping unchanged, anything else as an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: Any) -> Iterator[tuple[int, Body]]:
-    """Give the mappings of a list with their places in it; nothing for what is no list."""
+    """Give the mappings in a list with their positions; nothing if it is not a list."""
     for index, each in enumerate(value if isinstance(value, list) else ()):
         if isinstance(each, dict):
             yield index, each
@@ -32,7 +33,7 @@ def spec(body: Body) -> Body:
 
 
 def text(value: Any) -> str:
-    """Give a text as it is, anything else as an empty one."""
+    """Give a string unchanged, anything else as an empty string."""
     return value if isinstance(value, str) else ""
 
 
@@ -45,7 +46,7 @@ def subject(body: Body) -> str:
 
 
 def without_nulls(body: Body) -> Body:
-    """Leave out what is null, which to the API server is the same as absent; opaque parameters stay as they are."""
+    """Remove null values, which the API server treats as absent; opaque parameters stay unchanged."""
     found: Body = {}
     for key, value in body.items():
         if isinstance(value, dict) and key != "parameters":
@@ -62,17 +63,17 @@ _SCOPES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelectio
 _TYPES: Final = {bool: "bool", int: "int", str: "string"}
 
 
-class Wrong(NamedTuple):
+class FieldError(NamedTuple):
     """A field and what to write instead."""
 
     field: str
     message: str
 
 
-def of_object(body: Body) -> Iterator[Wrong]:
-    """Give what is wrong with the shape of an object of a kind that is read."""
+def of_object(body: Body) -> Iterator[FieldError]:
+    """Give the errors in the shape of an object."""
     if not text(metadata(body).get("name")):
-        yield Wrong("metadata.name", "missing: write a name")
+        yield FieldError("metadata.name", "missing: write a name")
     match body.get("kind"):
         case "ResourceClaim":
             yield from _of_claim_spec(spec(body), "spec")
@@ -82,58 +83,60 @@ def of_object(body: Body) -> Iterator[Wrong]:
             yield from _of_slice(spec(body))
 
 
-def _of_template(body: Body) -> Iterator[Wrong]:
+def _of_template(body: Body) -> Iterator[FieldError]:
     outer = spec(body)
     if "spec" not in outer:
-        yield Wrong("spec.spec", "missing: a template holds the claim's spec one level deeper, as spec.spec.devices")
+        yield FieldError(
+            "spec.spec", "missing: a template holds the claim's spec one level deeper, as spec.spec.devices"
+        )
         return
     yield from _of_claim_spec(mapping(outer["spec"]), "spec.spec")
 
 
-def _of_claim_spec(claim: Body, field: str) -> Iterator[Wrong]:
-    """Give what is wrong with a claim's spec that stands at a field."""
+def _of_claim_spec(claim: Body, field: str) -> Iterator[FieldError]:
+    """Give the errors in the shape of a claim's spec; `field` is its path."""
     if "requests" in claim:
-        yield Wrong(f"{field}.requests", f"requests stand below devices: write {field}.devices.requests")
+        yield FieldError(f"{field}.requests", f"requests stand below devices: write {field}.devices.requests")
     for index, request in entries(mapping(claim.get("devices")).get("requests")):
         yield from _of_request(request, f"{field}.devices.requests[{index}]")
 
 
-def _of_request(request: Body, field: str) -> Iterator[Wrong]:
+def _of_request(request: Body, field: str) -> Iterator[FieldError]:
     if "exactly" in request and "firstAvailable" in request:
-        yield Wrong(field, "exactly and firstAvailable exclude each other: keep one of them")
+        yield FieldError(field, "exactly and firstAvailable exclude each other: keep one of them")
     if "exactly" in request or "firstAvailable" in request:
         return
     flat = [name for name in _FLAT if name in request]
     if not flat:
-        yield Wrong(field, "neither exactly nor firstAvailable: write exactly: {deviceClassName: …}")
+        yield FieldError(field, "neither exactly nor firstAvailable: write exactly: {deviceClassName: …}")
         return
     name = request.get("deviceClassName", "…")
-    yield Wrong(
+    yield FieldError(
         f"{field}.{flat[0]}",
         f"stands below `exactly` in resource.k8s.io/v1: write exactly: {{deviceClassName: {name}}}, "
         "with selectors and count inside it too",
     )
 
 
-def _of_slice(slice_spec: Body) -> Iterator[Wrong]:
+def _of_slice(slice_spec: Body) -> Iterator[FieldError]:
     if "pool" not in slice_spec:
         name = text(slice_spec.get("nodeName")) or "…"
-        yield Wrong("spec.pool", f"missing: write pool: {{name: {name}, generation: 1, resourceSliceCount: 1}}")
+        yield FieldError("spec.pool", f"missing: write pool: {{name: {name}, generation: 1, resourceSliceCount: 1}}")
     if not any(slice_spec.get(name) for name in _SCOPES) and "sharedCounters" not in slice_spec:
-        yield Wrong("spec", f"says of no node that it can use the devices: write one of {', '.join(_SCOPES)}")
+        yield FieldError("spec", f"says of no node that it can use the devices: write one of {', '.join(_SCOPES)}")
     for index, device in entries(slice_spec.get("devices")):
         yield from _of_device(device, f"spec.devices[{index}]")
 
 
-def _of_device(device: Body, field: str) -> Iterator[Wrong]:
+def _of_device(device: Body, field: str) -> Iterator[FieldError]:
     if "basic" in device:
         message = "resource.k8s.io/v1 has no `basic`: write attributes and capacity on the device itself"
-        yield Wrong(f"{field}.basic", message)
+        yield FieldError(f"{field}.basic", message)
     for name, value in mapping(device.get("attributes")).items():
         kind = _TYPES.get(type(value))
         if kind:
             shown = str(value).lower() if isinstance(value, bool) else value
-            yield Wrong(f"{field}.attributes[{name}]", f"a bare value: write {name}: {{{kind}: {shown}}}")
+            yield FieldError(f"{field}.attributes[{name}]", f"a bare value: write {name}: {{{kind}: {shown}}}")
     for name, value in mapping(device.get("capacity")).items():
         if isinstance(value, str | int | float):
-            yield Wrong(f"{field}.capacity[{name}]", f"a bare quantity: write {name}: {{value: {value}}}")
+            yield FieldError(f"{field}.capacity[{name}]", f"a bare quantity: write {name}: {{value: {value}}}")

@@ -23,7 +23,16 @@ def test_config_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
 def test_config_checks_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     path = ROOT / "config" / "default.yaml"
     assert main(["config", "--check", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path}: right\n"
+    assert capsys.readouterr().out == f"{path}: valid\n"
+
+
+def test_config_warns_of_an_old_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    head = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
+    path.write_text(f"{head}holds: {{maxNodesPercent: 3}}\n", encoding="utf-8")
+    assert main(["config", "--check", str(path)]) == 0
+    expected = f"dovetail: warning: {path}: holds is deprecated, write nodeReservations\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_config_refuses_a_wrong_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize("name", ["a/b/c", "team/"])
 def test_what_is_no_name_of_a_pod(name: str, saved: Path, capsys: Capture) -> None:
     assert m.run("explain", "pod", name, "--snapshot", saved) == 2
-    assert capsys.readouterr().err == f"dovetail: explain: {name!r} is no pod: write NS/NAME\n"
+    assert capsys.readouterr().err == f"dovetail: explain: {name!r} is not a pod name: write NS/NAME\n"
 
 
 def test_a_file_that_is_no_saved_case(tmp_path: Path, capsys: Capture) -> None:

@@ -75,7 +75,7 @@ def test_moves_show_hostile_texts_escaped_and_without_markup(tmp_path: Path, cap
     path = m.write_json(tmp_path / "f.json", objects)
     m.run("defrag", "--for", "pod", f"default/w{EVIL}", "-f", path)
     printed = capsys.readouterr()
-    assert "fits as it is" in printed.out or "[red]" in printed.out.replace("\n", "")
+    assert "fits already" in printed.out or "[red]" in printed.out.replace("\n", "")
     assert (_is_safe(printed.out), _is_safe(printed.err)) == (True, True)
 
 
@@ -98,7 +98,7 @@ def test_a_failure_of_our_own_is_one_line_and_a_status(monkeypatch: pytest.Monke
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith("dovetail: config: failed with KeyError at test_hostile_texts.py:")
-    assert "please report it with the input that caused it; --debug adds where it comes from" in line
+    assert "please report it with the input that caused it; --debug prints the traceback" in line
     assert _is_safe(printed.err)
 
 

@@ -41,6 +41,17 @@ def test_flags_reach_the_run(ran: list[tuple[Settings, Path | None]]) -> None:
     assert (settings.logging.level, settings.logging.format) == ("debug", "console")
 
 
+def test_an_old_key_of_the_configuration_is_logged(ran: list[tuple[Settings, Path | None]], tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    head = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
+    path.write_text(f"{head}queue: {{maxPassedOverSeconds: 7}}\n", encoding="utf-8")
+    with structlog.testing.capture_logs() as lines:
+        assert main(["--config", str(path)]) == 7
+    message = f"{path}: queue.maxPassedOverSeconds is deprecated, write queue.starvationSeconds"
+    assert lines == [{"event": "setting_deprecated", "log_level": "warning", "message": message}]
+    assert ran[0][0].queue.starvation_seconds == 7
+
+
 def test_a_crash_is_logged_like_everything_else(
     ran: list[tuple[Settings, Path | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,14 +128,14 @@ def test_a_pod_that_no_longer_uses_a_claim_is_forgotten_for_it() -> None:
 def test_a_device_held_alone_by_two_claims_is_held_twice() -> None:
     cluster = cluster_of(held("b", result("gpu", "gpu-0", "n1")), held("a", result("gpu", "gpu-0", "n1")))
 
-    assert cluster.held_twice() == ((device_id("gpu-0", "n1"), (claim("a").id, claim("b").id)),)
+    assert cluster.contested_devices() == ((device_id("gpu-0", "n1"), (claim("a").id, claim("b").id)),)
 
 
 def test_a_device_held_alone_and_by_a_share_is_held_twice() -> None:
     share = held("b", result("gpu", "gpu-0", "n1", share_id="s"))
     cluster = cluster_of(held("a", result("gpu", "gpu-0", "n1")), share)
 
-    assert cluster.held_twice() == ((device_id("gpu-0", "n1"), (claim("a").id, claim("b").id)),)
+    assert cluster.contested_devices() == ((device_id("gpu-0", "n1"), (claim("a").id, claim("b").id)),)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_a_device_may_be_in_two_allocations(one: dict[str, object], other: dict[
         held("b", result("gpu", "gpu-0", "n1", **other)),  # type: ignore[arg-type]  # the same
     ]
 
-    assert cluster_of(claims).held_twice() == ()
+    assert cluster_of(claims).contested_devices() == ()
 
 
 def test_a_duplicate_ends_with_one_of_the_claims() -> None:
     cluster = cluster_of(held("a", result("gpu", "gpu-0", "n1")), held("b", result("gpu", "gpu-0", "n1")))
     show(cluster, claim("a"))
 
-    assert cluster.held_twice() == ()
+    assert cluster.contested_devices() == ()
 
 
 def test_equal_pool_names_of_two_drivers_are_two_pools() -> None:
@@ -167,7 +167,7 @@ def test_equal_pool_names_of_two_drivers_are_two_pools() -> None:
         held("b", result("gpu", "d0", "n1", driver="two.example.com")),
     ]
 
-    assert cluster_of(claims).held_twice() == ()
+    assert cluster_of(claims).contested_devices() == ()
 
 
 def test_a_deleted_slice_leaves_the_others() -> None:
@@ -180,7 +180,7 @@ def test_a_deleted_slice_leaves_the_others() -> None:
 def test_a_claim_without_devices_is_allocated_all_the_same() -> None:
     cluster = cluster_of(claim("c", allocation=allocation()))
 
-    assert cluster.held_twice() == ()
+    assert cluster.contested_devices() == ()
     assert cluster.claim(claim("c").id) is not None
 
 

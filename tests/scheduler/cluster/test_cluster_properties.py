@@ -1,4 +1,4 @@
-"""Changes, assumptions and their ends in any order: mirror and indexes are what a rebuild from scratch gives."""
+"""Changes, assumptions and their ends in any order: store and indexes are what a rebuild from scratch gives."""
 
 from collections import defaultdict
 from typing import TypeVar
@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.change import Change, Object
 from scheduler.cluster import Assumptions, Cluster, Unit
-from scheduler.cluster.devices import Draws
-from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.devices import ConsumedCounters
+from scheduler.cluster.object_store import ObjectStore
 from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot, drawn
 from tests.support.builders import (
     allocation,
@@ -127,39 +127,39 @@ def units(draw: st.DrawFn) -> Unit:
     )
 
 
-def naive_holdings(mirror: Mirror) -> dict[DeviceId, set[tuple[str, bool]]]:
+def naive_holdings(store: ObjectStore) -> dict[DeviceId, set[tuple[str, bool]]]:
     held: defaultdict[DeviceId, set[tuple[str, bool]]] = defaultdict(set)
-    for each in mirror.believed_claims.values():
+    for each in store.assumed_claims.values():
         for one in each.allocation.results if each.allocation is not None else ():
             if not one.admin_access:
                 held[one.device].add((each.id.name, bool(one.share_id)))
     return held
 
 
-def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Draws]) -> None:
+def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, ConsumedCounters]) -> None:
     """Compare every index with a computation over all believed objects; `remembered` is kept from step to step."""
-    mirror = cluster._mirror  # noqa: SLF001 - the indexes are what is tested
-    held = naive_holdings(mirror)
+    store = cluster._store  # noqa: SLF001 - the indexes are what is tested
+    held = naive_holdings(store)
     for pool in NODES:
         for name in DEVICES:
             one = DeviceId("gpu.example.com", pool, name)
-            holders = mirror.holdings.holders(one)
-            assert set(holders) == {each.id for each in mirror.believed_claims.values() if _holds(each, one)}
+            holders = store.allocated_devices.holders(one)
+            assert set(holders) == {each.id for each in store.assumed_claims.values() if _holds(each, one)}
             consumed: defaultdict[str, int] = defaultdict(int)
             for results in holders.values():
                 for capacity, taken in (pair for each in results if each.share_id for pair in each.consumed_capacity):
                     consumed[capacity] += taken.nano
-            assert mirror.holdings.consumed(one) == consumed
-            _remember(mirror, one, remembered, is_held=bool(holders))
-    assert set(mirror.holdings.contested()) == {
+            assert store.allocated_devices.consumed(one) == consumed
+            _remember(store, one, remembered, is_held=bool(holders))
+    assert set(store.allocated_devices.contested()) == {
         each for each, how in held.items() if len({name for name, _ in how}) > 1 and not all(share for _, share in how)
     }
     charged: defaultdict[object, int] = defaultdict(int)
     for draws in remembered.values():
         for counter, amount in draws:
             charged[counter] += amount
-    assert mirror.holdings._charged == charged  # noqa: SLF001 - all counters, those at zero too
-    assert_seats_are_right(mirror)
+    assert store.allocated_devices._charged == charged  # noqa: SLF001 - all counters, those at zero too
+    assert_seats_are_right(store)
 
 
 def _holds(each: Claim, one: DeviceId) -> bool:
@@ -167,10 +167,12 @@ def _holds(each: Claim, one: DeviceId) -> bool:
     return any(result.device == one and not result.admin_access for result in results)
 
 
-def _remember(mirror: Mirror, one: DeviceId, remembered: dict[DeviceId, Draws], *, is_held: bool) -> None:
+def _remember(
+    store: ObjectStore, one: DeviceId, remembered: dict[DeviceId, ConsumedCounters], *, is_held: bool
+) -> None:
     listed = [
         (each.generation, each.name, found)
-        for each in mirror.slices.values()
+        for each in store.slices.values()
         for found in each.devices
         if DeviceId(each.driver, each.pool, found.name) == one
     ]
@@ -180,16 +182,16 @@ def _remember(mirror: Mirror, one: DeviceId, remembered: dict[DeviceId, Draws], 
         remembered[one] = drawn(one, max(listed, key=lambda entry: entry[:2])[2])
 
 
-def assert_seats_are_right(mirror: Mirror) -> None:
-    seated = [each for each in mirror.believed_pods.values() if each.node_name and not each.is_terminal]
-    assert list(mirror.seated.values()) == sorted(seated, key=lambda each: each.id)
+def assert_seats_are_right(store: ObjectStore) -> None:
+    seated = [each for each in store.assumed_pods.values() if each.node_name and not each.is_terminal]
+    assert list(store.placed_pods.values()) == sorted(seated, key=lambda each: each.id)
     for name in NODES:
         here = [each for each in seated if each.node_name == name]
-        assert mirror.occupancy.pod_count(name) == len(here)
+        assert store.node_usage.pod_count(name) == len(here)
         cpu = sum(dict(each.requests).get("cpu", 0) for each in here)
-        assert mirror.occupancy.used(name) == ({"cpu": cpu} if cpu else {})
-    users = {(key, each.id) for each in mirror.believed_pods.values() for key in each.claim_ids}
-    assert {(key, each) for key, found in mirror.users.items() for each in found} == users
+        assert store.node_usage.used(name) == ({"cpu": cpu} if cpu else {})
+    users = {(key, each.id) for each in store.assumed_pods.values() for key in each.claim_ids}
+    assert {(key, each) for key, found in store.pods_by_claim.items() for each in found} == users
 
 
 class Life(RuleBasedStateMachine):
@@ -198,7 +200,7 @@ class Life(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.last: dict[tuple[str, str], Change] = {}
         self.assumed: list[Unit] = []
-        self.remembered: dict[DeviceId, Draws] = {}
+        self.remembered: dict[DeviceId, ConsumedCounters] = {}
 
     def apply(self, change: Change) -> None:
         self.cluster.apply(change)
@@ -291,7 +293,7 @@ def test_the_order_in_which_objects_are_shown_does_not_matter(shown: list[Object
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' Random
 
     assert without_draws(cluster_of(once).snapshot()) == without_draws(cluster_of(shuffled).snapshot())
-    assert cluster_of(once).held_twice() == cluster_of(shuffled).held_twice()
+    assert cluster_of(once).contested_devices() == cluster_of(shuffled).contested_devices()
 
 
 @given(st.lists(objects, max_size=20), units())

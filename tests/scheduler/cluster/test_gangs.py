@@ -1,4 +1,4 @@
-"""Gangs as the mirror composes them, of PodGroups and of what pods say; units of gangs, and their check."""
+"""Gangs as the store composes them, of PodGroups and of what pods say; units of gangs, and their check."""
 
 import msgspec
 import pytest
@@ -111,7 +111,7 @@ def test_levels_of_the_object_come_before_those_of_the_pods() -> None:
     ids=["one is missing", "complete", "partly bound", "enough run", "a gate", "a deletion"],
 )
 def test_standing(objects: tuple[Pod, ...], standing: GangProgress) -> None:
-    assert cluster(*objects).gang_standing(GANG, OURS) == standing
+    assert cluster(*objects).gang_progress(GANG, OURS) == standing
 
 
 def test_a_gang_is_composed_anew_when_a_member_goes() -> None:

@@ -1,4 +1,4 @@
-"""An object that raises while it is applied is its own problem, and the mirror stays as if it had been otherwise."""
+"""An object that raises while it is applied is its own problem, and the store stays as if it had been otherwise."""
 
 import random
 from typing import Any
@@ -8,12 +8,12 @@ from msgspec import structs
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, Intake
+from scheduler.cluster.assume_cache import AssumeCache
 from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from scheduler.cluster.gangs import GangIndex
-from scheduler.cluster.ledger import Ledger
-from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.nominations import Nominations
-from scheduler.cluster.pod_index import Occupancy, PodIndex
+from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_index import NodeUsage, PodIndex
 from scheduler.cluster.table import Table
 from scheduler.unreadable import closed
 from solver.domain import Claim, DeviceId, Pod
@@ -29,17 +29,17 @@ BASE = (
     structs.replace(pod("there", "held"), node_name="n1", requests=(("cpu", 500),)),
 )
 PLACES: list[tuple[type[Any], str, Object]] = [
-    (Occupancy, "replace", pod("hostile")),
-    (GangIndex, "believe", pod("hostile")),
+    (NodeUsage, "replace", pod("hostile")),
+    (GangIndex, "replace_pod", pod("hostile")),
     (PodIndex, "replace", pod("hostile")),
-    (Ledger, "settle_pod", pod("hostile")),
-    (Nominations, "settle", pod("hostile")),
-    (Mirror, "_index_claims", pod("hostile", "held")),
-    (Ledger, "settle_claim", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
+    (AssumeCache, "confirm_pod", pod("hostile")),
+    (Nominations, "confirm", pod("hostile")),
+    (ObjectStore, "_index_claims", pod("hostile", "held")),
+    (AssumeCache, "confirm_claim", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
     (AllocatedDevices, "_set", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
     (AllocatedDevices, "_consume", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
     (SliceIndex, "replace", structs.replace(gpu_slice("n2", count=1), name="hostile")),
-    (AllocatedDevices, "notice", structs.replace(gpu_slice("n2", count=1), name="hostile")),
+    (AllocatedDevices, "slice_changed", structs.replace(gpu_slice("n2", count=1), name="hostile")),
     (Table, "replace", structs.replace(node("hostile", cpu=1))),
 ]
 IDS = [f"{place.__name__}.{name}" for place, name, _ in PLACES]
@@ -71,16 +71,19 @@ def _is_about(arguments: tuple[Any, ...]) -> bool:
 
 
 def facts(cluster: Cluster) -> tuple[Any, ...]:
-    """Everything that can be asked of a mirror."""
-    mirror = cluster._mirror  # noqa: SLF001 - the indexes are what is tested
+    """Everything that can be asked of a store."""
+    store = cluster._store  # noqa: SLF001 - the indexes are what is tested
     return (
         cluster.snapshot(),
-        {name: (dict(mirror.occupancy.used(name)), mirror.occupancy.pod_count(name)) for name in ("n1", "n2")},
-        {index: dict(mirror.holdings.holders(DeviceId("gpu.example.com", "n1", f"gpu-{index}"))) for index in range(4)},
-        mirror.holdings.contested(),
-        {name: set(mirror.company.on(name)) for name in ("n1", "n2")},
-        {key: set(pods) for key, pods in mirror.users.items()},
-        mirror.seated.values(),
+        {name: (dict(store.node_usage.used(name)), store.node_usage.pod_count(name)) for name in ("n1", "n2")},
+        {
+            index: dict(store.allocated_devices.holders(DeviceId("gpu.example.com", "n1", f"gpu-{index}")))
+            for index in range(4)
+        },
+        store.allocated_devices.contested(),
+        {name: set(store.pod_index.on(name)) for name in ("n1", "n2")},
+        {key: set(pods) for key, pods in store.pods_by_claim.items()},
+        store.placed_pods.values(),
     )
 
 
@@ -106,16 +109,16 @@ def test_a_defect_anywhere_in_the_mirror_leaves_every_index_right(
 def test_what_an_object_holds_counts_although_it_could_not_be_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of(*BASE)
     hostile = structs.replace(pod("hostile"), node_name="n1", requests=(("cpu", 700),))
-    Fault(monkeypatch, GangIndex, "believe", after=True, is_lasting=True)
+    Fault(monkeypatch, GangIndex, "replace_pod", after=True, is_lasting=True)
     taken = Intake(cluster).take(seen(hostile))
     assert isinstance(taken.change.value, Pod)
     assert taken.change.value.invalid
-    assert dict(cluster._mirror.occupancy.used("n1"))["cpu"] == 1200  # noqa: SLF001
+    assert dict(cluster._store.node_usage.used("n1"))["cpu"] == 1200  # noqa: SLF001
 
 
 def test_a_claim_that_could_not_be_applied_keeps_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of(*BASE)
-    Fault(monkeypatch, Ledger, "settle_claim", after=False, is_lasting=True)
+    Fault(monkeypatch, AssumeCache, "confirm_claim", after=False, is_lasting=True)
     hostile = claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))
     taken = Intake(cluster).take(seen(hostile))
     assert isinstance(taken.change.value, Claim)
@@ -125,16 +128,16 @@ def test_a_claim_that_could_not_be_applied_keeps_its_devices(monkeypatch: pytest
 def test_after_the_first_defect_objects_of_the_kind_do_not_reach_the_mirror_before_they_are_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The mirror is made again once, and not for every object that a user makes."""
+    """The store is made again once, and not for every object that a user makes."""
     cluster, mended = cluster_of(*BASE), list[str]()
-    honest = cluster.mend
+    honest = cluster.reindex
 
     def mend(kind: Kind, key: str, value: Object | None) -> None:
         mended.append(key)
         honest(kind, key, value)
 
-    monkeypatch.setattr(cluster, "mend", mend)
-    Fault(monkeypatch, Occupancy, "replace", after=False, is_lasting=True)
+    monkeypatch.setattr(cluster, "reindex", mend)
+    Fault(monkeypatch, NodeUsage, "replace", after=False, is_lasting=True)
     intake = Intake(cluster)
     for index in range(20):
         assert intake.take(seen(pod(f"hostile-{index}"))).problem
@@ -148,7 +151,7 @@ def test_what_held_devices_drew_is_remembered_when_everything_is_indexed_again()
     altered = structs.replace(gpu_slice("n1", count=4), devices=gpu_slice("n1", count=1).devices)
     cluster.apply(seen(altered))
     before = cluster.snapshot().draws
-    cluster.mend(Kind.NODES, "n1", cluster.node("n1"))
+    cluster.reindex(Kind.NODES, "n1", cluster.node("n1"))
     assert cluster.snapshot().draws == before
 
 
@@ -160,7 +163,7 @@ def test_a_mended_mirror_is_one_that_never_failed(seed: int) -> None:
     before = facts(cluster)
     each = source.choice(BASE)
     kind = seen(each).kind
-    cluster.mend(kind, key_of(each), cluster.seen(kind, key_of(each)))
+    cluster.reindex(kind, key_of(each), cluster.seen(kind, key_of(each)))
     assert facts(cluster) == before
 
 
@@ -176,6 +179,6 @@ def test_memory_that_is_used_up_is_no_objects_problem(monkeypatch: pytest.Monkey
         raise MemoryError
 
     cluster = cluster_of(*BASE)
-    monkeypatch.setattr(Occupancy, "replace", replace)
+    monkeypatch.setattr(NodeUsage, "replace", replace)
     with pytest.raises(MemoryError):
         Intake(cluster).take(seen(pod("any")))

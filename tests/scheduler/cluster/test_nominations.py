@@ -1,10 +1,10 @@
-"""What the mirror believes of preemptions under way, and who is decided together meanwhile."""
+"""What the store believes of preemptions under way, and who is decided together meanwhile."""
 
 import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, split_held
+from scheduler.cluster import Cluster, split_by_nominations
 from scheduler.cluster.nominations import STALE_SECONDS
 from scheduler.queue.cluster_events import ClusterEvent, events_of
 from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
@@ -56,9 +56,9 @@ def test_a_preemption_that_fails_is_forgotten() -> None:
 def test_victims_that_stay_are_none() -> None:
     made = cluster(HIGH, LOW)
     made.preempt(PREEMPTION)
-    made.stays(LOW.id, "other")
+    made.keep_victim(LOW.id, "other")
     assert made.snapshot().leaving == (LOW.id,)
-    made.stays(LOW.id, LOW.uid)
+    made.keep_victim(LOW.id, LOW.uid)
     assert made.snapshot().leaving == ()
     assert [each.id.name for each in made.nominated()] == ["high"]
 
@@ -108,7 +108,7 @@ def test_budgets_are_in_the_picture() -> None:
 
 
 def parts(*pods: Pod, nominated: tuple[Pod, ...]) -> list[list[str]]:
-    return [[each.id.name for each in part.pods] for part in split_held(Batch(pods=pods), nominated)]
+    return [[each.id.name for each in part.pods] for part in split_by_nominations(Batch(pods=pods), nominated)]
 
 
 def test_a_batch_stays_whole_without_nominations() -> None:
@@ -137,7 +137,7 @@ def test_gangs_stay_whole() -> None:
 
 def awaited(made: Cluster, change: Change) -> list[str]:
     """The names of the pods that what a watch tells may let in."""
-    return [each.name for transition in made.apply(change) for each in made.awaited(transition)]
+    return [each.name for transition in made.apply(change) for each in made.unblocked(transition)]
 
 
 def test_who_waits_for_victims_hears_when_the_last_of_them_is_gone() -> None:
@@ -215,5 +215,5 @@ def test_a_nomination_that_held_nothing_frees_nothing_when_it_ends(cpu: int, whe
     waiting = pod("w", cpu=cpu)
     made = cluster(replace(waiting, nominated_node_name=where))
     (transition,) = made.apply(seen(waiting))
-    facts = events_of(made.without_idle(transition))
+    facts = events_of(made.without_void_nomination(transition))
     assert (ClusterEvent.NOMINATION_ENDED in facts) is is_free

@@ -1,4 +1,4 @@
-"""The mirror of storage: what the watches gave, and what placements make of it until they are bound or forgotten."""
+"""The store of storage: what the watches gave, and what placements make of it until they are bound or forgotten."""
 
 import pytest
 from msgspec.structs import replace

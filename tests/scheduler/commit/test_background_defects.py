@@ -115,7 +115,7 @@ async def test_an_orphaned_claim_that_raises_keeps_no_other_from_being_removed(m
     server, metrics = Server("c1"), Metrics()
 
     class Left:
-        def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
+        def orphaned_special_claims(self) -> tuple[tuple[Claim, Pod], ...]:
             return tuple(zip(CLAIMS, PODS, strict=True))
 
     looking = OrphanedClaims(

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver import solve
@@ -20,7 +20,7 @@ SPEC: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"stor
 
 
 def case(*manifests: Json, live: tuple[Change, ...] = ()) -> SimulationCase:
-    assembly = Assembly(live=live)
+    assembly = CaseBuilder(live=live)
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case("dovetail")
 
@@ -87,7 +87,7 @@ def test_a_claim_that_waits_for_nobody_is_bound_to_the_smallest_volume_that_fits
 def test_a_volume_that_would_have_been_made_by_now_is_taken_to_be_usable_everywhere() -> None:
     found = case(AT_ONCE, claim(storageClassName="at-once"), user(), m.node("n1"))
     assert len(plan(found).placements) == 1
-    assert any("taken to be made by now" in each for each in found.warnings)
+    assert any("assumed to be provisioned" in each for each in found.warnings)
 
 
 def test_claims_without_a_class_have_the_default_one() -> None:
@@ -129,7 +129,7 @@ def test_a_live_claim_that_waits_for_its_volume_goes_on_waiting() -> None:
     found = case(AT_ONCE, user(), m.node("n1"), live=live_claim())
 
     assert [(each.volume, each.is_bound) for each in found.snapshot.volume_claims] == [("", False)]
-    assert not any("taken to be made" in each for each in found.warnings)
+    assert not any("assumed to be provisioned" in each for each in found.warnings)
     (waiting,) = plan(found).unplaced
     assert "unbound immediate PersistentVolumeClaims" in waiting.reasons[0].message
 

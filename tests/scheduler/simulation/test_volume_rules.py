@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.simulation.manifests.refusals import of_object
+from scheduler.simulation.manifests.api_validation import of_object
 
 Json = dict[str, Any]
 SPEC: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

@@ -14,8 +14,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.worker import recording
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import AsideEndedError, Worker
-from scheduler.worker.telemetry import Sight
+from scheduler.worker.supervisor import ChildEndedError, Worker
+from scheduler.worker.telemetry import SolverTelemetry
 from solver.domain import Batch, Pod, Policy, ReasonCode
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result
 from tests.support.cluster_builders import seen
@@ -35,19 +35,19 @@ class Desk:
         self.health = Health()
         self.clock = VirtualClock()
         self.check = self.health.ready("solver")
-        sight = Sight(self.metrics, self.check, folder, self.clock)
-        self.worker = Worker(LIMITS, COMMAND, on_start=sight.started)
+        telemetry = SolverTelemetry(self.metrics, self.check, folder, self.clock)
+        self.worker = Worker(LIMITS, COMMAND, on_start=telemetry.started)
         self.cluster = Cluster()
         for each in WORLD:
             self.cluster.apply(seen(each))
             self.worker.note(seen(each))
-        self.decider = Decider(self.worker, self.cluster, (LIMITS, LIMITS), sight)
+        self.decider = Decider(self.worker, self.cluster, (LIMITS, LIMITS), telemetry)
 
     async def decide(self, *pods: Pod) -> Decision:
         return await self.decider.decide(batch(*pods), Policy())
 
-    async def decide_aside(self, pods: tuple[Pod, ...], *, is_costly: bool = True) -> Decision:
-        return await self.decider.decide_aside(batch(*pods), Policy(), is_costly=is_costly)
+    async def decide_isolated(self, pods: tuple[Pod, ...], *, is_costly: bool = True) -> Decision:
+        return await self.decider.decide_isolated(batch(*pods), Policy(), is_costly=is_costly)
 
     def series(self, name: str) -> float:
         value = self.metrics.registry.get_sample_value(name)
@@ -119,7 +119,7 @@ async def test_the_shell_decides_about_few_pods_together() -> None:
 
 
 async def test_in_a_large_cluster_all_pods_wait_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.decider._MOST_OBJECTS", 3)
+    monkeypatch.setattr("scheduler.worker.decider._MOST_FALLBACK_OBJECTS", 3)
     async with desk(is_running=False) as at:
         decision = await at.decide(pod("plain"))
 
@@ -139,7 +139,7 @@ async def test_how_long_the_process_has_not_decided_is_shown() -> None:
         at.clock.advance(7.0)
 
         assert at.series("dovetail_fallback_seconds") == 7.0
-        assert "only pods without claims to allocate are decided about" in at.check.message
+        assert "only pods without claims to allocate are scheduled" in at.check.message
 
 
 async def test_the_process_is_well_again_when_the_next_one_is_fed() -> None:
@@ -180,7 +180,7 @@ async def test_a_pod_that_had_to_be_left_out_of_a_plan_is_a_suspect() -> None:
 
 async def test_a_pod_that_fails_alone_has_an_answer_and_is_no_suspect_any_more() -> None:
     async with desk() as at:
-        decision = await at.decide_aside((pod("fail"),))
+        decision = await at.decide_isolated((pod("fail"),))
 
     assert names(decision.suspects) == []
     assert [each.reasons[0].code for each in decision.plan.unplaced] == [ReasonCode.SOLVER_FAILED]
@@ -195,14 +195,14 @@ async def test_pods_that_are_too_costly_for_a_batch_are_told_from_those_that_com
 
 async def test_a_costly_decision_leaves_nothing_over() -> None:
     async with desk() as at:
-        decision = await at.decide_aside((pod("costly"),))
+        decision = await at.decide_isolated((pod("costly"),))
 
     assert [each.reasons[0].code for each in decision.plan.unplaced] == [ReasonCode.TOO_COSTLY]
 
 
 async def test_suspects_that_are_costly_come_back_as_such() -> None:
     async with desk() as at:
-        decision = await at.decide_aside((pod("costly"), FITS), is_costly=False)
+        decision = await at.decide_isolated((pod("costly"), FITS), is_costly=False)
 
     assert (names(decision.costly), names(decision.batch)) == (["costly"], ["p"])
 
@@ -211,8 +211,8 @@ async def test_the_input_of_a_pod_that_ends_a_decision_alone_is_saved(tmp_path: 
     guilty = pod("exit", cpu=100)
     async with desk(tmp_path) as at:
         for _ in range(2):
-            with pytest.raises(AsideEndedError):
-                await at.decide_aside((guilty,))
+            with pytest.raises(ChildEndedError):
+                await at.decide_isolated((guilty,))
 
     (path,) = saved(tmp_path)
     assert recording.read(path).batch == batch(guilty)
@@ -253,11 +253,11 @@ async def test_a_search_that_contradicted_itself_is_counted_and_its_input_saved(
 async def test_a_plan_that_was_made_aside_holds_while_nothing_that_it_takes_is_taken() -> None:
     async with desk() as at:
         at.cluster.apply(seen(FITS))
-        decision = await at.decide_aside((FITS,))
-        assert await at.decider.holds(decision, Policy())
+        decision = await at.decide_isolated((FITS,))
+        assert await at.decider.is_still_valid(decision, Policy())
         device = decision.plan.allocations[0].allocation.results[0].device
         other = claim("d", allocation=allocation(result("gpu", device.device, "n1")))
 
         at.cluster.apply(seen(other))
 
-        assert not await at.decider.holds(decision, Policy())
+        assert not await at.decider.is_still_valid(decision, Policy())

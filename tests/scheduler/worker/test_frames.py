@@ -85,7 +85,7 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         seed=1,
         workers=2,
         cost_units=5,
-        aside=frames.Aside(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
+        isolation=frames.IsolationLimits(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
     )
     with ours, theirs:
         ours.sendall(frames.encode(apply) + frames.encode(decide))
@@ -105,7 +105,7 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         frames.SolveFailed(id=1, message="Traceback"),
         frames.Decided(id=1, plan=None, violations=(Violation(rule="r", subject="s", message="m"),), seconds=0.5),
         frames.Decided(id=2, plan=plan(unplaced(pod("p")))),
-        frames.Ended(id=3, cause=frames.Cause.TIME),
+        frames.ChildEnded(id=3, cause=frames.Cause.TIME),
     ],
     ids=lambda answer: type(answer).__name__,
 )
@@ -139,7 +139,7 @@ async def test_what_is_no_answer_is_said_to_be_garbled(received: bytes) -> None:
     reader = asyncio.StreamReader()
     reader.feed_data(received)
 
-    with pytest.raises(frames.GarbledError):
+    with pytest.raises(frames.MalformedFrameError):
         await frames.read_answer(reader)
 
 
@@ -153,7 +153,7 @@ def test_frames_that_came_together_are_split() -> None:
 def test_a_frame_that_is_cut_off_is_garbled(missing: int) -> None:
     received = frames.framed(b"one") + frames.framed(b"two")
 
-    with pytest.raises(frames.GarbledError):
+    with pytest.raises(frames.MalformedFrameError):
         frames.split(received[:-missing])
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
+from scheduler.worker.change_log import without_known_pods
 from scheduler.worker.serve import UNITS_PER_DEVICE
 from solver import Engine, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
@@ -158,7 +159,7 @@ def answers(
         order = frames.Decide(
             id=0,
             cost_units=COST_UNITS,
-            batch=frames.lean(Batch(pods=pods), known),
+            batch=without_known_pods(Batch(pods=pods), known),
             known=known,
             assumptions=Assumptions(),
             policy=Policy(),

@@ -1,8 +1,8 @@
-"""The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them.
+"""
+The object store: objects as observed by the watches and as assumed, with the indexes over them.
 
-Who has to be added to status.reservedFor, and who may use a claim already.
-
-Claims that are made for the extended resources of pods (KEP-5004): before they are there, and when nobody runs.
+Also here: which consumers a claim still lacks in status.reservedFor, and the special claims of pods with extended
+resources (KEP-5004), which exist under a stand-in id before the scheduler creates them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ import msgspec
 from scheduler.change import Kind, Object
 from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
 from scheduler.cluster.gangs import GangIndex
-from scheduler.cluster.pod_index import Occupancy, PodIndex, holds_node
+from scheduler.cluster.pod_index import NodeUsage, PodIndex, holds_node
 from scheduler.cluster.table import Table
 from solver.domain import (
     UNREADABLE_TAINT,
@@ -22,6 +22,7 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     DeviceClass,
+    DeviceId,
     DeviceTaintRule,
     DisruptionBudget,
     ExtendedResourceClaim,
@@ -47,15 +48,15 @@ TABLES: Final[dict[Kind, type[Object]]] = {
     Kind.TAINT_RULES: DeviceTaintRule,
     Kind.SLICES: ResourceSlice,
 }
-"""The kinds that are tables and nothing more, with what they hold."""
+"""The kinds that are stored in a table without assumptions, with the type of their objects."""
 
 
-class Mirror:
+class ObjectStore:
     """
-    One table per kind, and indexes that are kept right with every `see_…`, each at the cost of the changed object.
+    One table per kind, and indexes that every `set_…` updates at the cost of the changed object only.
 
-    `pods` and `claims` hold what the watch gave; `believed_pods`, `believed_claims` and every index hold them with
-    assumptions laid over. `seated` are the believed pods that hold a node.
+    `pods` and `claims` are as observed; `assumed_pods`, `assumed_claims` and all indexes have assumptions applied.
+    `placed_pods` are the assumed pods that are bound to a node and have not ended.
     """
 
     def __init__(self) -> None:
@@ -67,24 +68,24 @@ class Mirror:
         self.budgets: Table[str, DisruptionBudget] = Table()
         self.pods: dict[PodId, Pod] = {}
         self.claims: dict[ClaimId, Claim] = {}
-        self.believed_pods: dict[PodId, Pod] = {}
-        self.believed_claims: Table[ClaimId, Claim] = Table()
-        self.seated: Table[PodId, Pod] = Table()
+        self.assumed_pods: dict[PodId, Pod] = {}
+        self.assumed_claims: Table[ClaimId, Claim] = Table()
+        self.placed_pods: Table[PodId, Pod] = Table()
         self.nominated: Table[PodId, Pod] = Table()
-        """Believed pods without a node that have one nominated."""
-        self.inventory = SliceIndex()
-        self.holdings = AllocatedDevices(self.inventory)
-        self.occupancy = Occupancy()
+        """Assumed pods that have a nominated node and are not bound."""
+        self.slice_index = SliceIndex()
+        self.allocated_devices = AllocatedDevices(self.slice_index)
+        self.node_usage = NodeUsage()
         self.gangs = GangIndex()
-        self.company = PodIndex()
-        self.users: dict[ClaimId, set[PodId]] = {}
-        self.specials: dict[Owner, dict[ClaimId, Claim]] = {}
-        """Claims that are there for the extended resources of pods, by the pod that owns them."""
-        self.withheld: dict[ClaimId, tuple[DeviceTaintRule, ...]] = {}
-        """Taints on the pools, or all devices of the drivers, of which claims hold devices that cannot be read."""
+        self.pod_index = PodIndex()
+        self.pods_by_claim: dict[ClaimId, set[PodId]] = {}
+        self.special_claims: dict[Owner, dict[ClaimId, Claim]] = {}
+        """Special claims as observed, by the pod that owns them."""
+        self.unreadable_rules: dict[ClaimId, tuple[DeviceTaintRule, ...]] = {}
+        """Taint rules for pools (or whole drivers) of which a claim holds a device that cannot be read."""
 
     def seen(self, kind: Kind, key: str) -> Object | None:
-        """Give an object of the kinds that are tables of the mirror, as the watch last gave it."""
+        """Give an object as the watch last gave it."""
         match kind:
             case Kind.PODS:
                 return self.pods.get(PodId(*split_key(key)))
@@ -96,40 +97,51 @@ class Mirror:
                 return self._tables()[kind].get(key)
 
     def swap(self, kind: Kind, key: str, after: Object | None) -> Object | None:
-        """Take an object of one of `TABLES` as the watch gave it; give what it was."""
+        """Set an object of one of `TABLES`; give its previous value."""
         before = self.seen(kind, key)
         if before != after:
             if kind is Kind.SLICES:
-                self.see_slice(key, after if isinstance(after, ResourceSlice) else None)
+                self.set_slice(key, after if isinstance(after, ResourceSlice) else None)
             else:
                 self._tables()[kind].replace(key, after)
         return before
 
-    def anew(self, kind: Kind, key: str, value: Object | None) -> "Mirror":
+    def reindexed(self, kind: Kind, key: str, value: Object | None) -> "ObjectStore":
         """
-        Give a mirror of the same objects, one of them as it was, and nothing believed: every index is made again.
+        Give a store of the same objects without assumptions, with one object restored and every index rebuilt.
 
-        For an object that raised while it was indexed, so that it is not known how far that came.
+        Used after an object raised while it was indexed, which leaves the indexes half updated.
         """
-        self._put_back(kind, key, value)
-        fresh = Mirror()
+        self._restore(kind, key, value)
+        fresh = ObjectStore()
         fresh.nodes, fresh.namespaces, fresh.classes = self.nodes, self.namespaces, self.classes
         fresh.taint_rules, fresh.budgets, fresh.pods = self.taint_rules, self.budgets, self.pods
         for each in self.slices.values():
-            fresh.see_slice(each.name, each)
+            fresh.set_slice(each.name, each)
         for claim_key, claim in self.claims.items():
-            fresh.see_claim(claim_key, claim)
-        fresh.gangs.recall(self.gangs)
-        fresh.company.recall(self.company)
-        fresh.holdings.recall(self.holdings)
+            fresh.set_claim(claim_key, claim)
+        fresh.gangs.inherit(self.gangs)
+        fresh.pod_index.inherit(self.pod_index)
+        fresh.allocated_devices.inherit(self.allocated_devices)
         return fresh
 
     def taint_rules_in_force(self) -> tuple[DeviceTaintRule, ...]:
-        """Give the DeviceTaintRules, and those that withhold what claims hold of which not all can be read."""
+        """Give the DeviceTaintRules, and our own rules for devices that are allocated but cannot be read."""
         rules = self.taint_rules.values()
-        return (*rules, *(rule for own in self.withheld.values() for rule in own)) if self.withheld else rules
+        return (
+            (*rules, *(rule for own in self.unreadable_rules.values() for rule in own))
+            if self.unreadable_rules
+            else rules
+        )
 
-    def _put_back(self, kind: Kind, key: str, value: Object | None) -> None:
+    def rule_taints(self, device: DeviceId) -> Iterator[Taint]:
+        """Give the taints that taint rules add to a device; a rule without a selector selects nothing (KEP-5055)."""
+        for rule in self.taint_rules_in_force():
+            wanted = (rule.driver, rule.pool, rule.device)
+            if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
+                yield rule.taint
+
+    def _restore(self, kind: Kind, key: str, value: Object | None) -> None:
         if kind is Kind.PODS:
             self.pods.pop(PodId(*split_key(key)), None)
             if isinstance(value, Pod):
@@ -152,43 +164,43 @@ class Mirror:
             Kind.BUDGETS: self.budgets,
         }
 
-    def see_claim(self, key: ClaimId, after: Claim | None) -> None:
-        """Take a claim as the watch gave it; nothing is believed of it yet."""
+    def set_claim(self, key: ClaimId, after: Claim | None) -> None:
+        """Set a claim as observed; `set_assumed_claim` follows."""
         before = self.claims.pop(key, None)
         if before is not None and before.is_extended_resource_claim:
             owner = (key.namespace, before.owner_pod_uid)
-            self.specials[owner].pop(key, None)
-            if not self.specials[owner]:
-                del self.specials[owner]
+            self.special_claims[owner].pop(key, None)
+            if not self.special_claims[owner]:
+                del self.special_claims[owner]
         if after is not None:
             self.claims[key] = after
             if after.is_extended_resource_claim:
-                self.specials.setdefault((key.namespace, after.owner_pod_uid), {})[key] = after
+                self.special_claims.setdefault((key.namespace, after.owner_pod_uid), {})[key] = after
 
-    def see_slice(self, name: str, after: ResourceSlice | None) -> None:
-        """Take a slice as it is now."""
+    def set_slice(self, name: str, after: ResourceSlice | None) -> None:
+        """Set a slice."""
         before = self.slices.get(name)
-        self.inventory.replace(before, after)
+        self.slice_index.replace(before, after)
         self.slices.replace(name, after)
         for each in (before, after):
             if each is not None:
-                self.holdings.notice(device_ids(each))
+                self.allocated_devices.slice_changed(device_ids(each))
 
-    def believe_pod(self, key: PodId, after: Pod | None) -> Pod | None:
-        """Take a pod as it is believed to be now; give what it was."""
-        before = self.believed_pods.get(key)
+    def set_assumed_pod(self, key: PodId, after: Pod | None) -> Pod | None:
+        """Set a pod with assumptions applied; give its previous value."""
+        before = self.assumed_pods.get(key)
         if after is None:
-            self.believed_pods.pop(key, None)
+            self.assumed_pods.pop(key, None)
         else:
-            self.believed_pods[key] = after
-        self.occupancy.replace(before, after)
-        self.gangs.believe(before, after)
+            self.assumed_pods[key] = after
+        self.node_usage.replace(before, after)
+        self.gangs.replace_pod(before, after)
         seen = self.pods.get(key)
-        self.company.replace(key, before, after, is_seen=seen is not None and bool(seen.node_name))
+        self.pod_index.replace(key, before, after, is_seen=seen is not None and bool(seen.node_name))
         if after is not None and holds_node(after):
-            self.seated.replace(key, after)
+            self.placed_pods.replace(key, after)
         elif before is not None and holds_node(before):
-            self.seated.replace(key, None)
+            self.placed_pods.replace(key, None)
         if after is not None and _is_nominated(after):
             self.nominated.replace(key, after)
         elif before is not None and _is_nominated(before):
@@ -196,14 +208,14 @@ class Mirror:
         self._index_claims(key, before, after)
         return before
 
-    def believe_claim(self, key: ClaimId, after: Claim | None) -> Claim | None:
-        """Take a claim as it is believed to be now; give what it was."""
-        before = self.believed_claims.get(key)
-        self.believed_claims.replace(key, after)
-        self.withheld.pop(key, None)
-        if after is not None and after.invalid and (rules := tuple(withholding(after))):
-            self.withheld[key] = rules
-        self.holdings.replace(
+    def set_assumed_claim(self, key: ClaimId, after: Claim | None) -> Claim | None:
+        """Set a claim with assumptions applied; give its previous value."""
+        before = self.assumed_claims.get(key)
+        self.assumed_claims.replace(key, after)
+        self.unreadable_rules.pop(key, None)
+        if after is not None and after.invalid and (rules := tuple(unreadable_device_rules(after))):
+            self.unreadable_rules[key] = rules
+        self.allocated_devices.replace(
             key, before.allocation if before is not None else None, after.allocation if after is not None else None
         )
         return before
@@ -214,15 +226,15 @@ class Mirror:
         if old == new:
             return
         for claim in old:
-            self.users[claim].discard(key)
-            if not self.users[claim]:
-                del self.users[claim]
+            self.pods_by_claim[claim].discard(key)
+            if not self.pods_by_claim[claim]:
+                del self.pods_by_claim[claim]
         for claim in new:
-            self.users.setdefault(claim, set()).add(key)
+            self.pods_by_claim.setdefault(claim, set()).add(key)
 
 
-def withholding(claim: Claim) -> Iterator[DeviceTaintRule]:
-    """Give a rule for each device that a claim holds and that cannot be read: nothing of its pool is given out."""
+def unreadable_device_rules(claim: Claim) -> Iterator[DeviceTaintRule]:
+    """Give a taint rule for each device of a claim that cannot be read: no device of its pool is allocated."""
     for result in claim.allocation.results if claim.allocation is not None else ():
         if result.device.driver and not result.device.device and not result.admin_access:
             taint = Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
@@ -245,9 +257,9 @@ def missing_consumers(
     claim: Claim, consumers: Iterable[ConsumerReference], find_pod: Callable[[PodId], Pod | None]
 ) -> tuple[ConsumerReference, ...]:
     """
-    Leave out pods whose PodGroup has the claim reserved (KEP-5729).
+    Give the consumers that must be added to reservedFor: not the pods whose PodGroup has reserved the claim (KEP-5729).
 
-    One entry covers all pods of a group, more than reservedFor has room for; theirs would be too many.
+    The one entry of a group covers all its pods, which may be more than reservedFor has room for.
     """
     is_for_group = any(each.resource == "podgroups" for each in claim.reserved_for)
     return tuple(each for each in consumers if not (is_for_group and _is_covered(claim, each, find_pod)))
@@ -258,10 +270,10 @@ def _is_covered(claim: Claim, consumer: ConsumerReference, find_pod: Callable[[P
     return pod is not None and pod.uid == consumer.uid and claim.is_reserved_for("", pod.pod_group)
 
 
-def planned(
+def planned_special_claim(
     placement: Placement, special: ExtendedResourceClaim, allocations: Mapping[ClaimId, ClaimAllocation]
 ) -> Claim:
-    """Give the claim of a placement as it will be, under its stand-in id: allocated, and reserved for the pod."""
+    """Give the special claim of a placement under its stand-in id, allocated and reserved for the pod."""
     own = allocations.get(special.id)
     return msgspec.structs.replace(
         special.as_claim(placement.pod_uid),
@@ -270,15 +282,17 @@ def planned(
     )
 
 
-def of_pod(mirror: Mirror, pod: PodId, uid: str) -> tuple[Claim, ...]:
-    """Give the claims of one pod that are there: of its namespace, with its uid as their controller."""
-    return tuple(mirror.specials.get((pod.namespace, uid), {}).values())
+def special_claims_of(store: ObjectStore, pod: PodId, uid: str) -> tuple[Claim, ...]:
+    """Give the observed special claims of a pod: in its namespace, with its uid as controller."""
+    return tuple(store.special_claims.get((pod.namespace, uid), {}).values())
 
 
-def left_behind(mirror: Mirror) -> tuple[tuple[Claim, Pod], ...]:
-    """Give the claims whose pods are not believed to be bound: an earlier attempt made them, and none is under way."""
-    if not mirror.specials:
+def orphaned_special_claims(store: ObjectStore) -> tuple[tuple[Claim, Pod], ...]:
+    """Give the special claims of unbound pods: an earlier attempt made them, and no attempt is under way."""
+    if not store.special_claims:
         return ()
-    pods = mirror.believed_pods.values()
-    waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in mirror.specials and not holds_node(pod)]
-    return tuple((claim, pod) for pod in waiting for claim in of_pod(mirror, pod.id, pod.uid) if not claim.is_deleting)
+    pods = store.assumed_pods.values()
+    waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in store.special_claims and not holds_node(pod)]
+    return tuple(
+        (claim, pod) for pod in waiting for claim in special_claims_of(store, pod.id, pod.uid) if not claim.is_deleting
+    )

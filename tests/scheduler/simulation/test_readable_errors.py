@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.simulation.manifests.decoding import in_our_words
+from scheduler.simulation.manifests.decoding import readable_error
 
 ROWS = [
     (
@@ -23,4 +23,4 @@ ROWS = [
 
 @pytest.mark.parametrize(("text", "expected"), ROWS, ids=[text[:30] for text, _ in ROWS])
 def test_a_message_becomes_a_field_and_a_sentence(text: str, expected: tuple[str, str]) -> None:
-    assert in_our_words(text) == expected
+    assert readable_error(text) == expected

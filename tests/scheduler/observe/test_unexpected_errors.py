@@ -20,7 +20,7 @@ def test_what_a_block_raises_is_logged_once_with_its_traceback_and_counted() -> 
 
     (line,) = lines
     assert (line["event"], line["part"], line["claim"]) == ("defect", "stale_allocations", "ns/c")
-    assert "test_defects.py" in line["error"]
+    assert "test_unexpected_errors.py" in line["error"]
     assert line["error"].rstrip().endswith("RuntimeError: a defect")
     assert count(metrics, Subsystem.STALE_ALLOCATIONS) == 1
 

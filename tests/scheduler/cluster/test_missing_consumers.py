@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.cluster.mirror import missing_consumers
+from scheduler.cluster.object_store import missing_consumers
 from solver.domain import ConsumerReference, Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.gang_members import Ordered
+from scheduler.cluster.gang_members import SortedSet
 from scheduler.cluster.gangs import GangIndex
 from solver.domain import GangLevel, GangNote, Pod, PodId
 from tests.support import builders as b
@@ -43,7 +43,7 @@ def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[P
     for each in changes:
         key = each.id if isinstance(each, Pod) else b.pod(each).id
         after = each if isinstance(each, Pod) else None
-        kept.believe(there.get(key), after)
+        kept.replace_pod(there.get(key), after)
         kept.gang(GANG)
         if after is None:
             there.pop(key, None)
@@ -51,23 +51,23 @@ def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[P
             there[key] = after
     fresh = GangIndex()
     for pod in there.values():
-        fresh.believe(None, pod)
+        fresh.replace_pod(None, pod)
 
     for gang in (GANG, OTHER):
         assert kept.gang(gang) == fresh.gang(gang)
-        assert kept.standing(gang, OURS) == fresh.standing(gang, OURS)
+        assert kept.progress(gang, OURS) == fresh.progress(gang, OURS)
         assert kept.members(gang) == fresh.members(gang)
         found = [pod for pod in there.values() if pod.gang == gang and not pod.is_terminal]
         assert kept.gang(gang).member_count == sum(not pod.is_deleting for pod in found)
         assert kept.gang(gang).running_count == sum(bool(pod.node_name) and not pod.is_deleting for pod in found)
         assert kept.gang(gang).priority == max((pod.priority for pod in found), default=0)
-        assert kept.roster(gang).uids == {pod.uid for pod in found}
+        assert kept.member_index(gang).uids == {pod.uid for pod in found}
     assert kept.in_use() == fresh.in_use()
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9))), st.integers(1, 4))
 def test_the_first_of_a_set_are_its_first(steps: list[tuple[bool, int]], count: int) -> None:
-    kept, there = Ordered[int](), set[int]()
+    kept, there = SortedSet[int](), set[int]()
     for is_there, key in steps:
         (kept.add if is_there else kept.discard)(key)
         (there.add if is_there else there.discard)(key)
@@ -76,7 +76,7 @@ def test_the_first_of_a_set_are_its_first(steps: list[tuple[bool, int]], count: 
 
 
 def test_what_left_a_set_is_not_kept() -> None:
-    kept = Ordered[int]()
+    kept = SortedSet[int]()
     kept.add(-1)
     for key in range(10_000):
         kept.add(key)

@@ -1,8 +1,8 @@
-"""Everything in one object that kubectl or the API server refuses, and decoding alone would not explain.
+"""
+What kubectl or the API server refuses about one object: its shape, misspelt fields and invalid values.
 
-Fields that nobody reads because they are misspelt: the API server would drop them, and kubectl refuses them.
-
-Only a name that is close to one that may stand in its place is told, so that fields of newer versions pass.
+The API server drops unknown fields, and kubectl refuses them. Only an unknown field whose name is close to a known one
+is reported, so that fields of newer versions pass.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from scheduler.simulation import controllers
 from scheduler.simulation.manifests import claim_rules, fields, pod_rules
-from scheduler.simulation.manifests.fields import Body, Wrong, mapping, spec, text
+from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
 
 _CLOSE: Final = 0.8
 _ANY: Final = "*"
@@ -103,7 +103,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "completionMode suspend podReplacementPolicy managedBy scheduling",
     "PodTemplate": "metadata:Metadata spec:PodSpec",
 }
-"""The fields of each type, in one text; `field:Type` where what is in it is looked at too."""
+"""The fields of each type; `field:Type` if the field is checked recursively."""
 
 _FIELDS: Final = {
     name: {field: kind for field, _, kind in (word.partition(":") for word in words.split())}
@@ -111,14 +111,14 @@ _FIELDS: Final = {
 }
 
 
-def _misspelt(body: Body) -> Iterator[Wrong]:
-    """Give the fields of an object that are close to ones that may stand there, with those."""
+def _misspelt(body: Body) -> Iterator[FieldError]:
+    """Give unknown fields that are close to a known one, with the suggestion."""
     kind = text(body.get("kind"))
     if kind in _FIELDS:
         yield from _of(body, kind, "")
 
 
-def _of(body: Body, kind: str, at: str) -> Iterator[Wrong]:
+def _of(body: Body, kind: str, at: str) -> Iterator[FieldError]:
     known = _FIELDS[kind]
     for name, value in body.items():
         field = f"{at}.{name}" if at else name
@@ -127,11 +127,11 @@ def _of(body: Body, kind: str, at: str) -> Iterator[Wrong]:
             continue
         close = _closest(name, known)
         if close:
-            yield Wrong(field, f"there is no such field: did you mean {close}?")
+            yield FieldError(field, f"there is no such field: did you mean {close}?")
 
 
-def _within(value: Any, kind: str, at: str) -> Iterator[Wrong]:
-    """Look into the value of a field: an object, a list of them, or free names that stand for them."""
+def _within(value: Any, kind: str, at: str) -> Iterator[FieldError]:
+    """Check the value of a field: an object, a list of objects, or a map of objects."""
     if not kind:
         return
     inner = kind.removeprefix(_ANY)
@@ -154,12 +154,12 @@ def _closest(name: Any, known: Mapping[str, str]) -> str:
 
 
 MOST_PODS: Final = 150_000
-"""Pods of all workloads together, as many as Kubernetes is tested with; each takes some 20 KiB here."""
+"""The most pods of all workloads: as many as Kubernetes is tested with. Each takes about 20 KiB here."""
 _COUNTS: Final = ("replicas", "parallelism", "completions")
 
 
-def of_object(body: Body) -> Iterator[Wrong]:
-    """Give what is wrong with an object of a kind that is read: its shape, misspelt fields, and values."""
+def of_object(body: Body) -> Iterator[FieldError]:
+    """Give the errors in an object: its shape, misspelt fields and values."""
     yield from fields.of_object(body)
     yield from _misspelt(body)
     match body.get("kind"):
@@ -184,20 +184,20 @@ def of_object(body: Body) -> Iterator[Wrong]:
             yield from _of_workload(body)
 
 
-def _of_workload(body: Body) -> Iterator[Wrong]:
+def _of_workload(body: Body) -> Iterator[FieldError]:
     workload = spec(body)
     for name in _COUNTS:
         count = workload.get(name)
         if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-            yield Wrong(f"spec.{name}", f"expected a whole number, got {count!r}")
+            yield FieldError(f"spec.{name}", f"expected a whole number, got {count!r}")
         elif count is not None and count < 0:
-            yield Wrong(f"spec.{name}", f"is {count}: write 0 or more")
+            yield FieldError(f"spec.{name}", f"is {count}: write 0 or more")
     made = controllers.count(body)
     if made > MOST_PODS:
         name = "parallelism" if body.get("kind") == "Job" else "replicas"
-        yield Wrong(f"spec.{name}", f"makes {made} pods: write at most {MOST_PODS}")
+        yield FieldError(f"spec.{name}", f"makes {made} pods: write at most {MOST_PODS}")
     if not mapping(workload.get("template")):
-        yield Wrong("spec.template", "missing: write the pods that are to be made")
+        yield FieldError("spec.template", "missing: write the pods that are to be made")
     pod = mapping(mapping(workload.get("template")).get("spec"))
     yield from pod_rules.of_pod_spec(pod, "spec.template.spec")
     yield from pod_rules.of_volumes(pod, "spec.template.spec")

@@ -7,9 +7,9 @@ import pytest
 
 from scheduler.change import Kind
 from scheduler.kube.decode import objects
-from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.case_builder import CaseBuilder
+from scheduler.simulation.manifests.api_validation import MOST_PODS, of_object
 from scheduler.simulation.manifests.documents import Document
-from scheduler.simulation.manifests.refusals import MOST_PODS, of_object
 from tests.support import claim_mistakes
 from tests.support import manifests as m
 
@@ -305,7 +305,7 @@ def test_a_claim_with_two_alternatives_of_one_name_is_a_bad_manifest_and_no_defe
 )
 def test_workloads_of_too_many_pods_are_refused_and_others_count(kind: str, spec: dict[str, Any], field: str) -> None:
     body = deployment(**spec) | {"kind": kind, "apiVersion": "batch/v1" if kind == "Job" else "apps/v1"}
-    assembly = Assembly()
+    assembly = CaseBuilder()
     assembly.add([Document("m", body), Document("n", pod(schedulerName="dovetail"))])
     case = assembly.case("dovetail")
     (problem,) = case.problems
@@ -315,9 +315,9 @@ def test_workloads_of_too_many_pods_are_refused_and_others_count(kind: str, spec
 
 
 def test_workloads_that_together_make_too_many_pods_are_refused_from_there_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.simulation.manifests.refusals.MOST_PODS", 5)
+    monkeypatch.setattr("scheduler.simulation.manifests.api_validation.MOST_PODS", 5)
     template = {"spec": {"schedulerName": "dovetail", "containers": [{"name": "c"}]}}
-    assembly = Assembly()
+    assembly = CaseBuilder()
     for name, replicas in (("a", 3), ("b", 3), ("c", 2)):
         body = deployment(replicas=replicas, template=template) | {"metadata": {"name": name}}
         assembly.add([Document(name, body)])
@@ -343,7 +343,7 @@ def test_what_decoding_did_not_foresee_is_a_problem_of_its_object(monkeypatch: p
         return objects.decode(kind, raw)
 
     monkeypatch.setattr("scheduler.simulation.manifests.decoding.decode", decode)
-    assembly = Assembly()
+    assembly = CaseBuilder()
     bad = pod(schedulerName="dovetail") | {"metadata": {"name": "bad", "namespace": "default"}}
     assembly.add([Document("m", bad), Document("n", pod(schedulerName="dovetail"))])
     case = assembly.case("dovetail")
@@ -354,7 +354,7 @@ def test_what_decoding_did_not_foresee_is_a_problem_of_its_object(monkeypatch: p
 
 
 def test_a_mistake_in_a_template_is_told_once_and_nothing_else_is_stopped() -> None:
-    assembly = Assembly()
+    assembly = CaseBuilder()
     wrong = deployment(replicas=3, template={"spec": {"schedulerName": "dovetail", "preemptionPolicy": "never"}})
     good = pod(schedulerName="dovetail")
     assembly.add(Document(f"m.yaml: document {n}", each) for n, each in enumerate((wrong, good), start=1))
@@ -368,14 +368,14 @@ def test_a_mistake_in_a_template_is_told_once_and_nothing_else_is_stopped() -> N
     ("version", "kind"), [("apps/v1", "DaemonSet"), ("batch/v1", "CronJob"), ("v1", "ReplicationController")]
 )
 def test_what_makes_pods_and_is_not_read_is_told(version: str, kind: str) -> None:
-    assembly = Assembly()
+    assembly = CaseBuilder()
     assembly.add([Document("m", {"apiVersion": version, "kind": kind, "metadata": {"name": "d"}, "spec": {}})])
     told = f"m ({kind} d): the pods that it makes are not known: write them down as Pods"
     assert told in assembly.case("dovetail").warnings
 
 
 def test_a_budget_without_a_namespace_is_in_default_and_counts() -> None:
-    assembly = Assembly()
+    assembly = CaseBuilder()
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}}
     assembly.add([Document("m", budget)])
     (found,) = assembly.case("dovetail").snapshot.budgets

@@ -153,7 +153,7 @@ def test_another_node_is_a_conflict_and_the_watch_is_right(assumed: Cluster) -> 
     (transition,) = assumed.apply(seen(bound(POD, "n2")))
 
     assert transition.conflict is not None
-    assert transition.conflict.message == ("pod default/p was bound to node n2 by somebody else; node n1 was planned")
+    assert transition.conflict.message == ("pod default/p was bound to node n2 by another client; node n1 was planned")
     assert [each.node_name for each in assumed.snapshot().pods] == ["n2"]
 
 
@@ -163,7 +163,7 @@ def test_another_allocation_is_a_conflict_and_the_watch_is_right(assumed: Cluste
 
     assert transition.conflict is not None
     assert transition.conflict.message == (
-        "claim default/c was allocated gpu.example.com/n1/gpu-7 by somebody else; gpu.example.com/n1/gpu-0 was planned"
+        "claim default/c was allocated gpu.example.com/n1/gpu-7 by another client; gpu.example.com/n1/gpu-0 was planned"
     )
     assert believed_claim(assumed).allocation == other.allocation
 
@@ -425,4 +425,4 @@ def test_an_assumed_device_is_held() -> None:
     cluster = cluster_of(node("n1"), POD, CLAIM, held("other", GPU))
     cluster.assume(UNIT)
 
-    assert cluster.held_twice() == ((device_id("gpu-0", "n1"), (CLAIM.id, claim("other").id)),)
+    assert cluster.contested_devices() == ((device_id("gpu-0", "n1"), (CLAIM.id, claim("other").id)),)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster
-from scheduler.cluster.pod_index import MOST_NEWCOMERS, PodIndex
+from scheduler.cluster.pod_index import MOST_RECENT_PODS, PodIndex
 from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
 from solver.feasibility.selector_index import Matcher, described
 from tests.support.builders import placement
@@ -127,7 +127,7 @@ def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
     assert len(looked) <= most  # of 5,000; it is itself one of those that may keep it away
 
 
-@pytest.mark.parametrize("on", ["n1", "n2"], ids=["on the node", "newcomers elsewhere"])
+@pytest.mark.parametrize("on", ["n1", "n2"], ids=["on the node", "recent_pods elsewhere"])
 def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
     cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
@@ -140,33 +140,33 @@ def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypat
 
 
 def test_nothing_is_kept_of_pods_that_left_or_lost_their_terms() -> None:
-    company = PodIndex()
+    pod_index = PodIndex()
     old = neighbour("old", on="n1", anti_affinity=[term(ZONE, app="web"), term(HOST, app="web")])
     twin = neighbour("twin", on="n1", anti_affinity=[term(ZONE, app="web")])
-    company.replace(old.id, None, old, is_seen=True)
-    company.replace(twin.id, None, twin, is_seen=False)
+    pod_index.replace(old.id, None, old, is_seen=True)
+    pod_index.replace(twin.id, None, twin, is_seen=False)
     pod = described("default", (), [("app", "web")])
-    assert set(company.keepers.away_from("n1", {ZONE}, pod)) == {old.id, twin.id}
-    assert list(company.new_keepers.away_from("n1", {ZONE}, pod)) == [old.id]
+    assert set(pod_index.anti_affinity.pods_against("n1", {ZONE}, pod)) == {old.id, twin.id}
+    assert list(pod_index.recent_anti_affinity.pods_against("n1", {ZONE}, pod)) == [old.id]
 
     moved = replace(old, node_name="n2")
-    company.replace(old.id, old, moved, is_seen=True)
-    assert list(company.keepers.away_from("n1", {ZONE, HOST}, pod)) == [twin.id]
-    assert list(company.new_keepers.away_from("n2", {ZONE}, pod)) == [old.id]
-    company.replace(old.id, moved, None, is_seen=False)
-    company.replace(twin.id, twin, replace(twin, anti_affinity=()), is_seen=False)
-    assert (*company.keepers.nodes, *company.new_keepers.nodes) == ()
+    pod_index.replace(old.id, old, moved, is_seen=True)
+    assert list(pod_index.anti_affinity.pods_against("n1", {ZONE, HOST}, pod)) == [twin.id]
+    assert list(pod_index.recent_anti_affinity.pods_against("n2", {ZONE}, pod)) == [old.id]
+    pod_index.replace(old.id, moved, None, is_seen=False)
+    pod_index.replace(twin.id, twin, replace(twin, anti_affinity=()), is_seen=False)
+    assert (*pod_index.anti_affinity.nodes, *pod_index.recent_anti_affinity.nodes) == ()
 
 
 def test_the_latest_newcomers_are_remembered() -> None:
-    company = PodIndex()
-    pods = [neighbour(f"p{i}", on=f"n{i}", anti_affinity=[term(app="web")]) for i in range(MOST_NEWCOMERS + 5)]
+    pod_index = PodIndex()
+    pods = [neighbour(f"p{i}", on=f"n{i}", anti_affinity=[term(app="web")]) for i in range(MOST_RECENT_PODS + 5)]
     for each in pods:
-        company.replace(each.id, None, each, is_seen=True)
-    assert set(company.new_keepers.nodes) == {each.node_name for each in pods[5:]}
+        pod_index.replace(each.id, None, each, is_seen=True)
+    assert set(pod_index.recent_anti_affinity.nodes) == {each.node_name for each in pods[5:]}
 
     fresh = PodIndex()
     fresh.replace(pods[-1].id, None, pods[-1], is_seen=False)
-    fresh.recall(company)
+    fresh.inherit(pod_index)
     fresh.replace(pods[-2].id, None, pods[-2], is_seen=False)
-    assert set(fresh.new_keepers.nodes) == {pods[-1].node_name, pods[-2].node_name}
+    assert set(fresh.recent_anti_affinity.nodes) == {pods[-1].node_name, pods[-2].node_name}

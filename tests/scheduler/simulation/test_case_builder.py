@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver.domain import Claim, PodClaim
@@ -16,7 +16,7 @@ CONTAINER = {"name": "main", "resources": {"limits": {"cpu": 0.5, "memory": "1Gi
 
 
 def case(*manifests: m.Manifest, live: tuple[Change, ...] = (), name: str = "dovetail") -> SimulationCase:
-    assembly = Assembly(live=live)
+    assembly = CaseBuilder(live=live)
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case(name)
 

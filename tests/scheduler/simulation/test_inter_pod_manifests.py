@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver import solve
@@ -13,7 +13,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def case(*manifests: m.Manifest) -> SimulationCase:
-    assembly = Assembly()
+    assembly = CaseBuilder()
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case("dovetail")
 

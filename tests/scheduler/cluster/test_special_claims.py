@@ -85,7 +85,7 @@ def test_the_claim_takes_over_when_it_is_seen_allocated(assumed: Cluster) -> Non
     assumed.apply(seen(_made(is_allocated=True)))
 
     assert _holders(assumed) == ["p-extended-resources-abcde"]
-    assert assumed.held_twice() == ()
+    assert assumed.contested_devices() == ()
     assert assumed.compare_after_write(_written()) == ()
 
 
@@ -136,7 +136,7 @@ def test_a_claim_of_a_pod_that_waits_is_left_behind() -> None:
     left = _made(is_allocated=True)
     cluster = cluster_of(*OBJECTS, POD, left)
 
-    assert cluster.left_behind() == ((left, POD),)
+    assert cluster.orphaned_special_claims() == ((left, POD),)
     assert cluster.special_claims(POD.id, POD.uid) == (left,)
 
 
@@ -159,12 +159,14 @@ def test_no_claim_is_left_behind_where(change: object) -> None:
 
     change(cluster)
 
-    assert cluster.left_behind() == ()
+    assert cluster.orphaned_special_claims() == ()
 
 
 def test_claims_that_users_made_are_never_left_behind() -> None:
     assert (
-        cluster_of(*OBJECTS, POD, replace(_made(is_allocated=True), is_extended_resource_claim=False)).left_behind()
+        cluster_of(
+            *OBJECTS, POD, replace(_made(is_allocated=True), is_extended_resource_claim=False)
+        ).orphaned_special_claims()
         == ()
     )
 
@@ -176,7 +178,7 @@ def test_a_placement_without_such_a_claim_has_no_stand_in() -> None:
 def test_a_claim_of_another_namespace_is_never_a_pod_s_own_whatever_uid_it_gives() -> None:
     foreign = replace(_made(is_allocated=True), id=ClaimId("other", "p-extended-resources-abcde"))
     cluster = cluster_of(*OBJECTS, POD, foreign)
-    assert cluster.left_behind() == ()
+    assert cluster.orphaned_special_claims() == ()
     assert cluster.special_claims(POD.id, POD.uid) == ()
     cluster.assume(UNIT)
     before = _holders(cluster)

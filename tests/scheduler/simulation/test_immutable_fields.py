@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import Claim
@@ -12,7 +12,7 @@ from tests.support import builders as b
 from tests.support import manifests as m
 
 THERE = b.claim("c", b.request("r", count=2), config=(b.config("r", parameters='{"a": 1, "b": 2}'),))
-INSTEAD = "write a new template with another name, and create the pod anew"
+INSTEAD = "write a new template with another name, and create the pod again"
 
 
 def test_an_edited_claim_is_named() -> None:
@@ -48,7 +48,7 @@ def test_an_allocation_for_a_request_that_is_gone() -> None:
 
 
 def test_a_manifest_that_edits_a_claim_of_the_cluster_keeps_its_pod_waiting() -> None:
-    made = Assembly(live=(Change(kind=Kind.CLAIMS, key="default/c", value=THERE),))
+    made = CaseBuilder(live=(Change(kind=Kind.CLAIMS, key="default/c", value=THERE),))
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}}
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": spec}
     made.add((Document("claims.yaml: document 1", body),))
@@ -61,7 +61,7 @@ def test_a_manifest_that_edits_a_claim_of_the_cluster_keeps_its_pod_waiting() ->
 
 
 def test_a_manifest_that_edits_a_template_of_the_cluster_is_named() -> None:
-    made = Assembly()
+    made = CaseBuilder()
     made.add((Document(LIVE, m.template()), Document("t.yaml: document 1", m.template(count=3))))
 
     (problem,) = made.case("dovetail").problems

@@ -51,7 +51,7 @@ async def test_changes_reach_the_replica_before_the_next_batch() -> None:
 async def test_changes_do_not_pile_up_while_nobody_wants_a_batch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNTOLD", 3)
+    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 3)
     notes = tmp_path / "notes"
     async with running(command=shell_listener.command(notes)) as shell:
         for name in ("a", "b", "c"):
@@ -65,7 +65,7 @@ async def test_changes_do_not_pile_up_while_nobody_wants_a_batch(
 async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNTOLD", 3)
+    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 3)
     monkeypatch.setattr("scheduler.worker.supervisor._CHUNK", 1)
     notes, large = tmp_path / "notes", {"large": "x" * 1_000_000}
     async with running(command=shell_listener.command(notes)) as shell:
@@ -211,7 +211,7 @@ async def test_changes_that_could_not_be_told_are_told_to_a_new_process(
             raise failures.pop()
         return encode(change)
 
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNTOLD", 2)
+    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 2)
     async with running(command=shell_listener.command(notes)) as shell:
         monkeypatch.setattr(frames, "encode_change", failing)
         for name in ("a", "b"):
@@ -288,7 +288,7 @@ async def test_a_process_that_answers_nonsense_is_ended(kind: str) -> None:
 
 
 async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNTOLD", 1)
+    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 1)
     monkeypatch.setattr("scheduler.worker.supervisor._STALL_SECONDS", 0.2)
     async with running(command=shell_garbler.command("deaf")) as shell:
         pid = shell.worker.pid

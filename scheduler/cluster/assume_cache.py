@@ -1,4 +1,9 @@
-"""The ledger of unconfirmed writes: what we believe because we are about to write it, or just did."""
+"""
+Assumed writes: bindings, allocations and reservations that are being written and that no watch has shown yet.
+
+The same idea as the AssumeCache of kube-scheduler: the watch confirms an assumption, or contradicts it, which gives a
+`Conflict`; `forget` rolls it back.
+"""
 
 from collections.abc import Iterable
 
@@ -7,6 +12,7 @@ import msgspec
 from scheduler.change import is_at_least
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
+from scheduler.cluster.table import changed_keys
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
@@ -26,22 +32,22 @@ from solver.domain import (
 
 
 class PodAssumption(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod with this uid counts as bound to `node`."""
+    """The pod with this uid is assumed to be bound to `node`."""
 
     pod: PodId
     uid: str
     node: str
     node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()
-    """What its claims take of the node, which its status does not say yet."""
+    """Node allocatable resources that its claims consume (KEP-5517); not in its status yet."""
 
 
 class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A claim with this uid counts as allocated and reserved like this.
+    The claim with this uid is assumed to be allocated and reserved.
 
-    `allocation` is None where the claim was allocated before, or where the watch has confirmed it. `consumers` are
-    the reservations that are not confirmed yet. `written_version` is the resourceVersion of the server's last answer
-    to a status write, empty while there is none; `is_written` says that the claim was allocated by that answer.
+    `allocation` is None if the claim was allocated before, or the watch has confirmed it. `consumers` are unconfirmed
+    reservations. `written_version` is the resourceVersion in the server's last answer to a status write, empty before;
+    `is_written` says whether the claim was allocated in that answer.
     """
 
     claim: ClaimId
@@ -54,29 +60,29 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The whole ledger as a value, each tuple sorted by key: what the shell sends to the worker's replica.
+    All assumptions as a value, each tuple sorted by key: the shell sends it to the worker's replica.
 
-    `draws` goes with it: a replica that started late cannot know what held devices took of counters when slices
-    said something else (see `Snapshot.draws`).
+    `draws` is part of it because a replica that started later cannot know which counters a device consumed when it was
+    allocated and its slice was different (see `Snapshot.draws`).
     """
 
     pods: tuple[PodAssumption, ...] = ()
     claims: tuple[ClaimAssumption, ...] = ()
     specials: tuple[Claim, ...] = ()
-    """Claims for extended resources that are going to be made, allocated and reserved, under their stand-in ids."""
+    """Special claims (extended resources) that are being created, under their stand-in ids."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
     nominations: tuple[Nomination, ...] = ()
     leaving: tuple[PodId, ...] = ()
     stale: tuple[PodId, ...] = ()
-    """Pods whose nomination does not count any more."""
+    """Pods whose nomination is stale and does not count."""
     volumes: tuple[VolumeAssumption, ...] = ()
 
 
-class Ledger:
+class AssumeCache:
     """
-    Assumptions by pod and by claim. It knows nothing of the mirror: it is shown objects as the watch gave them.
+    Assumptions by pod and by claim. It does not know the store; it gets objects as the watch gave them.
 
-    A pod's placement and a claim's allocation are confirmed separately, as their echoes come on separate watches.
+    A pod's binding and a claim's allocation are confirmed separately, because they come on separate watches.
     """
 
     __slots__ = ("_claims", "_pods", "_specials", "_specials_of")
@@ -86,10 +92,10 @@ class Ledger:
         self._claims: dict[ClaimId, ClaimAssumption] = {}
         self._specials: dict[ClaimId, Claim] = {}
         self._specials_of: dict[str, dict[ClaimId, None]] = {}
-        """The same by the uid of the pod, which every change of a pod asks for."""
+        """The keys of `_specials` by the uid of the pod."""
 
     def export(self) -> Assumptions:
-        """Give everything that is assumed and not confirmed."""
+        """Give all unconfirmed assumptions."""
         return Assumptions(
             pods=tuple(self._pods[key] for key in sorted(self._pods)),
             claims=tuple(self._claims[key] for key in sorted(self._claims)),
@@ -97,17 +103,12 @@ class Ledger:
         )
 
     def replace(self, assumptions: Assumptions) -> tuple[set[PodId], set[ClaimId]]:
-        """Believe exactly this from now on; give the keys whose assumptions differ from before."""
+        """Replace all assumptions; give the keys whose assumptions changed."""
         pods = {assumption.pod: assumption for assumption in assumptions.pods}
         claims = {assumption.claim: assumption for assumption in assumptions.claims}
-        touched_pods = {key for key in pods.keys() | self._pods.keys() if pods.get(key) != self._pods.get(key)}
-        touched_claims = {
-            key for key in claims.keys() | self._claims.keys() if claims.get(key) != self._claims.get(key)
-        }
         specials = {claim.id: claim for claim in assumptions.specials}
-        touched_claims |= {
-            key for key in specials.keys() | self._specials.keys() if specials.get(key) != self._specials.get(key)
-        }
+        touched_pods = changed_keys(self._pods, pods)
+        touched_claims = changed_keys(self._claims, claims) | changed_keys(self._specials, specials)
         self._pods, self._claims = pods, claims
         self._specials.clear()
         self._specials_of.clear()
@@ -116,20 +117,20 @@ class Ledger:
         return touched_pods, touched_claims
 
     def assume_special(self, claim: Claim) -> None:
-        """Believe that a claim for extended resources is there, allocated and reserved, under its stand-in id."""
+        """Assume that a special claim exists, allocated and reserved, under its stand-in id."""
         self._specials[claim.id] = claim
         self._specials_of.setdefault(claim.owner_pod_uid, {})[claim.id] = None
 
     def special(self, key: ClaimId) -> Claim | None:
-        """Give the claim that is believed under a stand-in id."""
+        """Give the special claim that is assumed under a stand-in id."""
         return self._specials.get(key)
 
     def special_ids(self) -> tuple[ClaimId, ...]:
-        """Give the stand-in ids under which claims are believed."""
+        """Give the stand-in ids of all assumed special claims."""
         return tuple(self._specials)
 
-    def settle_special(self, claim: Claim) -> ClaimId | None:
-        """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
+    def confirm_special(self, claim: Claim) -> ClaimId | None:
+        """Drop the stand-in of a claim that the watch shows allocated as assumed; give the stand-in's id."""
         for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_extended_resource_claim else ():
             known = self._specials[key]
             if known.id.namespace != claim.id.namespace or known.allocation is None or claim.allocation is None:
@@ -140,11 +141,11 @@ class Ledger:
         return None
 
     def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
-        """Withdraw what is assumed to be made for a pod; give the stand-in ids."""
-        gone = tuple(self._specials_of.get(pod_uid, ()))
-        for key in gone:
+        """Forget the special claims of a pod; give their stand-in ids."""
+        stand_ins = tuple(self._specials_of.get(pod_uid, ()))
+        for key in stand_ins:
             self._drop_special(key)
-        return gone
+        return stand_ins
 
     def _drop_special(self, key: ClaimId) -> None:
         known = self._specials.pop(key)
@@ -154,7 +155,7 @@ class Ledger:
             del self._specials_of[known.owner_pod_uid]
 
     def assume_pod(self, placement: Placement) -> None:
-        """Believe that a pod is bound to its node."""
+        """Assume that a pod is bound to its node."""
         self._pods[placement.pod] = PodAssumption(
             pod=placement.pod, uid=placement.pod_uid, node=placement.node, node_allocatable=placement.node_allocatable
         )
@@ -162,7 +163,7 @@ class Ledger:
     def assume_claim(
         self, claim: ClaimId, uid: str, allocation: Allocation | None, consumers: tuple[ConsumerReference, ...]
     ) -> None:
-        """Believe that a claim is allocated (unless None) and reserved for these, besides what is believed already."""
+        """Assume that a claim is allocated (unless None) and reserved, in addition to earlier assumptions."""
         known = self._claims.get(claim) or ClaimAssumption(claim=claim, uid=uid)
         self._claims[claim] = msgspec.structs.replace(
             known,
@@ -174,9 +175,9 @@ class Ledger:
 
     def forget(self, unit: Unit) -> None:
         """
-        Withdraw what a unit assumed and the watch has not confirmed; what other units assumed stays.
+        Forget the unconfirmed assumptions of a unit; assumptions of other units stay.
 
-        An allocation that the server has answered for is a fact: it stays until the watch has caught up.
+        An allocation that the server has acknowledged is a fact and stays until the watch shows it.
         """
         allocations = {each.claim: each for each in unit.allocations}
         for placement in unit.placements:
@@ -193,14 +194,14 @@ class Ledger:
             self._keep(known, without={each.uid for each in consumers})
 
     def forget_consumer(self, pod_uid: str, claims: Iterable[ClaimId]) -> None:
-        """Withdraw the reservations of a pod that is gone; an allocation in flight stays until its echo."""
+        """Forget the reservations of a deleted pod; an allocation in flight stays until the watch shows it."""
         for claim in claims:
             known = self._claims.get(claim)
             if known is not None:
                 self._keep(known, without={pod_uid})
 
     def acknowledge(self, claim: Claim) -> None:
-        """Note the server's answer to a status write or to its withdrawal; one before them (finalizer) says nothing."""
+        """Note the server's answer to an allocation or deallocation; an earlier answer (finalizer) has no effect."""
         known = self._claims.get(claim.id)
         is_written = claim.allocation is not None
         if known is not None and known.uid == claim.uid and (is_written or known.is_written):
@@ -208,15 +209,15 @@ class Ledger:
                 known, written_version=claim.resource_version, is_written=is_written
             )
 
-    def lay_over_pod(self, pod: Pod) -> Pod:
-        """Give a pod as it is believed to be."""
+    def overlay_pod(self, pod: Pod) -> Pod:
+        """Apply the assumption about a pod to it."""
         known = self._pods.get(pod.id)
         if known is None or known.uid != pod.uid or pod.node_name:
             return pod
         return with_node_allocatable(msgspec.structs.replace(pod, node_name=known.node), known.node_allocatable)
 
-    def lay_over_claim(self, claim: Claim) -> Claim:
-        """Give a claim as it is believed to be; a claim that is not allocated has no consumers."""
+    def overlay_claim(self, claim: Claim) -> Claim:
+        """Apply the assumption about a claim to it; an unallocated claim has no consumers."""
         known = self._claims.get(claim.id)
         if known is None or known.uid != claim.uid:
             return claim
@@ -229,8 +230,8 @@ class Ledger:
             return claim
         return msgspec.structs.replace(claim, allocation=allocation, reserved_for=claim.reserved_for + added)
 
-    def settle_pod(self, key: PodId, pod: Pod | None) -> Reason | None:
-        """Drop what the watch confirms or rules out about a pod; give the reason where it contradicts."""
+    def confirm_pod(self, key: PodId, pod: Pod | None) -> Reason | None:
+        """Drop assumptions about a pod that the watch confirms or contradicts; give the reason of a contradiction."""
         known = self._pods.get(key)
         if known is None:
             return None
@@ -244,11 +245,11 @@ class Ledger:
             return None
         return Reason(
             code=ReasonCode.CONFLICT,
-            message=f"pod {key} was bound to node {pod.node_name} by somebody else; node {known.node} was planned",
+            message=f"pod {key} was bound to node {pod.node_name} by another client; node {known.node} was planned",
         )
 
-    def settle_claim(self, key: ClaimId, claim: Claim | None) -> Reason | None:
-        """Drop what the watch confirms or rules out about a claim; give the reason where it contradicts."""
+    def confirm_claim(self, key: ClaimId, claim: Claim | None) -> Reason | None:
+        """Drop assumptions about a claim that the watch confirms or contradicts; give the reason of a contradiction."""
         known = self._claims.get(key)
         if known is None:
             return None
@@ -257,7 +258,7 @@ class Ledger:
             return None
         if claim.allocation is None:
             if known.written_version and is_at_least(claim.resource_version, known.written_version):
-                del self._claims[key]  # written, seen by the server, and taken back since: the echo was skipped
+                del self._claims[key]  # allocated and deallocated again; a relist skipped the states between
             return None
         conflict = None
         if known.allocation is not None:
@@ -277,10 +278,10 @@ class Ledger:
 
 def is_same(assumed: Allocation, seen: Allocation) -> bool:
     """
-    Whether the watch shows the allocation that was written.
+    Whether an observed allocation is the assumed one.
 
-    Devices, requests, shares and amounts decide. The server fills in no field of ours, but the write adds the
-    timestamp, may add share ids, and a quantity may come back spelled otherwise.
+    Devices, requests, shares and amounts are compared. The write adds the timestamp and may add share ids, and the
+    server may format a quantity differently.
     """
     left, right = _essence(assumed), _essence(seen)
     return len(left) == len(right) and all(
@@ -307,5 +308,5 @@ def _allocated_otherwise(claim: ClaimId, assumed: Allocation, seen: Allocation) 
         ", ".join(str(result.device) for result in allocation.results) or "no device" for allocation in (assumed, seen)
     )
     return Reason(
-        code=ReasonCode.CONFLICT, message=f"claim {claim} was allocated {got} by somebody else; {wanted} was planned"
+        code=ReasonCode.CONFLICT, message=f"claim {claim} was allocated {got} by another client; {wanted} was planned"
     )

@@ -103,7 +103,7 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         pytest.param(gone(POD), "pod default/p was deleted", id="pod deleted"),
         pytest.param(changed(POD, uid="x"), "pod default/p was deleted, and another one has its name", id="pod remade"),
         pytest.param(
-            changed(POD, node_name="n2"), "pod default/p was bound to node n2 by somebody else", id="pod bound"
+            changed(POD, node_name="n2"), "pod default/p was bound to node n2 by another client", id="pod bound"
         ),
         pytest.param(changed(POD, is_deleting=True), "pod default/p is being deleted", id="pod deleting"),
         pytest.param(changed(POD, is_terminal=True), "pod default/p ended", id="pod ended"),
@@ -137,7 +137,7 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         pytest.param(changed(NEW, invalid="no"), "claim default/new can no longer be read: no", id="claim unreadable"),
         pytest.param(
             changed(NEW, allocation=allocation(result("gpu", "x", "n9"))),
-            "claim default/new was allocated by somebody else",
+            "claim default/new was allocated by another client",
             id="claim allocated",
         ),
         pytest.param(gone(OLD), "claim default/old was deleted", id="joined claim deleted"),

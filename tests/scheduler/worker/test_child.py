@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.worker.decision_limits import Limits
 from scheduler.worker.frames import Cause, Decided
-from scheduler.worker.supervisor import COMMAND, AsideEndedError, Question, SolveFailedError, WorkerLostError
+from scheduler.worker.supervisor import COMMAND, ChildEndedError, DecisionRequest, SolveFailedError, WorkerLostError
 from solver.domain import Policy
 from tests.support.builders import batch, pod
 from tests.support.shell_process import LIMITS, Shell, running
@@ -17,14 +17,14 @@ SHORT = replace(LIMITS, seconds=0.05)
 
 
 async def ask(shell: Shell, name: str, *, limits: Limits = LIMITS, is_greedy: bool = False) -> Decided:
-    question = Question(
+    question = DecisionRequest(
         batch=batch(pod(name, "c")),
         assumptions=shell.cluster.assumptions(),
         policy=Policy(),
         limits=limits,
         is_greedy=is_greedy,
     )
-    return await shell.worker.decide_aside(question)
+    return await shell.worker.decide_isolated(question)
 
 
 def children_of(pid: int | None) -> list[int]:
@@ -76,7 +76,7 @@ async def test_a_child_is_ended_when_its_time_is_up_and_its_parent_goes_on(monke
     monkeypatch.setattr("scheduler.worker.supervisor._OVERRUN_SECONDS", 0.1)
     async with running() as shell:
         pid = shell.worker.pid
-        with pytest.raises(AsideEndedError) as caught:
+        with pytest.raises(ChildEndedError) as caught:
             await ask(shell, "hang", limits=SHORT)
 
         assert caught.value.cause is Cause.TIME
@@ -86,7 +86,7 @@ async def test_a_child_is_ended_when_its_time_is_up_and_its_parent_goes_on(monke
 
 async def test_a_child_that_needs_too_much_memory_is_ended_alone() -> None:
     async with running() as shell:
-        with pytest.raises(AsideEndedError) as caught:
+        with pytest.raises(ChildEndedError) as caught:
             await ask(shell, "eat")
 
         assert caught.value.cause is Cause.MEMORY
@@ -95,7 +95,7 @@ async def test_a_child_that_needs_too_much_memory_is_ended_alone() -> None:
 
 async def test_a_child_that_crashes_is_told_and_its_parent_goes_on() -> None:
     async with running() as shell:
-        with pytest.raises(AsideEndedError) as caught:
+        with pytest.raises(ChildEndedError) as caught:
             await ask(shell, "exit")
 
         assert caught.value.cause is Cause.CRASH

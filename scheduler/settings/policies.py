@@ -1,0 +1,165 @@
+"""How a profile chooses among valid plans, and what its pods may do to others: weights, preemption, reservations."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from solver.domain import PACK, SPREAD, SYSTEM_PRIORITY, TOPOLOGY, HoldBounds, Protection
+from solver.domain import Weights as SolverWeights
+
+Weight = Annotated[int, Meta(ge=0, le=100)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+Priority = Annotated[int, Meta(ge=-2_147_483_648, le=2_147_483_647)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping of the file: camelCase keys, all optional; unknown keys are refused."""
+
+
+class PolicyName(StrEnum):
+    """How to choose among valid plans. Pods without devices are placed by scores under each policy."""
+
+    PACK = "pack"
+    """Fill few nodes and take the smallest device that fits, so that whole nodes and large devices stay free."""
+    SPREAD = "spread"
+    """Take devices on the nodes with most free devices, so that each node has few devices in use."""
+    TOPOLOGY = "topology"
+    """As `pack`, and keep groups of devices (of one PCIe root, for example) whole while other devices are left."""
+
+
+LEVELS: Final = {PolicyName.PACK: PACK, PolicyName.SPREAD: SPREAD, PolicyName.TOPOLOGY: TOPOLOGY}
+
+
+class WeightSettings(Section, frozen=True):
+    """
+    Weights of preferences and scores, with the defaults of kube-scheduler's default profile; 0 turns one off.
+
+    Preferences that pods and nodes state come before the packing of devices. Scores come last, and only for pods
+    without devices.
+    """
+
+    node_affinity: Weight = 2
+    """Preference: preferred node affinity."""
+
+    taint_toleration: Weight = 3
+    """Preference: avoid taints with the effect PreferNoSchedule."""
+
+    pod_affinity: Weight = 2
+    """Preference: preferred pod affinity and anti-affinity."""
+
+    topology_spread: Weight = 2
+    """
+    Preference: topology spread constraints with ScheduleAnyway. Score: for pods without devices and without
+    constraints that belong to a ReplicaSet, StatefulSet or ReplicationController, an even spread over nodes and zones.
+    """
+
+    least_allocated: Weight = 1
+    """Score: nodes with more free cpu and memory."""
+
+    balanced_allocation: Weight = 1
+    """Score: nodes whose shares of used cpu and used memory become more equal."""
+
+    image_locality: Weight = 1
+    """Score: nodes that already have the pod's images."""
+
+    free_of_devices: Weight = 10
+    """Score: nodes without devices, so that pods with devices find cpu and memory. Not in kube-scheduler."""
+
+    def solver_weights(self) -> SolverWeights:
+        """Convert to the solver's type."""
+        return SolverWeights(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class PodProtection(Section, frozen=True):
+    """
+    What keeps pods of a lower priority from being evicted for pods of this profile.
+
+    A protection that is off becomes best effort, as PodDisruptionBudgets are in kube-scheduler: a pod that it covers
+    is evicted only where no other victims help.
+    """
+
+    annotation: bool = True
+    """Whether the annotation `dovetail.dev/preemptible: "false"` protects a pod. Any author of a pod may set it."""
+
+    budgets: bool = True
+    """
+    Whether PodDisruptionBudgets protect pods. If false, a pod whose eviction its budget refuses is deleted where no
+    other victims help.
+    """
+
+    gangs: bool = True
+    """Whether a gang is evicted as a whole or not at all, so that one protected member protects the others."""
+
+    below_priority: Priority = SYSTEM_PRIORITY
+    """
+    Preemptors of this priority and above ignore all protections and `minimumRunSeconds`. The default is the lowest
+    priority of the system (`system-cluster-critical`), so that no tenant keeps a node from what the cluster needs.
+    """
+
+    def rules(self) -> Protection:
+        """Give the protections for preemptors below that priority, as the solver's type."""
+        return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
+
+
+class PreemptionSettings(Section, frozen=True):
+    """
+    Whether pods of lower priority are evicted for pods of this profile that fit nowhere.
+
+    Only pods of a profile of this file are evicted, and no pod that `protection` covers: by the annotation
+    `dovetail.dev/preemptible: "false"`, by a PodDisruptionBudget, or by its gang.
+    """
+
+    enabled: bool = True
+    """Whether pods are evicted to free cpu, memory, host ports and the like. If false, no pod is ever evicted."""
+
+    devices: bool = False
+    """
+    Whether pods are also evicted to free the devices that they use. kube-scheduler never does this. Work on devices is
+    often long and expensive, so it is off by default.
+    """
+
+    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
+    """Seconds that a pod with devices must have run before it may be evicted."""
+
+    protection: PodProtection = PodProtection()
+    """What protects pods from eviction, and from which preemptors."""
+
+    max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
+    """
+    The most evictions within any minute for pods of this profile. The limit is never exceeded: a pod or gang that
+    needs more victims than this keeps waiting.
+    """
+
+
+class NodeReservations(Section, frozen=True):
+    """How many nodes are reserved for starving pods (`queue.starvationSeconds`)."""
+
+    max_nodes_percent: Percent = 10
+    """
+    The most nodes that are reserved at once, in percent of all nodes; at least one node. A gang may reserve more while
+    nothing else is reserved, up to half of the nodes. 0 turns reservations off.
+    """
+
+    max_nodes_percent_per_namespace: Percent = 5
+    """The most nodes that are reserved for the pods of one namespace, in percent of all nodes; at least one node."""
+
+    def bounds(self) -> HoldBounds:
+        """Convert to the solver's type."""
+        return HoldBounds(percent=self.max_nodes_percent, percent_of_namespace=self.max_nodes_percent_per_namespace)
+
+
+class Messages(Section, frozen=True):
+    """
+    What conditions and events tell the authors of pods. They name objects of the pod's own namespace only.
+
+    `dovetail explain` and `simulate` run with the caller's own rights and show everything.
+    """
+
+    inventory: bool = True
+    """
+    Whether messages name nodes and devices and what these publish: labels, attributes, drivers and pools that would
+    match instead. If false, messages say how many nodes or devices do not match and why, using only the pod's own
+    words. The node that a pod is nominated for or bound to is always in the pod's own fields.
+    """

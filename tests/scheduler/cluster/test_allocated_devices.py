@@ -1,0 +1,184 @@
+import pytest
+
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
+from solver.domain import Allocation, ClaimId, CounterId, ResourceSlice
+from tests.support.builders import GPU_DRIVER, allocation, device, device_id, resource_slice, result
+
+A, B = ClaimId("default", "a"), ClaimId("default", "b")
+GPU = device_id("gpu", "n1")
+MEMORY = CounterId(GPU_DRIVER, "n1", "card", "memory")
+ALONE = allocation(result("r", "gpu", "n1"))
+
+
+def share(number: int, gib: int = 10) -> Allocation:
+    return allocation(result("r", "gpu", "n1", share_id=f"s{number}", consumed={"memory": gib}))
+
+
+def drawing(amount: int) -> ResourceSlice:
+    return resource_slice("n1", device("gpu", consumes={"card": {"memory": amount}}), name="s")
+
+
+class Shelf:
+    """Holdings with the inventory that they look at."""
+
+    def __init__(self) -> None:
+        self.slice_index = SliceIndex()
+        self.allocated_devices = AllocatedDevices(self.slice_index)
+        self.slice: ResourceSlice | None = None
+
+    def publish(self, each: ResourceSlice | None) -> None:
+        before, self.slice = self.slice, each
+        self.slice_index.replace(before, each)
+        for one in (before, each):
+            self.allocated_devices.slice_changed(device_ids(one) if one is not None else ())
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+def nano(amount: int) -> int:
+    return amount * 10**9
+
+
+def test_shares_add_up(shelf: Shelf) -> None:
+    shelf.allocated_devices.replace(A, None, share(1, 10))
+    shelf.allocated_devices.replace(B, None, share(2, 5))
+
+    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(15)}
+
+
+def test_a_share_that_ends_is_free(shelf: Shelf) -> None:
+    shelf.allocated_devices.replace(A, None, share(1, 10))
+    shelf.allocated_devices.replace(B, None, share(2, 5))
+    shelf.allocated_devices.replace(A, share(1, 10), None)
+
+    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(5)}
+    assert set(shelf.allocated_devices.holders(GPU)) == {B}
+
+
+def test_what_is_held_alone_consumes_no_capacity(shelf: Shelf) -> None:
+    shelf.allocated_devices.replace(A, None, allocation(result("r", "gpu", "n1", consumed={"memory": 5})))
+
+    assert shelf.allocated_devices.consumed(GPU) == {}
+
+
+def test_admin_access_holds_nothing(shelf: Shelf) -> None:
+    shelf.allocated_devices.replace(A, None, allocation(result("r", "gpu", "n1", is_admin=True)))
+
+    assert shelf.allocated_devices.holders(GPU) == {}
+
+
+def test_a_shared_device_is_charged_once(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, share(1))
+    shelf.allocated_devices.replace(B, None, share(2))
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+
+
+def test_the_charge_ends_with_the_last_share(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, share(1))
+    shelf.allocated_devices.replace(B, None, share(2))
+    shelf.allocated_devices.replace(A, share(1), None)
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+    shelf.allocated_devices.replace(B, share(2), None)
+
+    assert shelf.allocated_devices.charged(MEMORY) == 0
+
+
+def test_a_device_held_before_any_slice_lists_it_is_charged_when_one_does(shelf: Shelf) -> None:
+    shelf.allocated_devices.replace(A, None, ALONE)
+    assert shelf.allocated_devices.charged(MEMORY) == 0
+    shelf.publish(drawing(40))
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+
+
+def test_a_driver_that_alters_a_held_device_changes_no_charge(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.publish(drawing(1))
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+
+
+def test_a_driver_that_withdraws_a_held_device_changes_no_charge(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.publish(None)
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+
+
+def test_a_withdrawn_device_frees_its_counters_when_it_is_freed(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.publish(None)
+    shelf.allocated_devices.replace(A, ALONE, None)
+
+    assert shelf.allocated_devices.charged(MEMORY) == 0
+
+
+def test_the_next_holder_is_charged_by_the_slice_of_its_day(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.publish(drawing(1))
+    shelf.allocated_devices.replace(A, ALONE, None)
+    shelf.allocated_devices.replace(B, None, ALONE)
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(1)
+
+
+def test_an_echo_that_respells_the_allocation_keeps_the_charge(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, share(1))
+    shelf.publish(drawing(1))
+    shelf.allocated_devices.replace(A, share(1), share(7))
+
+    assert shelf.allocated_devices.charged(MEMORY) == nano(40)
+
+
+def test_the_devices_that_draw_from_a_counter_are_known(shelf: Shelf) -> None:
+    shelf.publish(drawing(40))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    shelf.allocated_devices.replace(B, None, allocation(result("r", "other", "n2")))
+
+    assert list(shelf.allocated_devices.drawing(MEMORY)) == [GPU]
+
+
+def test_two_results_of_one_claim_on_a_shared_device_both_count(shelf: Shelf) -> None:
+    both = allocation(*share(1, 10).results, *share(2, 5).results)
+    shelf.allocated_devices.replace(A, None, both)
+    assert shelf.allocated_devices.consumed(GPU) == {"memory": nano(15)}
+    shelf.allocated_devices.replace(A, both, None)
+
+    assert shelf.allocated_devices.consumed(GPU) == {}
+    assert shelf.allocated_devices.contested() == ()
+
+
+def test_a_held_device_whose_slice_says_something_else_is_told_with_what_it_took(shelf: Shelf) -> None:
+    shelf.publish(drawing(4))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    taken = shelf.allocated_devices.draws(GPU)
+    assert shelf.allocated_devices.altered() == ()
+
+    shelf.publish(drawing(1))
+    assert shelf.allocated_devices.altered() == ((GPU, taken),)
+
+    shelf.publish(drawing(4))
+    assert shelf.allocated_devices.altered() == ()
+
+
+def test_a_held_device_that_no_slice_lists_any_more_is_told_until_it_is_free(shelf: Shelf) -> None:
+    shelf.publish(drawing(4))
+    shelf.allocated_devices.replace(A, None, ALONE)
+    taken = shelf.allocated_devices.draws(GPU)
+
+    shelf.publish(None)
+    assert shelf.allocated_devices.altered() == ((GPU, taken),)
+
+    shelf.allocated_devices.replace(A, ALONE, None)
+    assert shelf.allocated_devices.altered() == ()

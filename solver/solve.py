@@ -145,7 +145,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
 
 
 def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchResult:
-    """Search from a first solution; a stage that contradicts what is known loses its result, and the plan all proofs."""
+    """Search from a first solution; after a contradiction, its stage loses the result, and the plan all proofs."""
     if not decision.searches:
         return _unproven(problem, SearchResult(start, (), (), (0, 0)))
     budget = decision.budget

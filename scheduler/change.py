@@ -11,22 +11,22 @@ import msgspec
 
 from solver.domain import (
     Claim,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DeviceClass,
     DeviceTaintRule,
-    DisruptionBudget,
     Namespace,
     Node,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     Reason,
     ResourceSlice,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
 )
 
 
@@ -52,7 +52,15 @@ class Kind(StrEnum):
     COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
 
 
-StorageObject = Volume | VolumeClaim | StorageClass | NodeDrivers | StorageCapacity | StorageDriver | VolumeAttachment
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIStorageCapacity
+    | CSIDriver
+    | VolumeAttachment
+)
 Object = (
     Node
     | Pod
@@ -62,7 +70,7 @@ Object = (
     | Claim
     | DeviceTaintRule
     | StorageObject
-    | DisruptionBudget
+    | PodDisruptionBudget
     | PodGroup
 )
 

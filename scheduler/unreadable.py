@@ -12,14 +12,14 @@ import msgspec
 from scheduler.change import Object
 from solver.domain import (
     Claim,
-    DisruptionBudget,
+    CSIStorageCapacity,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     ResourceSlice,
-    StorageCapacity,
-    Volume,
-    VolumeClaim,
 )
 
 LONGEST_TEXT: Final = 500
@@ -46,15 +46,15 @@ def closed(value: Object, why: str) -> Object:
     of any other kind counts as its last readable version.
     """
     match value:
-        case Pod() | Claim() | ResourceSlice() | VolumeClaim() | PodGroup():
+        case Pod() | Claim() | ResourceSlice() | PersistentVolumeClaim() | PodGroup():
             return msgspec.structs.replace(value, invalid=cut(why))
         case Node():
             return msgspec.structs.replace(value, is_unschedulable=True, allocatable=())
-        case DisruptionBudget():
+        case PodDisruptionBudget():
             return msgspec.structs.replace(value, is_stale=True)
-        case Volume(claim=None):
+        case PersistentVolume(claim=None):
             return msgspec.structs.replace(value, phase="")
-        case StorageCapacity():
+        case CSIStorageCapacity():
             return msgspec.structs.replace(value, most=None)
         case _:
             return value

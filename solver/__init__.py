@@ -17,44 +17,45 @@ This module is the door: the scheduler imports `solver`, `solver.domain` and `so
 
 from solver.diagnosis import explain_pod
 from solver.explain.hints import HINT
-from solver.feasibility.claims import late as missing_claims
-from solver.feasibility.node_fit import UNSCHEDULABLE as UNSCHEDULABLE_TAINT
-from solver.feasibility.node_fit import first_untolerated as first_untolerated_taint
-from solver.feasibility.node_fit import matches as matches_node_selector
-from solver.feasibility.node_fit import selects as selects_node
-from solver.feasibility.selector_index import Described, Selection, described
-from solver.feasibility.volumes import fits as volume_fits
+from solver.feasibility.claims import missing_claims
+from solver.feasibility.node_fit import (
+    UNSCHEDULABLE_TAINT,
+    first_untolerated_taint,
+    matches_node_selector,
+    selects_node,
+)
+from solver.feasibility.selector_index import MatchedLabels, SelectorIndex, matched_labels
+from solver.feasibility.volumes import volume_fits
 from solver.feasible import Feasible, feasible_nodes
-from solver.preemption.defragmentation import fewest as fewest_moves
-from solver.preemption.nominated_pods import held as reserve_for_nominated
-from solver.preemption.what_if import is_freed
-from solver.preemption.what_if import settled as snapshot_after
-from solver.problem.devices.slice_cache import Learned
-from solver.problem.solver_cache import Engine
+from solver.preemption.defragmentation import fewest_moves
+from solver.preemption.nominated_pods import reserve_for_nominated
+from solver.preemption.what_if import is_freed, snapshot_after
+from solver.problem.devices.slice_cache import SelectorResults
+from solver.problem.solver_cache import SolverCache
 from solver.solve import solve, solve_greedily
-from solver.warm_up import rehearse
+from solver.warm_up import solve_warm_up_case
 
 __all__ = [
     "HINT",
     "UNSCHEDULABLE_TAINT",
-    "Described",
-    "Engine",
     "Feasible",
-    "Learned",
-    "Selection",
-    "described",
+    "MatchedLabels",
+    "SelectorIndex",
+    "SelectorResults",
+    "SolverCache",
     "explain_pod",
     "feasible_nodes",
     "fewest_moves",
     "first_untolerated_taint",
     "is_freed",
+    "matched_labels",
     "matches_node_selector",
     "missing_claims",
-    "rehearse",
     "reserve_for_nominated",
     "selects_node",
     "snapshot_after",
     "solve",
     "solve_greedily",
+    "solve_warm_up_case",
     "volume_fits",
 ]

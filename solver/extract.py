@@ -32,7 +32,7 @@ from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
 from solver.problem.devices import usage
 from solver.problem.devices.inventory import DeviceRecord
-from solver.problem.devices.layout import DeviceType, Group, type_at
+from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
@@ -142,7 +142,7 @@ class _Extraction:
 
     def _serve(
         self,
-        where: tuple[int, Group],
+        where: tuple[int, NodeGroup],
         parts: tuple[Part, ...],
         sources: tuple[tuple[Source, ...], ...],
         picks: tuple[tuple[Pick, ...], ...],
@@ -152,7 +152,7 @@ class _Extraction:
             for source, pick in zip(copies, chosen, strict=True):
                 self._serve_copy(where, source, options[pick.option], pick)
 
-    def _serve_copy(self, where: tuple[int, Group], source: Source, option: Option, pick: Pick) -> None:
+    def _serve_copy(self, where: tuple[int, NodeGroup], source: Source, option: Option, pick: Pick) -> None:
         """Give out the devices of one copy; admin access comes last and takes devices that other requests leave."""
         results = self.results.setdefault(source.claim, [])
         served = [

@@ -15,7 +15,7 @@ from solver.domain import Batch, Budget, Plan, Pod, Policy, SearchReport, Search
 from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import stages
 from solver.solution import Solution
 
@@ -38,7 +38,7 @@ class Feasible:
 
 
 def feasible_nodes(
-    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, cache: Engine | None = None
+    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, cache: SolverCache | None = None
 ) -> Feasible:
     """
     Try one pod on every node of the snapshot, alone and without preemption; the budget's effort counts per node.
@@ -46,7 +46,7 @@ def feasible_nodes(
     A pod that nothing can place (its claim is missing, say) has no nodes.
     """
     every = msgspec.structs.replace(policy, levels=())  # only whether the pod fits, not how well
-    problem = prepare(snapshot, Batch(pods=(pod,)), every, cache or Engine())
+    problem = prepare(snapshot, Batch(pods=(pod,)), every, cache or SolverCache())
     plans: dict[str, Plan] = {}
     undecided: list[str] = []
     for node in _candidates(problem):

@@ -21,8 +21,8 @@ from solver.domain import (
     Batch,
     Budget,
     Claim,
-    Hold,
-    HoldBounds,
+    NodeReservation,
+    NodeReservationLimits,
     Plan,
     Pod,
     PodId,
@@ -39,7 +39,7 @@ from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
 from solver.problem.problem import Part, PodClass, Problem, State
 from solver.problem.requests.component import Line
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.solution import Choice, Solution
 
 _MOST_IN_VAIN: Final = 8
@@ -52,7 +52,7 @@ _NEVER: Final = 1 << 30
 
 
 def extended(
-    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine, *, budget: Budget
+    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: SolverCache, *, budget: Budget
 ) -> Plan:
     """Add reservations for the overdue pods that a plan leaves waiting, and a reason that says so."""
     overdue = frozenset(problem.batch.overdue)
@@ -70,14 +70,16 @@ def extended(
     return structs.replace(plan, unplaced=unplaced, node_reservations=holds)
 
 
-def _reason(hold: Hold, *, tells_nodes: bool) -> Reason:
+def _reason(hold: NodeReservation, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
     shown = f"{noun} {wording.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
     message = f"{PASSED_OVER}: {shown} held for it until it fits there"
     return Reason(code=ReasonCode.RESERVATION_PENDING, message=message)
 
 
-def _reservations(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
+def _reservations(
+    after: Problem, waiting: Sequence[Pod], engine: SolverCache, budget: Budget
+) -> tuple[NodeReservation, ...]:
     """
     Give the reservations of overdue pods; those that time does not reach keep their earlier ones.
 
@@ -90,7 +92,7 @@ def _reservations(after: Problem, waiting: Sequence[Pod], engine: Engine, budget
     quota = _Quota(after.policy.node_reservations, after.node_count)
     for hold in others:
         quota.take(hold)
-    found: list[Hold] = []
+    found: list[NodeReservation] = []
     for group in groups:
         earlier = _earlier(before, group)
         if not quota.is_open(group[0].id.namespace, is_known=earlier is not None):
@@ -108,7 +110,7 @@ def _reservations(after: Problem, waiting: Sequence[Pod], engine: Engine, budget
 class _Quota:
     """The reserved nodes and the vain tries by namespace; each try costs the preparation of a problem."""
 
-    bounds: HoldBounds
+    bounds: NodeReservationLimits
     node_count: int
     held: Counter[str] = field(default_factory=Counter)
     in_vain: Counter[str] = field(default_factory=Counter)
@@ -121,7 +123,7 @@ class _Quota:
         is_spent = self.in_vain[namespace] >= _MOST_IN_VAIN or self.in_vain.total() >= _MOST_IN_VAIN_OF_ALL
         return not is_full and (is_known or not is_spent)
 
-    def fits(self, hold: Hold) -> bool:
+    def fits(self, hold: NodeReservation) -> bool:
         """Whether a reservation is within the bounds; that of a gang may be larger if it is the only one."""
         if len(hold.nodes) > 1 and not self.held:
             return len(hold.nodes) <= self.bounds.most_of_gang(self.node_count)
@@ -130,7 +132,7 @@ class _Quota:
             namespace
         ] + count <= self.bounds.most_of_namespace(self.node_count)
 
-    def take(self, hold: Hold) -> None:
+    def take(self, hold: NodeReservation) -> None:
         """Count the nodes of a reservation."""
         self.held[hold.pod.namespace] += len(hold.nodes)
 
@@ -143,14 +145,18 @@ def _groups(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
     return [tuple(each) for each in groups.values()]
 
 
-def _earlier(before: Mapping[str, Hold], group: tuple[Pod, ...]) -> Hold | None:
+def _earlier(before: Mapping[str, NodeReservation], group: tuple[Pod, ...]) -> NodeReservation | None:
     uids = {pod.uid for pod in group}
     return next((hold for hold in before.values() if set(hold.uids) & uids), None)
 
 
 def _hold(
-    after: Problem, group: tuple[Pod, ...], others: tuple[Hold, ...], engine: Engine, earlier: Hold | None
-) -> Hold | None:
+    after: Problem,
+    group: tuple[Pod, ...],
+    others: tuple[NodeReservation, ...],
+    engine: SolverCache,
+    earlier: NodeReservation | None,
+) -> NodeReservation | None:
     snapshot = _when_ended(after.snapshot, group)
     ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
@@ -167,7 +173,7 @@ def _hold(
     if not choices:
         return None
     nodes = sorted({choice.node for choice in choices})
-    return Hold(
+    return NodeReservation(
         pod=group[0].id,
         uids=tuple(pod.uid for pod in group),
         priority=min(pod.priority for pod in group),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from solver.problem.devices.layout import DeviceType, Group, type_at
+from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
 from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
 
@@ -40,9 +40,9 @@ class SharedChoice(NamedTuple):
     shared: int
     node: int
     picks: tuple[tuple[Pick, ...], ...]
-    site: Group | None = None
+    site: NodeGroup | None = None
 
-    def described(self, problem: Problem) -> Group:
+    def described(self, problem: Problem) -> NodeGroup:
         """Give the description that the picks refer to."""
         return problem.group(self.node) if self.site is None else self.site
 
@@ -64,7 +64,7 @@ class ServedComponents(NamedTuple):
     """Components served: on which node, under which description, and how."""
 
     node: int
-    group: Group
+    group: NodeGroup
     parts: tuple[Part, ...]
     picks: tuple[tuple[Pick, ...], ...]
 
@@ -84,7 +84,7 @@ class TakenDevices(NamedTuple):
     """Devices of a type that a line takes."""
 
     node: int
-    group: Group
+    group: NodeGroup
     line: Line
     type: int
     amount: int
@@ -155,7 +155,9 @@ def _use(problem: Problem, served_: ServedComponents) -> NodeUse:
     return NodeUse(rank, tuple(rows), value, suspects, any(row.type >= 0 for row in rows))
 
 
-def _rows(problem: Problem, group: Group, options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[DeviceUse]:
+def _rows(
+    problem: Problem, group: NodeGroup, options: tuple[Option, ...], copies: tuple[Pick, ...]
+) -> Iterator[DeviceUse]:
     for line, counts in _lines(options, copies):
         for reference, amount in counts:
             device = type_at(problem.layout, group, reference)

@@ -23,6 +23,7 @@ from solver import extract, greedy, reservations, unplaced, volume_matching
 from solver.domain import (
     Batch,
     Budget,
+    BudgetUsage,
     Plan,
     PodId,
     Policy,
@@ -33,14 +34,13 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Unplaced,
-    Work,
 )
 from solver.model.objective import best, values
 from solver.preemption import nominated_pods, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.skipped_pods import NOT_REACHED
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import bound, decompose, exact, scoring
 from solver.search.bound import SearchError
 from solver.search.stages import SearchResult
@@ -52,7 +52,7 @@ _GIVES_WAY: Final = Reason(
 )
 
 
-def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None) -> Plan:
+def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache | None = None) -> Plan:
     """
     Place the pods of a batch as well as the budget allows, and explain why the others wait.
 
@@ -61,16 +61,16 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cach
     that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `cache` is the
     cache from one solve to the next.
     """
-    cache = cache or Engine()
+    cache = cache or SolverCache()
     cache.trim()
     return _decided(_Decision(snapshot, policy, budget.anew(), cache), batch)
 
 
 def solve_greedily(
-    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache | None = None
 ) -> Plan:
     """Give the greedy plan without search or preemption: the fallback. Same contract as `solve`."""
-    return _decided(_Decision(snapshot, policy, budget.anew(), cache or Engine(), searches=False), batch)
+    return _decided(_Decision(snapshot, policy, budget.anew(), cache or SolverCache(), searches=False), batch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ class _Decision:
     snapshot: Snapshot
     policy: Policy
     budget: Budget
-    cache: Engine
+    cache: SolverCache
     searches: bool = True
     contended_rounds: int = 0
 
@@ -119,7 +119,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     budget, policy, cache = decision.budget, decision.policy, decision.cache
 
     # Room is reserved for pods with a nominated node, then the problem is built.
-    snapshot = nominated_pods.held(decision.snapshot, batch, policy, cache, budget.at("holding"))
+    snapshot = nominated_pods.reserve_for_nominated(decision.snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
@@ -151,7 +151,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchR
     budget = decision.budget
     before = len(budget.work.defects)
     try:
-        found = scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
+        found = scoring.search(problem, start, preempt.leave_time(problem, budget.sparing()).at("search"))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
@@ -196,15 +196,15 @@ def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, repor
     return reservations.extended(plan, problem, settled.solution, extracted, decision.cache, budget=own)
 
 
-def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> preempt.Extended:
+def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> preempt.PreemptedPlan:
     """Add preemptions; where preemption raises, the plan stays good without it and the report has the error."""
     try:
-        return preempt.extended(problem, plan, decision.budget.at("preemption"), decision.cache)
+        return preempt.add_preemptions(problem, plan, decision.budget.at("preemption"), decision.cache)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised
         decision.budget.note_defect("preemption", error)
-        return preempt.Extended(plan, None)
+        return preempt.PreemptedPlan(plan, None)
 
 
 def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId, ...]:
@@ -285,7 +285,7 @@ def _reasons_not_tried(
     return found
 
 
-def _without_skipped(plan: Plan, batch: Batch, work: Work) -> Plan:
+def _without_skipped(plan: Plan, batch: Batch, work: BudgetUsage) -> Plan:
     """Move the pods that were skipped from the plan to `later` (the time ended) or `costly` (the allowance ended)."""
     late = {each.pod for each in plan.unplaced if NOT_REACHED in each.reasons}
     costly = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.TOO_COSTLY for why in each.reasons)}

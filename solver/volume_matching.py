@@ -14,13 +14,13 @@ from typing import Final
 import msgspec
 
 from solver.domain import (
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Pod,
     Reason,
     ReasonCode,
-    Volume,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.problem.inter_pod import exclusions
@@ -158,13 +158,15 @@ def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence
     return [_narrowed(problem, each, volume_index) for each in problem.classes]
 
 
-def _kept(volume: Volume, binding: VolumeBinding | None) -> Volume:
+def _kept(volume: PersistentVolume, binding: VolumeBinding | None) -> PersistentVolume:
     if binding is None:
         return volume
     return msgspec.structs.replace(volume, claim=binding.claim, claim_uid=binding.claim_uid)
 
 
-def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBinding, str]]) -> VolumeClaim:
+def _selected(
+    claim: PersistentVolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBinding, str]]
+) -> PersistentVolumeClaim:
     binding, node = bound.get(claim.id, (None, ""))
     if binding is None or binding.volume:
         return claim
@@ -217,7 +219,7 @@ class _VolumeAssigner:
             if not name:
                 self.made_on[claim_id] = claim.selected_node or problem.inventory.nodes[nodes[0]].name
 
-    def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
+    def _is_made(self, claim: PersistentVolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
         """Whether one volume can be provisioned that some nodes reach."""
         supply = self.volume_index.supply
         around = supply.access.around(supply.classes[claim.storage_class].provisioner, nodes[0])

@@ -25,7 +25,7 @@ from solver.solve import solve
 _DRIVER: Final = "warm-up.example.com"
 
 
-def rehearse() -> None:
+def solve_warm_up_case() -> None:
     """Decide two pods and three devices through greedy, relaxation and exact search."""
     wanted = SubRequest(device_class="any", count=2)
     claims = tuple(

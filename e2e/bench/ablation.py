@@ -14,8 +14,8 @@ from rich.table import Table
 
 from e2e.bench.measure import Effort, budget_of
 from e2e.bench.workloads import Case
-from solver import Engine, greedy
-from solver.domain import Level, Policy, SearchParams, SearchStage
+from solver import SolverCache, greedy
+from solver.domain import LevelReport, Policy, SearchParams, SearchStage
 from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -30,7 +30,7 @@ COLUMNS = ("STAGE", "CASE", "LEVELS", "PROVEN", "WORK", "CPU")
 class SearchRun:
     """One search: its levels, its work in deterministic seconds, and processor seconds with the greedy."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[LevelReport, ...]
     work: float
     seconds: float
 
@@ -62,7 +62,7 @@ class Ablation:
 
 def ablated(name: str, case: Case, policy: Policy, effort: Effort, stages: Sequence[SearchStage]) -> Iterator[Ablation]:
     """Search a case with all stages, and without each of some."""
-    problem = prepare(case.snapshot, case.batch, policy, Engine())
+    problem = prepare(case.snapshot, case.batch, policy, SolverCache())
     whole = min((_searched(problem, SearchParams(), effort) for _ in range(_WARM_UP)), key=lambda run: run.seconds)
     yield Ablation(name, None, whole, whole)
     for stage in stages:

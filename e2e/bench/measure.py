@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from e2e.bench.workloads import Case
-from solver import Engine, greedy, solve, verify
+from solver import SolverCache, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
 from solver.greedy.device_fit import FitCache
 from solver.model.objective import names, values
@@ -66,7 +66,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) -> Measure:
     """Solve a case and say how well."""
-    memory = Engine()
+    memory = SolverCache()
     cold, first = _timed(case, policy, effort, memory)
     runs = [_timed(case, policy, effort, memory) for _ in range(effort.runs)]
     problem = prepare(case.snapshot, case.batch, policy, memory)
@@ -125,7 +125,7 @@ def read(path: Path) -> tuple[Measure, ...]:
     return msgspec.json.decode(path.read_bytes(), type=tuple[Measure, ...])
 
 
-def _timed(case: Case, policy: Policy, effort: Effort, memory: Engine) -> tuple[float, Plan]:
+def _timed(case: Case, policy: Policy, effort: Effort, memory: SolverCache) -> tuple[float, Plan]:
     started = time.monotonic()
     plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
     return time.monotonic() - started, plan

@@ -25,7 +25,7 @@ from scheduler.queue import SchedulingQueue
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.worker import frames
 from scheduler.worker.change_log import ChangeLog
-from solver import Engine, rehearse, solve
+from solver import SolverCache, solve, solve_warm_up_case
 from solver.domain import Batch, Budget, Pod, Policy
 
 _NAME: Final = "trainer-6d5f9c7b8-"
@@ -70,7 +70,7 @@ def _sum(values: list[float]) -> str:
 
 
 def _process(name: str, nodes: int) -> Measured:
-    rehearse()
+    solve_warm_up_case()
     take = {"shell": _shell, "worker": _worker}[name]()
     base, found = _resident(), {}
     for stage, count, objects in _stages(nodes):
@@ -102,7 +102,7 @@ def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
 
 
 def _worker() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
-    replica, engine = Cluster(), Engine()
+    replica, engine = Cluster(), SolverCache()
 
     def take(objects: Iterator[tuple[Kind, bytes]]) -> None:
         waiting: tuple[Pod, ...] = ()

@@ -27,7 +27,7 @@ from scheduler.simulation import case_builder, live_cluster, simulator
 from scheduler.simulation.manifests import documents
 from scheduler.worker import recording
 from scheduler.worker.recording import Record
-from solver.preemption.what_if import settled
+from solver.preemption.what_if import snapshot_after
 
 FOLDER = Path(__file__).parent / "cases"
 NAMESPACE, SCHEDULER = "recorded", "dovetail"
@@ -133,7 +133,7 @@ def _recorded(scenario: Scenario) -> Record:
     running = {each.pod for each in first.placements}
     return msgspec.structs.replace(
         both,
-        snapshot=settled(both.snapshot, both.batch.pods, first.placements, first.allocations),
+        snapshot=snapshot_after(both.snapshot, both.batch.pods, first.placements, first.allocations),
         batch=both.batch.without(running),
     )
 

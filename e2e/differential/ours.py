@@ -10,7 +10,7 @@ from e2e.differential.peer import Verdict
 from scheduler.change import Change
 from scheduler.cluster import Cluster
 from scheduler.simulation import live_cluster
-from solver import Engine, feasible_nodes, solve
+from solver import SolverCache, feasible_nodes, solve
 from solver.domain import Batch, Budget, Pod, Policy, Snapshot
 from solver.verify import check
 
@@ -35,7 +35,7 @@ async def verdicts(
 
 def judge(changes: tuple[Change, ...], uids: frozenset[str], policy: Policy) -> dict[str, Verdict]:
     """Judge each of the pods alone; an error is a defect of Dovetail."""
-    cluster, engine = Cluster(), Engine()
+    cluster, engine = Cluster(), SolverCache()
     for change in changes:
         cluster.apply(change)
     snapshot = cluster.snapshot()
@@ -43,14 +43,14 @@ def judge(changes: tuple[Change, ...], uids: frozenset[str], policy: Policy) -> 
     return {pod.uid: _judge(snapshot, pod, policy, engine) for pod in pods}
 
 
-def _judge(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:
+def _judge(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache) -> Verdict:
     try:
         return _verdict(snapshot, pod, policy, engine)
     except DefectError as error:
         return Verdict(frozenset(), f"contradicts itself: {error}", is_error=True)
 
 
-def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:
+def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache) -> Verdict:
     if pod.scheduling_gates:  # the queue keeps it, the solver never sees it
         return Verdict(frozenset(), "it has scheduling gates")
     budget = Budget(seconds=SECONDS, deterministic_seconds=DETERMINISTIC_SECONDS)
@@ -64,7 +64,7 @@ def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Ve
     return Verdict(found.nodes, _why(snapshot, pod, policy, engine, found.nodes))
 
 
-def _why(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, nodes: frozenset[str]) -> str:
+def _why(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache, nodes: frozenset[str]) -> str:
     """Say what `solve` says; it must place the pod exactly where there are nodes for it."""
     budget = Budget(seconds=SECONDS, deterministic_seconds=DETERMINISTIC_SECONDS)
     plan = solve(snapshot, Batch(pods=(pod,)), policy, budget, engine)

@@ -25,15 +25,15 @@ from solver.domain import (
     GangId,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     PodId,
     Preemption,
     Reason,
     Snapshot,
-    Volume,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
 )
 
@@ -288,11 +288,11 @@ class Cluster:
         """Give a namespace."""
         return self._store.namespaces.get(name)
 
-    def seen_volume(self, name: str) -> Volume | None:
+    def seen_volume(self, name: str) -> PersistentVolume | None:
         """Give a PersistentVolume as the watch last gave it, without assumptions."""
         return self._storage.volumes.get(name)
 
-    def seen_volume_claim(self, key: VolumeClaimId) -> VolumeClaim | None:
+    def seen_volume_claim(self, key: VolumeClaimId) -> PersistentVolumeClaim | None:
         """Give a PersistentVolumeClaim as the watch last gave it, without assumptions."""
         return self._storage.claims.get(str(key))
 

@@ -21,15 +21,15 @@ from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
 from solver import (
     UNSCHEDULABLE_TAINT,
-    Described,
-    Selection,
-    described,
+    MatchedLabels,
+    SelectorIndex,
     first_untolerated_taint,
+    matched_labels,
     matches_node_selector,
     selects_node,
 )
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Allocation,
     Claim,
     ClaimAllocation,
@@ -40,8 +40,8 @@ from solver.domain import (
     NodeSelector,
     Placement,
     Pod,
+    PodAffinityTerm,
     PodId,
-    PodTerm,
     Reason,
     ReasonCode,
     Taint,
@@ -131,8 +131,8 @@ def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
         if claim is not None and assumed is not None:
             added = missing_consumers(claim, consumers, store.pods.get)
             count = len({each.uid for each in (*assumed.reserved_for, *added)})
-            if count > MOST_CONSUMERS:
-                yield f"claim {key} would have {count} consumers, and a claim can have {MOST_CONSUMERS}"
+            if count > MAX_RESERVED_FOR:
+                yield f"claim {key} would have {count} consumers, and a claim can have {MAX_RESERVED_FOR}"
 
 
 def _allocation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
@@ -269,10 +269,10 @@ def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
 
 def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
     """Give pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
-    labels, by_key = dict(node.labels), dict[str, Selection[PodTerm]]()
+    labels, by_key = dict(node.labels), dict[str, SelectorIndex[PodAffinityTerm]]()
     for term in pod.anti_affinity:
         if term.topology_key in labels:
-            terms = by_key.setdefault(term.topology_key, Selection())
+            terms = by_key.setdefault(term.topology_key, SelectorIndex())
             terms.add(term, term.namespaces, term.namespace_selector, term.selector)
     if not by_key:
         return
@@ -302,9 +302,9 @@ def _shared_keys(
     return shared
 
 
-def _described(store: ObjectStore, pod: Pod) -> Described:
+def _described(store: ObjectStore, pod: Pod) -> MatchedLabels:
     known = store.namespaces.get(pod.id.namespace)
-    return described(pod.id.namespace, known.labels if known is not None else (), pod.labels)
+    return matched_labels(pod.id.namespace, known.labels if known is not None else (), pod.labels)
 
 
 _ONE_POD: Final = "ReadWriteOncePod"

@@ -7,7 +7,7 @@ from scheduler.cluster import table
 from scheduler.cluster.devices import ConsumedCounters, Duplicate, is_share
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.unit import Unit
-from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, drawn, wording
+from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, consumed_counters, wording
 from solver.domain.quantity import format_nano
 
 _SHOWN: Final = 4
@@ -118,7 +118,7 @@ def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:
 
 def _consumed_counters(store: ObjectStore, device: DeviceId) -> ConsumedCounters:
     listing = store.slice_index.find(device)
-    return drawn(device, listing.device) if listing is not None else store.allocated_devices.draws(device)
+    return consumed_counters(device, listing.device) if listing is not None else store.allocated_devices.draws(device)
 
 
 def _names(claims: tuple[ClaimId, ...], reader: str) -> str:

@@ -22,7 +22,7 @@ from solver.domain import (
     PoolId,
     Quantity,
     ResourceSlice,
-    drawn,
+    consumed_counters,
 )
 
 
@@ -253,14 +253,14 @@ class AllocatedDevices:
         listing, draws = self._inventory.find(device), self._former.get(device)
         if listing is not None or draws is not None:
             self._draws[device] = (
-                drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+                consumed_counters(device, listing.device) if listing is not None and draws is None else draws or ()
             )
             for counter, amount in self._draws[device]:
                 table.add(self._charged, counter, amount)
 
     def _compare(self, device: DeviceId) -> None:
         listing = self._inventory.find(device)
-        listed = drawn(device, listing.device) if listing is not None else None
+        listed = consumed_counters(device, listing.device) if listing is not None else None
         if device in self._draws and self._draws[device] != listed:
             self._altered.add(device)
         else:

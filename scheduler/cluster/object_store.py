@@ -24,12 +24,12 @@ from solver.domain import (
     DeviceClass,
     DeviceId,
     DeviceTaintRule,
-    DisruptionBudget,
     ExtendedResourceClaim,
     Namespace,
     Node,
     Placement,
     Pod,
+    PodDisruptionBudget,
     PodId,
     ResourceSlice,
     Taint,
@@ -44,7 +44,7 @@ TABLES: Final[dict[Kind, type[Object]]] = {
     Kind.NODES: Node,
     Kind.NAMESPACES: Namespace,
     Kind.CLASSES: DeviceClass,
-    Kind.BUDGETS: DisruptionBudget,
+    Kind.BUDGETS: PodDisruptionBudget,
     Kind.TAINT_RULES: DeviceTaintRule,
     Kind.SLICES: ResourceSlice,
 }
@@ -65,7 +65,7 @@ class ObjectStore:
         self.slices: Table[str, ResourceSlice] = Table()
         self.classes: Table[str, DeviceClass] = Table()
         self.taint_rules: Table[str, DeviceTaintRule] = Table()
-        self.budgets: Table[str, DisruptionBudget] = Table()
+        self.budgets: Table[str, PodDisruptionBudget] = Table()
         self.pods: dict[PodId, Pod] = {}
         self.claims: dict[ClaimId, Claim] = {}
         self.assumed_pods: dict[PodId, Pod] = {}

@@ -10,8 +10,8 @@ from typing import Final
 
 from scheduler.cluster import table
 from scheduler.cluster.table import Table
-from solver import Described, Selection
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodId, PodTerm
+from solver import MatchedLabels, SelectorIndex
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodAffinityTerm, PodId
 
 
 class NodeUsage:
@@ -67,9 +67,9 @@ class AntiAffinityIndex:
     """
 
     def __init__(self) -> None:
-        self._indexed: dict[PodId, tuple[str, tuple[PodTerm, ...]]] = {}
-        self._on_node: dict[str, dict[str, Selection[PodTerm]]] = {}
-        self._holders: dict[tuple[str, PodTerm], dict[PodId, None]] = {}
+        self._indexed: dict[PodId, tuple[str, tuple[PodAffinityTerm, ...]]] = {}
+        self._on_node: dict[str, dict[str, SelectorIndex[PodAffinityTerm]]] = {}
+        self._holders: dict[tuple[str, PodAffinityTerm], dict[PodId, None]] = {}
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
@@ -84,7 +84,7 @@ class AntiAffinityIndex:
         for term in dict.fromkeys(pod.anti_affinity):
             holders = self._holders.setdefault((pod.node_name, term), {})
             if not holders:
-                selection = by_key.setdefault(term.topology_key, Selection())
+                selection = by_key.setdefault(term.topology_key, SelectorIndex())
                 selection.add(term, term.namespaces, term.namespace_selector, term.selector)
             holders[pod.id] = None
 
@@ -98,7 +98,7 @@ class AntiAffinityIndex:
                 del self._holders[name, term]
                 self._drop(name, term)
 
-    def _drop(self, name: str, term: PodTerm) -> None:
+    def _drop(self, name: str, term: PodAffinityTerm) -> None:
         """Remove a term that no pod on a node has any more."""
         by_key = self._on_node.get(name, {})
         selection = by_key.get(term.topology_key)
@@ -114,7 +114,7 @@ class AntiAffinityIndex:
         """The nodes with indexed pods."""
         return self._on_node.keys()
 
-    def pods_against(self, name: str, keys: Collection[str], pod: Described) -> Iterator[PodId]:
+    def pods_against(self, name: str, keys: Collection[str], pod: MatchedLabels) -> Iterator[PodId]:
         """Give the pods on a node whose anti-affinity selects a pod, by a term with one of the topology keys."""
         by_key = self._on_node.get(name, {})
         for key in by_key.keys() & keys:
@@ -218,7 +218,7 @@ def satisfies_affinity(other: Pod, there: Node, pod: Pod, node: Node, namespaces
     )
 
 
-def _selects(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
+def _selects(term: PodAffinityTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
     if term.selector is None or not term.selector.matches(dict(pod.labels)):
         return False
     if pod.id.namespace in term.namespaces:

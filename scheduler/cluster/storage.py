@@ -8,21 +8,23 @@ import msgspec
 from scheduler.change import Kind, Object, StorageObject, Transition
 from scheduler.cluster.table import Table
 from solver.domain import (
-    NodeDrivers,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Snapshot,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
     wording,
 )
 
-S = TypeVar("S", Volume, VolumeClaim, StorageClass, NodeDrivers, StorageCapacity, StorageDriver, VolumeAttachment)
+S = TypeVar(
+    "S", PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity, CSIDriver, VolumeAttachment
+)
 
 KINDS: Final = frozenset(
     {
@@ -54,14 +56,14 @@ class Storage:
     """
 
     def __init__(self) -> None:
-        self.volumes: Table[str, Volume] = Table()
-        self.claims: Table[str, VolumeClaim] = Table()
-        self._assumed_volumes: Table[str, Volume] = Table()
-        self._assumed_claims: Table[str, VolumeClaim] = Table()
+        self.volumes: Table[str, PersistentVolume] = Table()
+        self.claims: Table[str, PersistentVolumeClaim] = Table()
+        self._assumed_volumes: Table[str, PersistentVolume] = Table()
+        self._assumed_claims: Table[str, PersistentVolumeClaim] = Table()
         self._classes: Table[str, StorageClass] = Table()
-        self._drivers: Table[str, NodeDrivers] = Table()
-        self._capacities: Table[str, StorageCapacity] = Table()
-        self._storage_drivers: Table[str, StorageDriver] = Table()
+        self._drivers: Table[str, CSINode] = Table()
+        self._capacities: Table[str, CSIStorageCapacity] = Table()
+        self._storage_drivers: Table[str, CSIDriver] = Table()
         self._attachments: Table[str, VolumeAttachment] = Table()
         self._assumed: dict[tuple[str, VolumeClaimId], VolumeAssumption] = {}
         self._claims_of: dict[str, dict[VolumeClaimId, None]] = {}
@@ -72,17 +74,17 @@ class Storage:
     def apply(self, kind: Kind, key: str, after: Object | None) -> tuple[Transition, ...]:
         """Apply a change; give its transition, if any. Raise `TypeError` for a value of another kind."""
         match kind, after:
-            case Kind.VOLUMES, Volume() | None:
+            case Kind.VOLUMES, PersistentVolume() | None:
                 changed = _swap(kind, self.volumes, key, after) and (self._refresh_volume(key),)
-            case Kind.VOLUME_CLAIMS, VolumeClaim() | None:
+            case Kind.VOLUME_CLAIMS, PersistentVolumeClaim() | None:
                 changed = _swap(kind, self.claims, key, after) and (self._refresh_claim(key),)
             case Kind.STORAGE_CLASSES, StorageClass() | None:
                 changed = _swap(kind, self._classes, key, after)
-            case Kind.NODE_DRIVERS, NodeDrivers() | None:
+            case Kind.NODE_DRIVERS, CSINode() | None:
                 changed = _swap(kind, self._drivers, key, after)
-            case Kind.STORAGE_CAPACITIES, StorageCapacity() | None:
+            case Kind.STORAGE_CAPACITIES, CSIStorageCapacity() | None:
                 changed = _swap(kind, self._capacities, key, after)
-            case Kind.STORAGE_DRIVERS, StorageDriver() | None:
+            case Kind.STORAGE_DRIVERS, CSIDriver() | None:
                 changed = _swap(kind, self._storage_drivers, key, after)
             case Kind.ATTACHMENTS, VolumeAttachment() | None:
                 changed = _swap(kind, self._attachments, key, after)
@@ -180,7 +182,7 @@ class Storage:
         about = self._about(Kind.VOLUME_CLAIMS, str(binding.claim))
         return any(each.pod_uid not in pod_uids and each.binding.claim_uid == binding.claim_uid for each in about)
 
-    def _about_volume(self, claim: VolumeClaim, binding: VolumeBinding) -> Iterator[str]:
+    def _about_volume(self, claim: PersistentVolumeClaim, binding: VolumeBinding) -> Iterator[str]:
         volume = self.volumes.get(binding.volume)
         if volume is None or volume.uid != binding.volume_uid:
             yield f"volume {binding.volume} was deleted"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster, Unit
-from solver.domain import Pod, PodId, PodTerm, Reason, ReasonCode, wording
+from solver.domain import Pod, PodAffinityTerm, PodId, Reason, ReasonCode, wording
 
 Dependencies = tuple[tuple[PodId, asyncio.Event], ...]
 """Pods that a unit depends on, each with the end of its commit."""
@@ -140,7 +140,7 @@ class _PodClassIndex:
     def __init__(self, cluster: Cluster, keys: Iterable[PodId]) -> None:
         self._cluster: Final = cluster
         self._class_of: Final[dict[PodId, _PodClass]] = {}
-        self._satisfying: Final[dict[tuple[tuple[PodTerm, ...], str], tuple[_PodClass, ...]]] = {}
+        self._satisfying: Final[dict[tuple[tuple[PodAffinityTerm, ...], str], tuple[_PodClass, ...]]] = {}
         classes: defaultdict[object, _PodClass] = defaultdict(_PodClass)
         for key in dict.fromkeys(keys):
             pod = cluster.pod(key)

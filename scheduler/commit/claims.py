@@ -26,7 +26,7 @@ from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Allocation,
     Claim,
     ClaimId,
@@ -138,8 +138,8 @@ def _judge_reserve(write: Reserve, live: Claim) -> Judgement:
     reserved, wanted = _reserved(live), _uids(write)
     if wanted <= reserved:
         return Done(claim=live)
-    if len(reserved | wanted) > MOST_CONSUMERS:
-        message = f"claim {live.id} has {len(reserved)} consumers, and the API allows {MOST_CONSUMERS}"
+    if len(reserved | wanted) > MAX_RESERVED_FOR:
+        message = f"claim {live.id} has {len(reserved)} consumers, and the API allows {MAX_RESERVED_FOR}"
         return Reason(code=ReasonCode.CLAIM_FULL, message=message)
     return Retry(claim=live)
 

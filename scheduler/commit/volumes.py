@@ -24,12 +24,12 @@ from scheduler.observe.unexpected_errors import together
 from solver import matches_node_selector
 from solver.domain import (
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Reason,
     ReasonCode,
-    Volume,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
     wording,
 )
@@ -50,7 +50,7 @@ class PreparedVolume:
 
     placement: Placement
     binding: VolumeBinding
-    stored: Volume | VolumeClaim
+    stored: PersistentVolume | PersistentVolumeClaim
     is_ours: bool = False
 
 
@@ -101,7 +101,7 @@ class VolumeBinder:
             each
             for each in prepared
             if each.is_ours
-            and not (is_begun and isinstance(each.stored, VolumeClaim))
+            and not (is_begun and isinstance(each.stored, PersistentVolumeClaim))
             and not self._cluster.is_volume_assumed_by_others(each.binding, own)
         ]
         await together(self._roll_back(each) for each in ours)
@@ -132,7 +132,9 @@ class VolumeBinder:
                 return api_reason(error)
         return _conflict(f"volume claim {binding.claim} changed under each of {_TRIES} attempts to write it")
 
-    async def _write(self, node: str, claim: VolumeClaim | None, volume: Volume | None) -> Volume | VolumeClaim:
+    async def _write(
+        self, node: str, claim: PersistentVolumeClaim | None, volume: PersistentVolume | None
+    ) -> PersistentVolume | PersistentVolumeClaim:
         if claim is None:
             raise AssertionError("a claim that is not there was to be written")
         if volume is None:
@@ -146,7 +148,7 @@ class VolumeBinder:
             claim = await self._read_claim(binding)
             if claim is not None and (claim.volume or claim.uid != binding.claim_uid):
                 return
-            if isinstance(prepared.stored, Volume):
+            if isinstance(prepared.stored, PersistentVolume):
                 volume = await self._read_volume(binding.volume)
                 if volume is None or volume.phase == "Bound" or volume.claim_uid != binding.claim_uid:
                     return
@@ -156,15 +158,15 @@ class VolumeBinder:
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(binding.claim), error=str(error))
 
-    async def _read_claim(self, binding: VolumeBinding) -> VolumeClaim | None:
+    async def _read_claim(self, binding: VolumeBinding) -> PersistentVolumeClaim | None:
         return await self._writer.read(partial(volume_writes.read_volume_claim, self._client, binding.claim))
 
-    async def _read_volume(self, name: str) -> Volume | None:
+    async def _read_volume(self, name: str) -> PersistentVolume | None:
         return await self._writer.read(partial(volume_writes.read_volume, self._client, name))
 
 
 def _judge(
-    placement: Placement, binding: VolumeBinding, claim: VolumeClaim | None, volume: Volume | None
+    placement: Placement, binding: VolumeBinding, claim: PersistentVolumeClaim | None, volume: PersistentVolume | None
 ) -> PreparedVolume | Reason | None:
     """Decide by a state of claim and volume about a write: done, not to be done, or None: to be done."""
     if claim is None or claim.uid != binding.claim_uid:
@@ -174,12 +176,14 @@ def _judge(
     outcome = (
         _judge_existing(binding, claim, volume) if binding.volume else _judge_provisioned(placement, binding, claim)
     )
-    if isinstance(outcome, Volume | VolumeClaim):
+    if isinstance(outcome, PersistentVolume | PersistentVolumeClaim):
         return PreparedVolume(placement=placement, binding=binding, stored=outcome)
     return outcome
 
 
-def _judge_provisioned(placement: Placement, binding: VolumeBinding, claim: VolumeClaim) -> VolumeClaim | Reason | None:
+def _judge_provisioned(
+    placement: Placement, binding: VolumeBinding, claim: PersistentVolumeClaim
+) -> PersistentVolumeClaim | Reason | None:
     if claim.volume or claim.selected_node == binding.made_on(placement.node):
         return claim
     if claim.selected_node is None:
@@ -187,7 +191,9 @@ def _judge_provisioned(placement: Placement, binding: VolumeBinding, claim: Volu
     return _conflict(f"the volume of claim {binding.claim} is made on node {claim.selected_node}")
 
 
-def _judge_existing(binding: VolumeBinding, claim: VolumeClaim, volume: Volume | None) -> Volume | Reason | None:
+def _judge_existing(
+    binding: VolumeBinding, claim: PersistentVolumeClaim, volume: PersistentVolume | None
+) -> PersistentVolume | Reason | None:
     if volume is None or volume.uid != binding.volume_uid:
         return _conflict(f"volume {binding.volume} was deleted meanwhile")
     if claim.volume not in {"", volume.name}:
@@ -242,7 +248,7 @@ def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
         return f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
     if claim.is_bound:
         return "" if volume is not None else None
-    if isinstance(each.stored, VolumeClaim):
+    if isinstance(each.stored, PersistentVolumeClaim):
         if _is_current(claim, each) and claim.selected_node != binding.made_on(each.placement.node):
             return f'provisioning failed for PVC "{binding.claim.name}"'
         return None
@@ -254,12 +260,12 @@ def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
     return None
 
 
-def _is_allowed(volume: Volume, node: Node) -> bool:
+def _is_allowed(volume: PersistentVolume, node: Node) -> bool:
     if volume.node_affinity is None:
         return True
     return matches_node_selector(volume.node_affinity, "", dict(node.labels))
 
 
-def _is_current(seen: Volume | VolumeClaim, each: PreparedVolume) -> bool:
+def _is_current(seen: PersistentVolume | PersistentVolumeClaim, each: PreparedVolume) -> bool:
     """Whether the watch shows what was stored, or a later state."""
     return is_at_least(seen.resource_version, each.stored.resource_version)

@@ -16,7 +16,15 @@ from scheduler.kube.decode.claims import SPECIAL
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import AllocationMode, Claim, ClaimId, ExtendedResourceClaim, PodId, Request, RequestMapping
+from solver.domain import (
+    AllocationMode,
+    Claim,
+    ClaimId,
+    ContainerExtendedResourceRequest,
+    ExtendedResourceClaim,
+    PodId,
+    Request,
+)
 
 Json = dict[str, Any]
 
@@ -71,7 +79,7 @@ async def announce_claim(
     client: Client,
     pod: tuple[PodId, str],
     claim: ClaimId,
-    mappings: tuple[RequestMapping, ...],
+    mappings: tuple[ContainerExtendedResourceRequest, ...],
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
@@ -115,7 +123,7 @@ def _request(request: Request) -> Json:
     return {"name": request.name, "exactly": exactly}
 
 
-def announcement(claim: ClaimId, mappings: tuple[RequestMapping, ...]) -> Json:
+def announcement(claim: ClaimId, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> Json:
     """Give the pod's status."""
     rows = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}

@@ -11,22 +11,22 @@ from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
     Claim,
     ClaimId,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DeviceClass,
     DeviceTaintRule,
-    DisruptionBudget,
     GangId,
     Node,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     ResourceSlice,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
     Taint,
     TaintEffect,
-    Volume,
-    VolumeClaim,
     VolumeClaimId,
 )
 
@@ -123,7 +123,7 @@ def events_of(transition: Transition) -> frozenset[ClusterEvent]:
 def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:
     """Give the claim, for devices or for a volume, that a transition is about, if it is about one."""
     claim = transition.after or transition.before
-    return claim.id if isinstance(claim, Claim | VolumeClaim) else None
+    return claim.id if isinstance(claim, Claim | PersistentVolumeClaim) else None
 
 
 def gang_of(transition: Transition) -> GangId | None:
@@ -271,7 +271,7 @@ def _gang_terms(group: PodGroup) -> PodGroup:
     return msgspec.structs.replace(group, condition=("", "", ""))
 
 
-def _disruption_events(before: DisruptionBudget | None, after: DisruptionBudget | None) -> Events:
+def _disruption_events(before: PodDisruptionBudget | None, after: PodDisruptionBudget | None) -> Events:
     """Whether a pod may be evicted now that could not be before."""
     if before is None:
         return set()
@@ -281,7 +281,7 @@ def _disruption_events(before: DisruptionBudget | None, after: DisruptionBudget 
     return _where({ClusterEvent.DISRUPTIONS_ALLOWED: is_more})
 
 
-def _volume_claim_events(before: VolumeClaim | None, after: VolumeClaim | None) -> Events:
+def _volume_claim_events(before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> Events:
     if before is None:
         return {ClusterEvent.VOLUME_CLAIM_CREATED}
     if after is None:
@@ -292,12 +292,12 @@ def _volume_claim_events(before: VolumeClaim | None, after: VolumeClaim | None) 
     return _where({ClusterEvent.VOLUME_CLAIM_CHANGED: not is_same})
 
 
-def _volume_events(before: Volume | None, after: Volume | None) -> Events:
+def _volume_events(before: PersistentVolume | None, after: PersistentVolume | None) -> Events:
     is_offered = after is not None and (before is None or _volume_terms(before) != _volume_terms(after))
     return _where({ClusterEvent.VOLUME_OFFERED: is_offered})
 
 
-def _volume_terms(each: Volume) -> tuple[object, ...]:
+def _volume_terms(each: PersistentVolume) -> tuple[object, ...]:
     """Give what decides which pods can use a volume; that a claim has taken it offers nothing."""
     taken_by = each.claim if each.claim_uid == "" else None
     is_free = each.phase == "Available" and each.claim is None
@@ -309,19 +309,19 @@ def _storage_class_events(_: StorageClass | None, after: StorageClass | None) ->
     return _where({ClusterEvent.STORAGE_CLASS_CHANGED: after is not None})
 
 
-def _capacity_events(before: StorageCapacity | None, after: StorageCapacity | None) -> Events:
+def _capacity_events(before: CSIStorageCapacity | None, after: CSIStorageCapacity | None) -> Events:
     if after is None:
         return set()
     is_more = before is None or before.topology != after.topology or (after.most or 0) > (before.most or 0)
     return _where({ClusterEvent.STORAGE_GREW: is_more})
 
 
-def _storage_driver_events(before: StorageDriver | None, after: StorageDriver | None) -> Events:
+def _storage_driver_events(before: CSIDriver | None, after: CSIDriver | None) -> Events:
     was_tracked = before is not None and before.tracks_capacity
     return _where({ClusterEvent.STORAGE_GREW: was_tracked and not (after is not None and after.tracks_capacity)})
 
 
-def _node_driver_events(before: NodeDrivers | None, after: NodeDrivers | None) -> Events:
+def _node_driver_events(before: CSINode | None, after: CSINode | None) -> Events:
     """Whether a driver is new on the node or has a higher limit, or none any more."""
     had = dict(before.limits) if before is not None else {}
     is_more = any(
@@ -351,14 +351,14 @@ _EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] 
     Kind.CLASSES: _of(DeviceClass, _class_events),
     Kind.CLAIMS: _of(Claim, _claim_events),
     Kind.TAINT_RULES: _of(DeviceTaintRule, _taint_rule_events),
-    Kind.VOLUMES: _of(Volume, _volume_events),
-    Kind.VOLUME_CLAIMS: _of(VolumeClaim, _volume_claim_events),
+    Kind.VOLUMES: _of(PersistentVolume, _volume_events),
+    Kind.VOLUME_CLAIMS: _of(PersistentVolumeClaim, _volume_claim_events),
     Kind.STORAGE_CLASSES: _of(StorageClass, _storage_class_events),
-    Kind.NODE_DRIVERS: _of(NodeDrivers, _node_driver_events),
-    Kind.STORAGE_CAPACITIES: _of(StorageCapacity, _capacity_events),
-    Kind.STORAGE_DRIVERS: _of(StorageDriver, _storage_driver_events),
+    Kind.NODE_DRIVERS: _of(CSINode, _node_driver_events),
+    Kind.STORAGE_CAPACITIES: _of(CSIStorageCapacity, _capacity_events),
+    Kind.STORAGE_DRIVERS: _of(CSIDriver, _storage_driver_events),
     Kind.ATTACHMENTS: lambda before, _: {ClusterEvent.ATTACHMENTS_GREW} if before is not None else set(),
-    Kind.BUDGETS: _of(DisruptionBudget, _disruption_events),
+    Kind.BUDGETS: _of(PodDisruptionBudget, _disruption_events),
     Kind.POD_GROUPS: _of(PodGroup, _gang_events),
     Kind.COSCHEDULING_GROUPS: _of(PodGroup, _gang_events),
 }

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from scheduler.queue.gangs import GangReplacements
 from scheduler.queue.queueing_hints import DEVICES_TAKEN
-from solver.domain import Batch, Gang, Hold, Plan, Pod, PodId, Reason, ReasonCode
+from solver.domain import Batch, Gang, NodeReservation, Plan, Pod, PodId, Reason, ReasonCode
 
 _ROOM: Final = frozenset(
     {
@@ -56,11 +56,11 @@ class StarvationTracker:
         self._replacements: Final = replacements if replacements is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
-        self._holds: Final[dict[str, Hold]] = {}
+        self._holds: Final[dict[str, NodeReservation]] = {}
         self._not_overtaken: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
 
     @property
-    def holds(self) -> tuple[Hold, ...]:
+    def holds(self) -> tuple[NodeReservation, ...]:
         """Reserved nodes; those of the pod that has waited longest come first."""
         return tuple(self._holds.values())
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from solver.domain import PACK, SPREAD, SYSTEM_PRIORITY, TOPOLOGY, HoldBounds, Protection
+from solver.domain import PACK, SPREAD, SYSTEM_CRITICAL_PRIORITY, TOPOLOGY, NodeReservationLimits, Protection
 from solver.domain import Weights as SolverWeights
 
 Weight = Annotated[int, Meta(ge=0, le=100)]
@@ -92,7 +92,7 @@ class PodProtection(Section, frozen=True):
     gangs: bool = True
     """Whether a gang is evicted as a whole or not at all, so that one protected member protects the others."""
 
-    below_priority: Priority = SYSTEM_PRIORITY
+    below_priority: Priority = SYSTEM_CRITICAL_PRIORITY
     """
     Preemptors of this priority and above ignore all protections and `minimumRunSeconds`. The default is the lowest
     priority of the system (`system-cluster-critical`), so that no tenant keeps a node from what the cluster needs.
@@ -145,9 +145,11 @@ class NodeReservations(Section, frozen=True):
     max_nodes_percent_per_namespace: Percent = 5
     """The most nodes that are reserved for the pods of one namespace, in percent of all nodes; at least one node."""
 
-    def bounds(self) -> HoldBounds:
+    def bounds(self) -> NodeReservationLimits:
         """Convert to the solver's type."""
-        return HoldBounds(percent=self.max_nodes_percent, percent_of_namespace=self.max_nodes_percent_per_namespace)
+        return NodeReservationLimits(
+            percent=self.max_nodes_percent, percent_of_namespace=self.max_nodes_percent_per_namespace
+        )
 
 
 class Messages(Section, frozen=True):

@@ -17,7 +17,7 @@ from scheduler.change import Change, Kind
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
 from solver import volume_fits
-from solver.domain import StorageClass, Volume, VolumeClaim
+from solver.domain import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _STATEFUL: Final = "StatefulSet"
@@ -101,8 +101,8 @@ def bind_volumes(
     """
     given = tuple(changes)
     classes = {each.value.name: each.value for each in given if isinstance(each.value, StorageClass)}
-    found = {each.value.name: _known(each.value) for each in given if isinstance(each.value, Volume)}
-    claims = {each.key: each.value for each in given if isinstance(each.value, VolumeClaim)}
+    found = {each.value.name: _known(each.value) for each in given if isinstance(each.value, PersistentVolume)}
+    claims = {each.key: each.value for each in given if isinstance(each.value, PersistentVolumeClaim)}
     notes: list[str] = []
     for key in sorted(claims):
         if (Kind.VOLUME_CLAIMS, key) not in live:
@@ -117,29 +117,29 @@ def bind_volumes(
     return tuple(changed), tuple(notes)
 
 
-def _known(volume: Volume) -> Volume:
+def _known(volume: PersistentVolume) -> PersistentVolume:
     """Treat a volume without a status as available."""
     return volume if volume.phase else msgspec.structs.replace(volume, phase="Available")
 
 
-def _replaced(change: Change, found: dict[str, Volume], claims: dict[str, VolumeClaim]) -> Change:
+def _replaced(change: Change, found: dict[str, PersistentVolume], claims: dict[str, PersistentVolumeClaim]) -> Change:
     match change.value:
-        case Volume(name=name):
+        case PersistentVolume(name=name):
             return msgspec.structs.replace(change, value=found[name])
-        case VolumeClaim():
+        case PersistentVolumeClaim():
             return msgspec.structs.replace(change, value=claims[change.key])
     return change
 
 
-def _waits(claim: VolumeClaim, classes: dict[str, StorageClass]) -> bool:
+def _waits(claim: PersistentVolumeClaim, classes: dict[str, StorageClass]) -> bool:
     """Whether a claim is bound only when a pod that uses it is scheduled."""
     storage_class = classes.get(claim.storage_class)
     return storage_class is not None and storage_class.waits_for_consumer
 
 
 def _bound(
-    claim: VolumeClaim, found: dict[str, Volume], classes: dict[str, StorageClass], notes: list[str]
-) -> VolumeClaim:
+    claim: PersistentVolumeClaim, found: dict[str, PersistentVolume], classes: dict[str, StorageClass], notes: list[str]
+) -> PersistentVolumeClaim:
     if claim.is_bound:
         return claim
     kept = [each.name for each in found.values() if each.is_bound_to(claim)]
@@ -150,7 +150,7 @@ def _bound(
         name = min(((each.capacity, each.name) for each in fitting), default=(0, ""))[1]
         if not name and storage_class is not None and storage_class.provisions:
             name = f"pvc-{claim.uid}"
-            found[name] = Volume(name=name, uid=name, storage_class=claim.storage_class, phase="Available")
+            found[name] = PersistentVolume(name=name, uid=name, storage_class=claim.storage_class, phase="Available")
             notes.append(f"claim {claim.id}: its volume is assumed to be provisioned and usable on every node")
     if name in found:
         found[name] = msgspec.structs.replace(found[name], claim=claim.id, claim_uid=claim.uid, phase="Bound")

@@ -22,13 +22,15 @@ from scheduler.worker import recording
 from scheduler.worker.decider import all_failed
 from scheduler.worker.recording import Record
 from scheduler.worker.serve import decide
-from solver import Engine, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
+from solver import SolverCache, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
     Allocation,
     Batch,
     Budget,
     ClaimId,
-    Level,
+    LevelReport,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Plan,
     Pod,
@@ -38,8 +40,6 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Snapshot,
-    Volume,
-    VolumeClaim,
 )
 
 
@@ -104,13 +104,13 @@ def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapsh
         return snapshot
     taken = {each.volume: each for each, _ in bound.values() if each.volume}
 
-    def volume(each: Volume) -> Volume:
+    def volume(each: PersistentVolume) -> PersistentVolume:
         binding = taken.get(each.name)
         if binding is None:
             return each
         return msgspec.structs.replace(each, claim=binding.claim, claim_uid=binding.claim_uid)
 
-    def claim(each: VolumeClaim) -> VolumeClaim:
+    def claim(each: PersistentVolumeClaim) -> PersistentVolumeClaim:
         binding, node = bound.get(each.id, (None, ""))
         if binding is None:
             return each
@@ -144,7 +144,7 @@ def _joined(batch: Batch, plans: Sequence[Plan]) -> Plan:
 
 def _report(reports: Sequence[SearchReport]) -> SearchReport:
     """Sum the reports; a level is proven if it is proven in each part."""
-    levels: dict[str, Level] = {}
+    levels: dict[str, LevelReport] = {}
     for each in (level for report in reports for level in report.levels):
         known = levels.get(each.name)
         levels[each.name] = each if known is None else _sum(known, each)
@@ -159,8 +159,8 @@ def _report(reports: Sequence[SearchReport]) -> SearchReport:
     )
 
 
-def _sum(one: Level, other: Level) -> Level:
-    return Level(
+def _sum(one: LevelReport, other: LevelReport) -> LevelReport:
+    return LevelReport(
         name=one.name,
         value=one.value + other.value,
         bound=one.bound + other.bound,
@@ -270,7 +270,7 @@ def explained(asked: Record, pod: Pod) -> PodDiagnosis:
             break
     budget = _budget(asked)
     # So that nodes show what is reserved on them.
-    seen = reserve_for_nominated(snapshot, batch, asked.policy, Engine(), budget)
+    seen = reserve_for_nominated(snapshot, batch, asked.policy, SolverCache(), budget)
     return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
 
 

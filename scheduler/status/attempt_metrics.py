@@ -13,7 +13,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PodState
 from scheduler.status.conditions import ConditionReason, condition_reason
-from solver.domain import Batch, Level, Plan, Pod, Reason
+from solver.domain import Batch, LevelReport, Plan, Pod, Reason
 
 _QUEUES: Final = {
     PodState.ACTIVE: "active",
@@ -90,7 +90,7 @@ class AttemptMetrics:
             pending=self.pending,
         )
 
-    def _gaps(self, levels: Sequence[Level]) -> dict[str, float]:
+    def _gaps(self, levels: Sequence[LevelReport]) -> dict[str, float]:
         """Set and give the gaps between values and bounds of the last plan's levels."""
         levels = levels[:_MOST_LEVELS]
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}

@@ -16,14 +16,14 @@ from functools import partial
 
 from scheduler.worker.child import run_forked
 from scheduler.worker.serve import serve
-from solver import rehearse
+from solver import solve_warm_up_case
 
 
 def _run(control: socket.socket, memory_limit_mib: int) -> None:
     """Fork a worker for every connection that comes over the control socket (SCM_RIGHTS), until it is closed."""
     # A terminal's Ctrl-C goes to the whole process group: it is the shell that decides when these processes end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    rehearse()  # before the memory is limited, so that shared pages do not count
+    solve_warm_up_case()  # before the memory is limited, so that shared pages do not count
     fork_on_demand(control, lambda connection: serve(connection, memory_limit_mib))
 
 

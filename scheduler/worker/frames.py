@@ -16,29 +16,29 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
-from solver import Learned
+from solver import SelectorResults
 from solver.domain import (
     Batch,
     Claim,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DeviceClass,
     DeviceTaintRule,
-    DisruptionBudget,
     Namespace,
     Node,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Plan,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     PodId,
     Policy,
     ResourceSlice,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
     Violation,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
 )
 
 _LENGTH: Final = struct.Struct("!Q")
@@ -159,14 +159,14 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.CLASSES: msgspec.json.Decoder(DeviceClass | None),
     Kind.CLAIMS: msgspec.json.Decoder(Claim | None),
     Kind.TAINT_RULES: msgspec.json.Decoder(DeviceTaintRule | None),
-    Kind.VOLUMES: msgspec.json.Decoder(Volume | None),
-    Kind.VOLUME_CLAIMS: msgspec.json.Decoder(VolumeClaim | None),
+    Kind.VOLUMES: msgspec.json.Decoder(PersistentVolume | None),
+    Kind.VOLUME_CLAIMS: msgspec.json.Decoder(PersistentVolumeClaim | None),
     Kind.STORAGE_CLASSES: msgspec.json.Decoder(StorageClass | None),
-    Kind.NODE_DRIVERS: msgspec.json.Decoder(NodeDrivers | None),
-    Kind.STORAGE_CAPACITIES: msgspec.json.Decoder(StorageCapacity | None),
-    Kind.STORAGE_DRIVERS: msgspec.json.Decoder(StorageDriver | None),
+    Kind.NODE_DRIVERS: msgspec.json.Decoder(CSINode | None),
+    Kind.STORAGE_CAPACITIES: msgspec.json.Decoder(CSIStorageCapacity | None),
+    Kind.STORAGE_DRIVERS: msgspec.json.Decoder(CSIDriver | None),
     Kind.ATTACHMENTS: msgspec.json.Decoder(VolumeAttachment | None),
-    Kind.BUDGETS: msgspec.json.Decoder(DisruptionBudget | None),
+    Kind.BUDGETS: msgspec.json.Decoder(PodDisruptionBudget | None),
     Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
     Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
 }
@@ -174,7 +174,7 @@ _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)
 _names: Final = msgspec.json.Decoder(_Name)
 _orders: Final = msgspec.json.Decoder(Order)
-_learned: Final = msgspec.json.Decoder(tuple[Learned, ...])
+_learned: Final = msgspec.json.Decoder(tuple[SelectorResults, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
 
 
@@ -250,14 +250,14 @@ def split(received: bytes | bytearray) -> tuple[memoryview, ...]:
     return tuple(bodies)
 
 
-def encode_learned(learned: tuple[Learned, ...]) -> bytes:
+def encode_learned(learned: tuple[SelectorResults, ...]) -> bytes:
     """Encode the new cache entries of a child, for its parent."""
     return _encoder.encode(learned)
 
 
-def decode_learned(body: bytes | memoryview) -> tuple[Learned, ...]:
+def decode_learned(body: bytes | memoryview) -> tuple[SelectorResults, ...]:
     """Decode the new cache entries of a child."""
-    learned: tuple[Learned, ...] = _learned.decode(body)
+    learned: tuple[SelectorResults, ...] = _learned.decode(body)
     return learned
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from solver.domain import GENEROUS_UNITS, Batch, Claim, OpaqueConfig, Policy, Snapshot, Stop
+from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, Policy, Snapshot, StageStop
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
@@ -39,8 +39,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deterministic_seconds: float
     seed: int = 0
     workers: int = 1
-    cost_units: int = GENEROUS_UNITS
-    stopped: tuple[Stop, ...] = ()
+    cost_units: int = DEFAULT_COST_UNITS
+    stopped: tuple[StageStop, ...] = ()
     """Where each stage of the decision stopped, if known; a replay stops at the same points."""
 
 

@@ -25,7 +25,7 @@ from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.child import Child, limit_memory
-from solver import Engine, solve, solve_greedily, verify
+from solver import SolverCache, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
     Budget,
@@ -106,7 +106,7 @@ class _Service:
         self._solver: Final = solver
         self._replica: Final = Cluster()
         self._intake: Final = Intake(self._replica)
-        self._engine: Final = Engine()
+        self._engine: Final = SolverCache()
         self._bucket: Final = TokenBucket()
         self._child: Child | None = None
         self._slices: tuple[ResourceSlice, ...] = ()

@@ -10,7 +10,7 @@ from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.worker import recording
 from scheduler.worker.supervisor import SolveFailedError, WorkerError
-from solver.domain import Batch, Pod, Quarantined, Violation
+from solver.domain import Batch, Pod, QuarantinedObject, Violation
 
 _log: Final = logs.logger()
 
@@ -83,7 +83,7 @@ class SolverTelemetry:
             self._metrics.defects.labels(Subsystem.SEARCH).inc()
             _log.error(logs.DEFECT, part=Subsystem.SEARCH, error=defect, batch=len(batch.pods))
 
-    def quarantined(self, found: Quarantined) -> None:
+    def quarantined(self, found: QuarantinedObject) -> None:
         """Count and log that the solver failed on an object and decided without it."""
         self._metrics.defects.labels(Subsystem.DECISION).inc()
         _log.error(logs.DEFECT, part=Subsystem.DECISION, object=found.subject, error=found.error)

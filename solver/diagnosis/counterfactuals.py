@@ -186,11 +186,11 @@ def _solved(
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
     """Give single changes of a pod's tolerations and node selectors."""
     nodes = problem.inventory.nodes
-    against = (node_fit.first_untolerated(each.taints, pod.tolerations) for each in nodes)
+    against = (node_fit.first_untolerated_taint(each.taints, pod.tolerations) for each in nodes)
     for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
         yield 2, f"tolerate taint {taint.key} of the node", _tolerating(pod, taint)
     if any(each.is_unschedulable for each in nodes):
-        yield 3, "uncordon node {node}", _tolerating(pod, node_fit.UNSCHEDULABLE)
+        yield 3, "uncordon node {node}", _tolerating(pod, node_fit.UNSCHEDULABLE_TAINT)
     for key, value in pod.node_selector:
         rest = tuple(pair for pair in pod.node_selector if pair[0] != key)
         meant = wording.nearest(value, (labels[key] for labels in problem.inventory.labels if key in labels))

@@ -10,7 +10,7 @@ from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
 from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import stages
 from solver.solution import Solution
 
@@ -37,7 +37,7 @@ class FeasibilityProbe:
 
     policy: Policy
     budget: Budget
-    engine: Engine = field(default_factory=Engine)
+    engine: SolverCache = field(default_factory=SolverCache)
 
     def prepare(self, case: ProbeCase) -> Problem:
         """Build the problem of a case."""

@@ -38,7 +38,7 @@ from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Verdict
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.solve import solve
 
 _ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
@@ -132,7 +132,7 @@ def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budg
 
     Every change in the report has been solved. This takes dozens of small solves; `budget` is that of each solve.
     """
-    engine = Engine()
+    engine = SolverCache()
     plan = solve(snapshot, batch, policy, budget, engine)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())

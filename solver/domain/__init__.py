@@ -10,20 +10,20 @@ All values are frozen, except for the `Work` that a budget counts in. The packag
 it imports nothing else of the repository.
 """
 
-from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
+from solver.domain.budget import DEFAULT_COST_UNITS, Budget, BudgetUsage, LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Allocation,
     AllocationMode,
     Claim,
     Constraint,
     ConstraintKind,
     ConsumerReference,
+    ContainerExtendedResourceRequest,
     DeviceResult,
     DeviceStatus,
     ExtendedResourceClaim,
     Request,
-    RequestMapping,
     SubRequest,
 )
 from solver.domain.device import (
@@ -41,16 +41,16 @@ from solver.domain.device import (
     RequestPolicy,
     ResourceSlice,
     ValidRange,
-    drawn,
+    consumed_counters,
 )
 from solver.domain.gang import (
     COSCHEDULING_GROUP,
+    DOVETAIL_GROUP,
     MINIMUM_ANNOTATION,
-    OUR_GROUP,
     SCHEDULING_GROUP,
     Gang,
+    GangAnnotations,
     GangLevel,
-    GangNote,
     PodGroup,
 )
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
@@ -73,7 +73,7 @@ from solver.domain.label_selectors import (
 from solver.domain.node import Namespace, Node
 from solver.domain.plan import (
     ClaimAllocation,
-    Level,
+    LevelReport,
     Move,
     Placement,
     Plan,
@@ -86,28 +86,28 @@ from solver.domain.plan import (
     Violation,
 )
 from solver.domain.pod import (
+    ALL_POD_SLOTS,
     ANY_ADDRESS,
     EVERY_PORT,
-    FILLS_NODE,
     PREEMPTIBLE,
     ContainerRequests,
     Controller,
     HostPort,
     NodeAllocatableClaimStatus,
     Pod,
+    PodAffinityTerm,
     PodClaim,
-    PodTerm,
-    SpreadConstraint,
-    Unhealthy,
-    WeightedPodTerm,
+    TopologySpreadConstraint,
+    UnhealthyDevice,
+    WeightedPodAffinityTerm,
     with_node_allocatable,
 )
 from solver.domain.preemption import (
     PASSED_OVER,
-    SYSTEM_PRIORITY,
-    DisruptionBudget,
-    Hold,
-    HoldBounds,
+    SYSTEM_CRITICAL_PRIORITY,
+    NodeReservation,
+    NodeReservationLimits,
+    PodDisruptionBudget,
     PreemptionRules,
     Protection,
     Victim,
@@ -117,15 +117,15 @@ from solver.domain.reasons import NearestChange, NodeDiagnosis, PodDiagnosis, Re
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DiskKind,
     InlineDisk,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     PodVolume,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
     VolumeBinding,
-    VolumeClaim,
 )

@@ -19,25 +19,25 @@ from solver.domain.ids import PodId
 from solver.domain.reasons import Reason
 from solver.domain.search_params import SearchParams
 
-GENEROUS_UNITS: Final = 120_000_000
+DEFAULT_COST_UNITS: Final = 120_000_000
 """Cost units for two minutes of work: for callers that wait for the answer and run nothing else."""
 
 
-class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+class QuarantinedObject(msgspec.Struct, frozen=True, kw_only=True):
     """An object on which the solver failed ("pod namespace/name") and the error: a defect to report."""
 
     subject: str
     error: str
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class LeftOutPod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that a stage left out of the plan, with the reason."""
 
     pod: PodId
     reason: Reason
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class StageStop(msgspec.Struct, frozen=True, kw_only=True):
     """
     Where a stage was stopped: the time was up at the looks after `after` and before `until` (0: to the end).
 
@@ -49,7 +49,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     stage: str
     after: int
     until: int = 0
-    left: tuple[LeftOut, ...] = ()
+    left: tuple[LeftOutPod, ...] = ()
 
     def says(self, look: int) -> bool:
         """Whether the time was up at a look."""
@@ -57,13 +57,13 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class BudgetUsage:
     """What one decision has used so far; in a replay `recorded` are the stops of the earlier decision, else None."""
 
-    recorded: tuple[Stop, ...] | None = None
+    recorded: tuple[StageStop, ...] | None = None
     spent_units: int = 0
-    left_out: dict[tuple[str, tuple[LeftOut, ...]], Stop] = field(default_factory=dict)
-    quarantined: dict[str, Quarantined] = field(default_factory=dict)
+    left_out: dict[tuple[str, tuple[LeftOutPod, ...]], StageStop] = field(default_factory=dict)
+    quarantined: dict[str, QuarantinedObject] = field(default_factory=dict)
     defects: list[str] = field(default_factory=list)
     """How stages contradicted what is known; their results were dropped."""
     _looks: Counter[str] = field(default_factory=Counter)
@@ -83,17 +83,17 @@ class Work:
             changes.append(look)
         return found
 
-    def leave(self, stage: str, left: tuple[LeftOut, ...]) -> None:
+    def leave(self, stage: str, left: tuple[LeftOutPod, ...]) -> None:
         """Record the pods that a stage leaves out; a repeated call changes nothing."""
         before = (each for each in self.recorded or () if (each.stage, each.left) == (stage, left))
-        new = Stop(stage=stage, after=self.spent_units, left=left)
+        new = StageStop(stage=stage, after=self.spent_units, left=left)
         self.left_out.setdefault((stage, left), next(before, new))
 
     @property
-    def stops(self) -> tuple[Stop, ...]:
+    def stops(self) -> tuple[StageStop, ...]:
         """The stops so far, by stage name."""
         found = [
-            Stop(stage=stage, after=first - 1, until=until)
+            StageStop(stage=stage, after=first - 1, until=until)
             for stage, changes in sorted(self._changes.items())
             for first, until in zip(changes[::2], (*changes[1::2], 0), strict=False)
         ]
@@ -119,7 +119,7 @@ class Budget:
 
     seconds: float = 2.0
     deterministic_seconds: float = 4.0
-    cost_units: int = GENEROUS_UNITS
+    cost_units: int = DEFAULT_COST_UNITS
     seed: int = 0
     workers: int = 1
     may_leave: bool = False
@@ -128,15 +128,15 @@ class Budget:
     clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
     stage: str = "decision"
-    work: Work = field(default_factory=Work, compare=False, repr=False)
+    work: BudgetUsage = field(default_factory=BudgetUsage, compare=False, repr=False)
 
     def anew(self) -> "Budget":
         """Give the same budget with nothing spent, for the next decision."""
-        return replace(self, work=Work(self.work.recorded))
+        return replace(self, work=BudgetUsage(self.work.recorded))
 
-    def replaying(self, stopped: Iterable[Stop]) -> "Budget":
+    def replaying(self, stopped: Iterable[StageStop]) -> "Budget":
         """Give a budget that stops exactly where `SearchReport.stopped` of an earlier decision says."""
-        return replace(self, work=Work(tuple(stopped)))
+        return replace(self, work=BudgetUsage(tuple(stopped)))
 
     def at(self, stage: str) -> "Budget":
         """Give the budget of a stage."""

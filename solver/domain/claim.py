@@ -14,7 +14,7 @@ from solver.domain.ids import ClaimId, DeviceId, PodId, RequestName
 from solver.domain.label_selectors import NodeSelector, Toleration
 from solver.domain.quantity import Quantity
 
-MOST_CONSUMERS: Final = 256
+MAX_RESERVED_FOR: Final = 256
 """The most entries of `status.reservedFor` (ResourceClaimReservedForMaxSize)."""
 
 
@@ -160,7 +160,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RequestMapping(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerExtendedResourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """ContainerExtendedResourceRequest: a container gets an extended resource from a request's devices."""
 
     container: str
@@ -178,7 +178,7 @@ class ExtendedResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     id: ClaimId
     requests: tuple[Request, ...]
-    mappings: tuple[RequestMapping, ...]
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
 
     @property
     def resources(self) -> frozenset[str]:

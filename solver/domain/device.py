@@ -211,7 +211,7 @@ class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
     selects_nothing: bool = False
 
 
-def drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
+def consumed_counters(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
     """
     Give what an allocated device consumes of the shared counters of its pool, in nano-units (KEP-4815).
 

@@ -12,12 +12,12 @@ from solver.domain.ids import ClaimId, GangId
 
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
-OUR_GROUP: Final = "dovetail.dev"
+DOVETAIL_GROUP: Final = "dovetail.dev"
 """Sources of gangs: the two API groups of PodGroup, and Dovetail's gang label."""
-MINIMUM_ANNOTATION: Final = f"{OUR_GROUP}/gang-minimum"
+MINIMUM_ANNOTATION: Final = f"{DOVETAIL_GROUP}/gang-minimum"
 
-ALONE: Final = "Pod"
-WHOLE: Final = "PodGroup"
+DISRUPT_POD: Final = "Pod"
+DISRUPT_POD_GROUP: Final = "PodGroup"
 """Values of spec.disruptionMode."""
 
 
@@ -65,9 +65,9 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     def needed(self, running: int) -> int:
         """Give how many of `running` pods must stay if not all are evicted: the minimum, or all."""
-        if self.disruption == WHOLE or self.is_absent:
+        if self.disruption == DISRUPT_POD_GROUP or self.is_absent:
             return running
-        return 0 if self.disruption == ALONE else min(self.min_count, running)
+        return 0 if self.disruption == DISRUPT_POD else min(self.min_count, running)
 
     @property
     def is_partial(self) -> bool:
@@ -101,7 +101,7 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     disruption: str = ""
 
 
-class GangNote(msgspec.Struct, frozen=True, kw_only=True):
+class GangAnnotations(msgspec.Struct, frozen=True, kw_only=True):
     """
     The gang annotations of a pod.
 

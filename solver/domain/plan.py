@@ -9,11 +9,11 @@ from enum import StrEnum
 
 import msgspec
 
-from solver.domain.budget import Quarantined, Stop
+from solver.domain.budget import QuarantinedObject, StageStop
 from solver.domain.claim import Allocation, ExtendedResourceClaim
 from solver.domain.ids import ClaimId, PodId
 from solver.domain.pod import NodeAllocatableClaimStatus
-from solver.domain.preemption import Hold, Victim
+from solver.domain.preemption import NodeReservation, Victim
 from solver.domain.reasons import Reason
 from solver.domain.volumes import VolumeBinding
 
@@ -84,7 +84,7 @@ class SearchStatus(StrEnum):
     """The greedy plan: the exact search failed or was not available."""
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True):
+class LevelReport(msgspec.Struct, frozen=True, kw_only=True):
     """One level of the objective: the plan's value, the proven bound, and whether they meet."""
 
     name: str
@@ -106,7 +106,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     status: SearchStatus
-    levels: tuple[Level, ...] = ()
+    levels: tuple[LevelReport, ...] = ()
     stages: tuple[str, ...] = ()
     variable_count: int = 0
     row_count: int = 0
@@ -114,8 +114,8 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     node_count: int | None = None
     defects: tuple[str, ...] = ()
-    stopped: tuple[Stop, ...] = ()
-    quarantined: tuple[Quarantined, ...] = ()
+    stopped: tuple[StageStop, ...] = ()
+    quarantined: tuple[QuarantinedObject, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     allocations: tuple[ClaimAllocation, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
-    node_reservations: tuple[Hold, ...] = ()
+    node_reservations: tuple[NodeReservation, ...] = ()
     later: tuple[PodId, ...] = ()
     costly: tuple[PodId, ...] = ()
     report: SearchReport

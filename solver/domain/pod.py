@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from solver.domain.gang import GangNote
+from solver.domain.gang import GangAnnotations
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 from solver.domain.label_selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Toleration
 from solver.domain.quantity import unit_of
@@ -30,7 +30,7 @@ EVERY_PORT: Final = HostPort(protocol="", port=0)
 """The port of a pod whose host ports cannot be decoded: it conflicts with every other host port."""
 
 
-class PodTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+class PodAffinityTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
     core/v1 PodAffinityTerm: the pods that `selector` selects, in one domain of `topology_key`.
 
@@ -45,14 +45,14 @@ class PodTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     namespace_selector: LabelSelector | None = None
 
 
-class WeightedPodTerm(msgspec.Struct, frozen=True, kw_only=True):
+class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, kw_only=True):
     """core/v1 WeightedPodAffinityTerm; `weight` is 1 to 100."""
 
     weight: int
-    term: PodTerm
+    term: PodAffinityTerm
 
 
-class SpreadConstraint(msgspec.Struct, frozen=True, kw_only=True):
+class TopologySpreadConstraint(msgspec.Struct, frozen=True, kw_only=True):
     """
     core/v1 TopologySpreadConstraint: pods that `selector` selects in the pod's namespace, counted per domain.
 
@@ -75,7 +75,7 @@ PREEMPTIBLE: Final = "dovetail.dev/preemptible"
 """Annotation of a pod: with the value `false`, the pod is never a victim of preemption."""
 
 
-FILLS_NODE: Final = (("pods", 2**52),)
+ALL_POD_SLOTS: Final = (("pods", 2**52),)
 """Requests of a pod whose requests cannot be decoded: it takes every pod slot of its node."""
 
 
@@ -93,7 +93,7 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     is_skipped: bool = False
 
 
-class Unhealthy(msgspec.Struct, frozen=True, kw_only=True):
+class UnhealthyDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A device that the kubelet reports unhealthy (KEP-4680): the pod's claim entry, the request, the resource id."""
 
     entry: str
@@ -154,11 +154,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """Features of the kubelet that the pod's spec uses and its node has to declare (KEP-5328), sorted."""
     preferred_node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    affinity: tuple[PodTerm, ...] = ()
-    anti_affinity: tuple[PodTerm, ...] = ()
-    preferred_affinity: tuple[WeightedPodTerm, ...] = ()
-    preferred_anti_affinity: tuple[WeightedPodTerm, ...] = ()
-    spread: tuple[SpreadConstraint, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
     images: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[PodClaim, ...] = ()
@@ -167,7 +167,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     volumes: tuple[PodVolume, ...] = ()
     pod_group: str = ""
     gang: GangId | None = None
-    gang_note: GangNote | None = None
+    gang_note: GangAnnotations | None = None
     scheduling_gates: tuple[str, ...] = ()
     started: int = 0
     is_preemptible: bool = True
@@ -175,7 +175,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_terminal: bool = False
     has_failed: bool = False
     """Whether its phase is Failed and no disruption (condition DisruptionTarget) is the cause."""
-    unhealthy: tuple[Unhealthy, ...] = ()
+    unhealthy: tuple[UnhealthyDevice, ...] = ()
     invalid: str = ""
 
     @property

@@ -15,7 +15,7 @@ PASSED_OVER: Final = "passed over for too long"
 """Prefix of the message of a pod with a node reservation; a restarted scheduler recognises such a pod by it."""
 
 
-class HoldBounds(msgspec.Struct, frozen=True, kw_only=True):
+class NodeReservationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
     How many nodes may be reserved at once, in percent of all nodes, in total and for one namespace.
 
@@ -43,7 +43,7 @@ def _share(count: int, percent: int) -> int:
     return max(1, count * percent // 100) if percent else 0
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class NodeReservation(msgspec.Struct, frozen=True, kw_only=True):
     """
     Nodes that are reserved for an overdue pod, or for the pods of a gang, until they are placed there.
 
@@ -59,7 +59,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     takes_devices: bool = True
 
 
-class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
+class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """
     PodDisruptionBudget (policy/v1); `allowed` is status.disruptionsAllowed.
 
@@ -80,7 +80,7 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         return namespace == self.namespace and self.selector is not None and self.selector.matches(labels)
 
 
-SYSTEM_PRIORITY: Final = 2_000_000_000
+SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """scheduling.SystemCriticalPriority; users' priority classes have at most half of it."""
 
 
@@ -119,7 +119,7 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     most_victims: int = 1 << 20
     ceiling: int = 1 << 20
     protection: Protection = Protection()
-    binds_below: int = SYSTEM_PRIORITY
+    binds_below: int = SYSTEM_CRITICAL_PRIORITY
 
     def binding(self, priority: int) -> Protection:
         """Give the protection of pods from preemptors of a priority."""

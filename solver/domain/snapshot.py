@@ -12,15 +12,15 @@ from solver.domain.ids import CounterId, DeviceId, PodId
 from solver.domain.label_selectors import NodeSelectorTerm
 from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
-from solver.domain.preemption import DisruptionBudget, Hold, HoldBounds, PreemptionRules
+from solver.domain.preemption import NodeReservation, NodeReservationLimits, PodDisruptionBudget, PreemptionRules
 from solver.domain.volumes import (
-    NodeDrivers,
-    StorageCapacity,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
 )
 
 
@@ -40,14 +40,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     pods: tuple[Pod, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
-    volumes: tuple[Volume, ...] = ()
-    volume_claims: tuple[VolumeClaim, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
-    node_drivers: tuple[NodeDrivers, ...] = ()
-    storage_capacities: tuple[StorageCapacity, ...] = ()
-    storage_drivers: tuple[StorageDriver, ...] = ()
+    node_drivers: tuple[CSINode, ...] = ()
+    storage_capacities: tuple[CSIStorageCapacity, ...] = ()
+    storage_drivers: tuple[CSIDriver, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
-    budgets: tuple[DisruptionBudget, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
     nominated: tuple[Pod, ...] = ()
     """Pods of any scheduler with status.nominatedNodeName and no node: their requests count there."""
     gangs: tuple[Gang, ...] = ()
@@ -69,7 +69,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...]
     gangs: tuple[Gang, ...] = ()
     overdue: tuple[PodId, ...] = ()
-    node_reservations: tuple[Hold, ...] = msgspec.field(default=(), name="holds")  # the name in saved cases
+    node_reservations: tuple[NodeReservation, ...] = msgspec.field(default=(), name="holds")  # the name in saved cases
 
     def without(self, pods: Collection[PodId]) -> "Batch":
         """Give the batch without some pods."""
@@ -187,7 +187,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sums_priorities: bool = False
     """One level that sums the priorities of placed pods, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
-    node_reservations: HoldBounds = msgspec.field(default=HoldBounds(), name="holds")  # the name in saved cases
+    node_reservations: NodeReservationLimits = msgspec.field(
+        default=NodeReservationLimits(), name="holds"
+    )  # the name in saved cases
     tells_inventory: bool = True
     """Whether reasons may name nodes, devices and their attributes."""
     allocates_where_plugins_serve: bool = False

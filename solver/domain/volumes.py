@@ -39,7 +39,7 @@ class PodVolume(msgspec.Struct, frozen=True, kw_only=True):
     disk: InlineDisk | None = None
 
 
-class Volume(msgspec.Struct, frozen=True, kw_only=True):
+class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
     """
     A PersistentVolume.
 
@@ -66,12 +66,12 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     migrated_from: str = ""
     is_deleting: bool = False
 
-    def is_bound_to(self, claim: "VolumeClaim") -> bool:
+    def is_bound_to(self, claim: "PersistentVolumeClaim") -> bool:
         """Whether the volume is bound to a claim or reserved for it."""
         return self.claim == claim.id and self.claim_uid in {"", claim.uid}
 
 
-class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """
     A PersistentVolumeClaim.
 
@@ -118,7 +118,7 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
         return self.provisioner not in {"", "kubernetes.io/no-provisioner"}
 
 
-class NodeDrivers(msgspec.Struct, frozen=True, kw_only=True):
+class CSINode(msgspec.Struct, frozen=True, kw_only=True):
     """
     CSINode: by driver the limit of volumes that can be attached to the node, None for no limit.
 
@@ -132,7 +132,7 @@ class NodeDrivers(msgspec.Struct, frozen=True, kw_only=True):
     migrated: tuple[str, ...] = ()
 
 
-class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
+class CSIStorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """
     CSIStorageCapacity: `most` is the largest volume (nano-units of bytes) of a class for the nodes of a topology.
 
@@ -146,7 +146,7 @@ class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
     most: int | None = None
 
 
-class StorageDriver(msgspec.Struct, frozen=True, kw_only=True):
+class CSIDriver(msgspec.Struct, frozen=True, kw_only=True):
     """CSIDriver; `tracks_capacity` is spec.storageCapacity."""
 
     name: str

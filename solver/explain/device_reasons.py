@@ -20,7 +20,7 @@ from solver.domain import Placement, Pod, Reason, ReasonCode, wording
 from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity
-from solver.feasibility.claims import MOST_RESULTS
+from solver.feasibility.claims import MAX_RESULTS
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
@@ -240,7 +240,7 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
     """Give the reason of a request for all devices that exceeds the size of an allocation."""
     message = (
         f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
-        f"most {MOST_RESULTS}: narrow its selectors, or use a count"
+        f"most {MAX_RESULTS}: narrow its selectors, or use a count"
     )
     return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
 

@@ -29,7 +29,7 @@ from solver.explain.device_reasons import (
 from solver.explain.hints import Hints
 from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
 from solver.feasibility import node_fit
-from solver.feasibility.claims import MOST_RESULTS
+from solver.feasibility.claims import MAX_RESULTS
 from solver.greedy import placement_state
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
@@ -199,7 +199,7 @@ class Explanation:
                 continue
             short = True
             asked, supply = max(supplies, key=lambda pair: nearness(*pair))
-            if not asked.ask.needed and supply.largest > MOST_RESULTS:
+            if not asked.ask.needed and supply.largest > MAX_RESULTS:
                 yield too_many(request.name, supply)
                 continue
             doubts = list(self._pool_reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
@@ -223,7 +223,7 @@ class Explanation:
         """Whether a request by itself has enough devices, so that other requests or constraints are the cause."""
         if asked.ask.needed:
             return supply.most >= asked.ask.needed
-        is_free = 0 < supply.largest <= MOST_RESULTS and supply.free == supply.verdicts.total()
+        is_free = 0 < supply.largest <= MAX_RESULTS and supply.free == supply.verdicts.total()
         return is_free and next(self._pool_reasons(roomy), None) is None
 
     def _requests(self, pod_class: PodClass) -> Iterator[NamedRequest]:

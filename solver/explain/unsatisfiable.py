@@ -19,7 +19,7 @@ from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
     Pod,
-    PodTerm,
+    PodAffinityTerm,
     Reason,
     ReasonCode,
     wording,
@@ -167,7 +167,7 @@ class AffinityTargets:
     _running: dict[str, set[Labels]] | None = None
     """By namespace the labels of running pods."""
     _audiences: PodSelectorIndex | None = None
-    _missing_by_term: dict[tuple[PodTerm, str], str] = field(default_factory=dict)
+    _missing_by_term: dict[tuple[PodAffinityTerm, str], str] = field(default_factory=dict)
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
         """Give a reason for each required affinity term of a pod that selects no running pod and not the pod itself."""
@@ -182,7 +182,7 @@ class AffinityTargets:
                 message = f"pod affinity {term.selector}: {self._missing_by_term[key]}"
                 yield Reason(code=ReasonCode.POD_AFFINITY, message=message)
 
-    def _missing(self, term: PodTerm, pod: Pod) -> str:
+    def _missing(self, term: PodAffinityTerm, pod: Pod) -> str:
         if term.topology_key not in self.requirements.labels():
             return self.requirements.instead(term.topology_key, ())
         running = self._of_running()
@@ -196,7 +196,7 @@ class AffinityTargets:
         is_home = term.namespaces == (pod.id.namespace,) and term.namespace_selector is None
         return self._instead(term, pod.id.namespace) if is_home else "no pod that it selects runs in its namespaces"
 
-    def _instead(self, term: PodTerm, namespace: str) -> str:
+    def _instead(self, term: PodAffinityTerm, namespace: str) -> str:
         """Name the label that no pod of the namespace has; pods of other namespaces are not disclosed."""
         none = f"no pod that it selects runs in namespace {namespace}"
         known: defaultdict[str, set[str]] = defaultdict(set)
@@ -212,7 +212,7 @@ class AffinityTargets:
                 return f"{none}: {wording.suggestion(each.values[0], known[each.key], what='value')}"
         return none
 
-    def _is_met(self, term: PodTerm, namespace: str, labels: Labels) -> bool:
+    def _is_met(self, term: PodAffinityTerm, namespace: str, labels: Labels) -> bool:
         selector = term.selector
         if self._audiences is None:
             self._audiences = PodSelectorIndex(

@@ -10,7 +10,7 @@ from solver.domain import Capacity, Device, Quantity, RequestPolicy
 from solver.domain.quantity import NANO, unit_of
 
 
-def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
+def node_allocatable_amounts(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
     """
     Give what one result takes of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
 
@@ -30,7 +30,7 @@ def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def sum_amounts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add amounts up by resource."""
     total: dict[str, int] = {}
     for part in parts:
@@ -39,7 +39,7 @@ def summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-def units(resource: str, nano: int) -> int:
+def request_units(resource: str, nano: int) -> int:
     """Convert to the units of `Pod.requests`, rounded up: cpu in millicores, everything else in whole units."""
     return -(-nano // unit_of(resource))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     AllocationMode,
     Claim,
     ClaimId,
@@ -21,7 +21,7 @@ from solver.domain import (
 from solver.domain.claim import SubRequest
 from solver.feasibility import lint, selectors
 
-MOST_RESULTS: Final = 32
+MAX_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
 _LONGEST_SHOWN: Final = 160
 _LONGEST_PROBLEM: Final = 512
@@ -36,7 +36,7 @@ def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, 
     return tuple(dict.fromkeys(found))
 
 
-def late(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
+def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
     """
     Give the reasons of a pod of which no claim exists yet; they are known without a solve.
 
@@ -97,7 +97,7 @@ def _is_owned(pod: Pod, claim: Claim) -> bool:
 
 
 def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
-    if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MOST_CONSUMERS:
+    if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MAX_RESERVED_FOR:
         message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, the most that a claim can have"
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
 
@@ -121,9 +121,9 @@ def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterat
         for alternative in request.alternatives:
             named = f"{where}/{alternative.name}" if alternative.name else where
             yield from _alternative_objections(named, alternative, classes)
-    if least > MOST_RESULTS:
+    if least > MAX_RESULTS:
         message = (
-            f"claim {claim.id.name} needs {least} devices; a claim holds at most {MOST_RESULTS} and never spans "
+            f"claim {claim.id.name} needs {least} devices; a claim holds at most {MAX_RESULTS} and never spans "
             "nodes: split it over the pods of a gang"
         )
         yield Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)

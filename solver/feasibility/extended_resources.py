@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from solver.domain import (
     ClaimId,
+    ContainerExtendedResourceRequest,
     ContainerRequests,
     DeviceClass,
     ExtendedResourceClaim,
     Pod,
     Request,
-    RequestMapping,
     SubRequest,
 )
 
@@ -56,7 +56,7 @@ class _ContainerRequest(NamedTuple):
     amount: int
 
 
-def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedResourceClaim:
+def extended_resource_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedResourceClaim:
     """
     Make the claim of a pod for the resources of `served` (resource → class).
 
@@ -64,12 +64,12 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedR
     resource, and containers before the init containers that share their requests.
     """
     requests: list[Request] = []
-    mappings: list[RequestMapping] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
     for resource, device_class in sorted(served.items()):
         made, users = _requests_of(pod.containers, resource)
         requests += [_request(each, device_class) for each in made]
         mappings += [
-            RequestMapping(container=pod.containers[container].name, resource=resource, request=name)
+            ContainerExtendedResourceRequest(container=pod.containers[container].name, resource=resource, request=name)
             for container, name in users
         ]
     return ExtendedResourceClaim(

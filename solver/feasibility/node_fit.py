@@ -30,17 +30,17 @@ _INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASC
 """At most 19 significant digits, because Python refuses to parse thousands of digits."""
 
 
-def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
+def matches_node_selector(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
     """Whether a node selector matches a node: at least one term holds."""
     return any(matches_term(term, node_name, labels) for term in selector.terms)
 
 
-def selects(pod: Pod, node: Node) -> bool:
+def selects_node(pod: Pod, node: Node) -> bool:
     """Whether the node selector and the required affinity of a pod select a node."""
     labels = dict(node.labels)
     if any(labels.get(key) != value for key, value in pod.node_selector):
         return False
-    return pod.required_affinity is None or matches(pod.required_affinity, node.name, labels)
+    return pod.required_affinity is None or matches_node_selector(pod.required_affinity, node.name, labels)
 
 
 def matches_term(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, str]) -> bool:
@@ -81,7 +81,7 @@ def integer(text: str) -> int | None:
 
 
 _BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
-UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
+UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
 """The taint of spec.unschedulable, for tolerations."""
 
 
@@ -102,7 +102,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
             return False
 
 
-def first_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+def first_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """Give the first NoSchedule or NoExecute taint that no toleration tolerates."""
     for taint in taints:
         if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
@@ -135,26 +135,26 @@ def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand
 
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
     """Give the first reason against a node, with node count 1, or None."""
-    reason = unwelcome(node, demand.tolerations)
+    reason = cordon_or_taint(node, demand.tolerations)
     if reason is not None:
         return reason
     if any(labels.get(key) != value for key, value in demand.node_selector):
-        return UNFIT
-    if demand.required_affinity is not None and not matches(demand.required_affinity, node.name, labels):
-        return UNFIT
+        return AFFINITY_MISMATCH
+    if demand.required_affinity is not None and not matches_node_selector(demand.required_affinity, node.name, labels):
+        return AFFINITY_MISMATCH
     if not set(demand.required_features).issubset(node.declared_features):
         return FEATURES
-    away = [each for each in demand.claim_selectors if not matches(each, node.name, labels)]
+    away = [each for each in demand.claim_selectors if not matches_node_selector(each, node.name, labels)]
     if away:
-        return ELSEWHERE if any(names_nodes(each) for each in away) else OUT_OF_REACH
+        return CLAIM_ON_OTHER_NODES if any(names_nodes(each) for each in away) else CLAIM_OUT_OF_REACH
     return None
 
 
-def unwelcome(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
+def cordon_or_taint(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
     """Give the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
-    if node.is_unschedulable and first_untolerated((UNSCHEDULABLE,), tolerations):
+    if node.is_unschedulable and first_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerations):
         return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
-    taint = first_untolerated(node.taints, tolerations) if node.taints else None
+    taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
     if taint is not None:
         return _reason(ReasonCode.NODE_TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
     return None
@@ -183,9 +183,9 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
 
 
 FEATURES: Final = _reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
-UNFIT: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
-ELSEWHERE: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
-OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
+AFFINITY_MISMATCH: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+CLAIM_ON_OTHER_NODES: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
+CLAIM_OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
 
 
 _MIB: Final = 1024 * 1024
@@ -194,14 +194,14 @@ _LARGEST_IMAGE: Final = 1000 * _MIB
 _MOST: Final = 100
 
 
-def discouraging(node: Node) -> tuple[Taint, ...]:
+def prefer_no_schedule_taints(node: Node) -> tuple[Taint, ...]:
     """Give the PreferNoSchedule taints of a node."""
     return tuple(each for each in node.taints if each.effect == TaintEffect.PREFER_NO_SCHEDULE)
 
 
 def untolerated_count(node: Node, tolerations: tuple[Toleration, ...]) -> int:
     """Count the PreferNoSchedule taints that no toleration tolerates."""
-    return sum(not any(tolerates(each, taint) for each in tolerations) for taint in discouraging(node))
+    return sum(not any(tolerates(each, taint) for each in tolerations) for taint in prefer_no_schedule_taints(node))
 
 
 def image_name(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from solver.domain import LabelRequirement, LabelSelector, LabelSelectorOperator
 
 Key = TypeVar("Key", bound=Hashable)
-Described = Mapping[str, str]
+MatchedLabels = Mapping[str, str]
 """A pod's labels, and those of its namespace under keys that no pod label can have."""
 _Anchor = tuple[str, str | None]
 """A required label and its value; None for any value."""
@@ -27,7 +27,9 @@ _MOST_NAMED: Final = 16
 """The most named namespaces of a term for an entry per namespace; with more it has one entry for all namespaces."""
 
 
-def described(namespace: str, of_namespace: Iterable[tuple[str, str]], labels: Iterable[tuple[str, str]]) -> Described:
+def matched_labels(
+    namespace: str, of_namespace: Iterable[tuple[str, str]], labels: Iterable[tuple[str, str]]
+) -> MatchedLabels:
     """Give the labels of a pod and of its namespace in one mapping, for `Matcher` and lookups."""
     found = dict(labels)
     found.update((_OF_NAMESPACE + key, value) for key, value in of_namespace)
@@ -45,7 +47,7 @@ class _Sets(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Matcher:
+class LabelMatcher:
     """A conjunction of requirements, converted to sets at the first use."""
 
     requirements: tuple[LabelRequirement, ...]
@@ -83,10 +85,10 @@ def _sets(requirements: tuple[LabelRequirement, ...]) -> _Sets:
 
 
 @dataclass(slots=True, eq=False)
-class Selection(Generic[Key]):
+class SelectorIndex(Generic[Key]):
     """The index of terms by key; a term selects pods of some namespaces by a label selector."""
 
-    _filed: dict[_Place, dict[tuple[Key, int], Matcher]] = field(default_factory=dict)
+    _filed: dict[_Place, dict[tuple[Key, int], LabelMatcher]] = field(default_factory=dict)
     _places: dict[tuple[Key, int], tuple[_Place, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -123,7 +125,7 @@ class Selection(Generic[Key]):
     ) -> None:
         choices = [each for each in map(_anchors, requirements) if each is not None] or [(_NO_ANCHOR,)]
         rarest = min(choices, key=lambda each: max((self._count(scopes[0], one) for one in each), default=-1))
-        matcher = Matcher((*more, *requirements))
+        matcher = LabelMatcher((*more, *requirements))
         places = tuple((scope, anchor) for scope in scopes for anchor in rarest)
         for place in places:
             self._filed.setdefault(place, {})[entry] = matcher
@@ -141,7 +143,7 @@ class Selection(Generic[Key]):
                 if not filed:
                     del self._filed[place]
 
-    def about(self, pod: Described) -> Iterator[Key]:
+    def about(self, pod: MatchedLabels) -> Iterator[Key]:
         """Give the terms that select a pod; a term may come twice."""
         anchors: tuple[_Anchor, ...] = (_NO_ANCHOR, *pod.items(), *((label, None) for label in pod))
         for place in ((scope, anchor) for scope in (_ANYWHERE, pod[_OF_NAMESPACE]) for anchor in anchors):

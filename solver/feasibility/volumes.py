@@ -9,13 +9,13 @@ from typing import Final
 
 from solver.domain import (
     NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodVolume,
     Reason,
     ReasonCode,
     StorageClass,
-    Volume,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.feasibility import node_fit
@@ -57,14 +57,14 @@ TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max v
 
 
 def objections(
-    pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
+    pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim], classes: Mapping[str, StorageClass]
 ) -> tuple[Reason, ...]:
     """Give the reasons of volume claims that exclude every node; empty if there are none."""
     found = (each for volume in pod.volumes if volume.claim is not None for each in _objections(pod, volume, claims))
     return tuple(found) or tuple(_unbound(pod, claims, classes))
 
 
-def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, VolumeClaim]) -> Iterator[Reason]:
+def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, PersistentVolumeClaim]) -> Iterator[Reason]:
     if volume.claim is None:
         return
     name, claim = volume.claim.name, claims.get(volume.claim)
@@ -88,7 +88,7 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Volu
 
 
 def _unbound(
-    pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
+    pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim], classes: Mapping[str, StorageClass]
 ) -> Iterator[Reason]:
     """Give the reason for unbound claims with immediate binding; claims of a missing class are among them."""
     names = []
@@ -102,13 +102,13 @@ def _unbound(
         yield Reason(code=ReasonCode.VOLUME_CLAIM_UNBOUND, message=message)
 
 
-def waits(claim: VolumeClaim, classes: Mapping[str, StorageClass]) -> bool:
+def waits(claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass]) -> bool:
     """Whether a claim waits for its first consumer (WaitForFirstConsumer)."""
     found = classes.get(claim.storage_class)
     return not claim.is_bound and not claim.volume and found is not None and found.waits_for_consumer
 
 
-def fits(volume: Volume, claim: VolumeClaim) -> bool:
+def volume_fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether a volume can be bound to a claim, apart from nodes; a pre-bound volume has fewer conditions."""
     if volume.claim is not None and not volume.is_bound_to(claim):
         return False
@@ -124,7 +124,7 @@ def fits(volume: Volume, claim: VolumeClaim) -> bool:
     return set(claim.access_modes) <= set(volume.access_modes)
 
 
-def zones(volume: Volume) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def zones(volume: PersistentVolume) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Give the zones and regions in a volume's labels: (label, values)."""
     return tuple((key, tuple(sorted(set(value.split("__"))))) for key, value in volume.labels if key in _ZONES)
 
@@ -147,7 +147,7 @@ def driver_of(provisioner: str) -> str:
 
 
 def attached_as(
-    claim: VolumeClaim, volume: Volume | None, classes: Mapping[str, StorageClass]
+    claim: PersistentVolumeClaim, volume: PersistentVolume | None, classes: Mapping[str, StorageClass]
 ) -> tuple[str, str, str] | None:
     """
     Give how a claim's volume counts for attach limits: driver, unique name, and in-tree plugin or empty.

@@ -17,7 +17,7 @@ import numpy as np
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.inventory import Mask
-from solver.problem.devices.layout import GLOBAL, DeviceType, Group, type_at
+from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, type_at
 from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.component import Component, Line, Option
 from solver.solution import Pick, SharedChoice
@@ -31,7 +31,7 @@ class Attempt:
     """One search: budgets left, and steps left."""
 
     problem: Problem
-    group: Group
+    group: NodeGroup
     local: list[int]
     wide: list[int]
     steps: int
@@ -292,7 +292,7 @@ def _difficulty(copy: _Copy) -> tuple[bool, int]:
     return len(copy.options) > 1, -max((line.needed for option in copy.options for line in option.lines), default=0)
 
 
-def _leftover(group: Group, local: list[int]) -> int:
+def _leftover(group: NodeGroup, local: list[int]) -> int:
     return sum(local[device.gate] * device.value for device in group.types if not device.is_shareable)
 
 

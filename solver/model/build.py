@@ -11,7 +11,7 @@ from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
 from solver.model.victims import PotentialVictims
-from solver.problem.devices.layout import GLOBAL, Group, type_at
+from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.component import Line, Option
@@ -75,7 +75,7 @@ def most_served(problem: Problem, pod_class: PodClass, node: int) -> int:
     return min(pod_class.size, _served(variables, pod_class.parts, variables.cells.places[0]).most)
 
 
-def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: Group) -> int:
+def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: NodeGroup) -> int:
     options = (option for part in pod_class.parts for option in problem.options(part.component, group))
     return sum(1 + 2 * len(line.types) for option in options for line in option.lines)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from solver.problem.devices import fragmentation
-from solver.problem.devices.layout import Group
+from solver.problem.devices.layout import NodeGroup
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
 
@@ -26,7 +26,7 @@ class Cell:
 
     index: int
     nodes: tuple[int, ...]
-    group: Group
+    group: NodeGroup
     state: State
     is_whole: bool
     is_site: bool = False
@@ -147,7 +147,7 @@ def _sites(problem: Problem, first: int) -> list[Cell]:
             for each, reached in enumerate(problem.layout.wide_nodes)
             if free[each] and (reached is None or nodes <= reached)
         )
-        group = Group(-1 - offset, (), (), (), wide, is_unsettled=False)
+        group = NodeGroup(-1 - offset, (), (), (), wide, is_unsettled=False)
         sites.append(Cell(first + offset, tuple(sorted(nodes)), group, (), is_whole=False, is_site=True))
     return sites
 

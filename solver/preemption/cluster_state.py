@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
-from solver.feasibility.selector_index import described
+from solver.feasibility.selector_index import matched_labels
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.usage import Usage
 from solver.problem.inter_pod.inter_pod_context import RunningPods
@@ -112,7 +112,7 @@ class ClusterState:
         labels = {each.name: each.labels for each in self.origin.namespaces}
         return not any(
             is_coupled(pod)
-            or running.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
+            or running.keep_away(matched_labels(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
             for pod in batch.pods
         )
 

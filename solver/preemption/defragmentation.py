@@ -39,11 +39,11 @@ from solver.preemption.node_ranking import NodeRanking
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.victim_usage import usage_of
 from solver.preemption.victims import VictimUnit
-from solver.preemption.what_if import settled, without
+from solver.preemption.what_if import snapshot_after, without
 from solver.problem import node_arrays
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +101,7 @@ _MOVED: Final = "<moved>"
 _DETERMINISTIC_SECONDS: Final = 60.0
 
 
-def fewest(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Relocation:
+def fewest_moves(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Relocation:
     """
     Find the fewest moves that let all pods of a batch in.
 
@@ -109,7 +109,7 @@ def fewest(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> 
     than the batch, whose annotation and PodDisruptionBudgets allow an eviction.
     """
     rules = MoveRules(snapshot, policy, min(pod.priority for pod in batch.pods))
-    search = _Search(snapshot, batch, replace(policy, levels=()), budget, Engine(), rules)
+    search = _Search(snapshot, batch, replace(policy, levels=()), budget, SolverCache(), rules)
     placed = what_if.place_all(snapshot, batch, search.policy, budget, search.engine)
     if placed is not None:
         return Relocation(is_found=True, placements=placed.placements, allocations=placed.allocations, is_proven=True)
@@ -122,7 +122,7 @@ class _Search:
     batch: Batch
     policy: Policy
     budget: Budget
-    engine: Engine
+    engine: SolverCache
     rules: MoveRules
     staying: tuple[Staying, ...] = ()
 
@@ -282,9 +282,9 @@ class _Search:
         clone = replace(wanted.pods[-1], node_selector=())
         nodes = tuple(node for node in cleared.nodes if node.name == target)
         found = what_if.place_all(
-            replace(cleared, nodes=nodes), Batch(pods=(clone,)), self.policy, self.budget, Engine()
+            replace(cleared, nodes=nodes), Batch(pods=(clone,)), self.policy, self.budget, SolverCache()
         )
-        return None if found is None else settled(cleared, (clone,), found.placements, found.allocations)
+        return None if found is None else snapshot_after(cleared, (clone,), found.placements, found.allocations)
 
 
 def _moved_id(pod: PodId) -> PodId:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from solver.domain import (
     Batch,
     Budget,
-    DisruptionBudget,
     Pod,
+    PodDisruptionBudget,
     PodId,
     Policy,
     PoolId,
@@ -34,7 +34,7 @@ from solver.preemption.victims import GangQuorum, VictimUnit, pods_of, victim_un
 from solver.preemption.what_if import without
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 Preemptor = tuple[Pod, ...]
 """A pod that waits, or the pods of a gang that wait: all of them get room, or none."""
@@ -51,7 +51,7 @@ class PreemptionContext:
     problem: Problem
     policy: Policy
     budget: Budget
-    engine: Engine
+    engine: SolverCache
     pdbs: PdbIndex
     preemptors: tuple[Preemptor, ...]
     lowest_planned: int
@@ -110,7 +110,7 @@ class VictimCandidates:
             by_quorum,
         )
 
-    def near(self, names: Iterable[str], budgets: tuple[DisruptionBudget, ...]) -> tuple[VictimUnit, ...]:
+    def near(self, names: Iterable[str], budgets: tuple[PodDisruptionBudget, ...]) -> tuple[VictimUnit, ...]:
         """
         Give the units on nodes of these names, and the wide ones, in the order of their keys.
 
@@ -168,7 +168,7 @@ class DryRun:
 
     batch: Batch
     snapshot: Snapshot
-    engine: Engine
+    engine: SolverCache
     names: Sequence[str]
     victims: tuple[VictimUnit, ...]
     problem: Problem
@@ -238,7 +238,7 @@ def dry_run(
     if len(names) == whole.node_count or not cluster.is_local(batch, running):
         snapshot, engine = cluster.snapshot, context.engine
     else:
-        snapshot, engine = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), Engine()
+        snapshot, engine = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), SolverCache()
     cleared = without(snapshot, pods_of(victims), frees_devices=context.rules.frees_devices)
     problem = prepare(cleared, batch, context.policy, engine)
     problem = problem.with_no_whole_nodes()

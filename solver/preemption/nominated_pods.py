@@ -35,16 +35,18 @@ from solver.domain import (
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
 from solver.model.objective import values
-from solver.preemption.what_if import settled, without
+from solver.preemption.what_if import snapshot_after, without
 from solver.problem import nominations
 from solver.problem.prepare import prepare
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 _KEPT: Final = "kept for"
 """Begins the names of claims that hold devices for nominated pods; the space makes it no name of an object."""
 
 
-def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, budget: Budget) -> Snapshot:
+def reserve_for_nominated(
+    snapshot: Snapshot, batch: Batch, policy: Policy, engine: SolverCache, budget: Budget
+) -> Snapshot:
     """
     Give the cluster as the pods of a batch see it; no nominated pod's priority is within the range of theirs.
 
@@ -80,7 +82,7 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
     return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
-def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, budget: Budget) -> Snapshot:
+def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache, budget: Budget) -> Snapshot:
     claims = {claim.id: claim for claim in snapshot.claims}
     asked = [claims[each] for each in pod.claim_ids if each in claims]
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
@@ -89,11 +91,11 @@ def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, budget: 
     found = None if budget.should_stop() else _placed(snapshot, pod, policy, engine)
     if found is None:
         return _running(_with_free_devices(snapshot, pod, asked), pod)
-    after = settled(snapshot, (pod,), found.placements, found.allocations)
+    after = snapshot_after(snapshot, (pod,), found.placements, found.allocations)
     return replace(after, pods=tuple(_without_offers(each) if each.id == pod.id else each for each in after.pods))
 
 
-def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extracted | None:
+def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache) -> Extracted | None:
     """Place a pod on its node as if all pods that leave were gone."""
     leaving = set(snapshot.leaving)
     gone = [

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final
 
-from solver.domain import DisruptionBudget, Pod, Snapshot
+from solver.domain import Pod, PodDisruptionBudget, Snapshot
 from solver.problem.label_index import LabelIndex, positions_of
 
 MOST_REQUIREMENTS: Final = 5_000
@@ -27,7 +27,7 @@ class PdbIndex:
         self._snapshot = snapshot
         self._stop = stop
         self._known: dict[str, _Over] = {}
-        self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
+        self._by_namespace: defaultdict[str, list[tuple[int, PodDisruptionBudget]]] = defaultdict(list)
         for position, budget in enumerate(snapshot.budgets):
             self._by_namespace[budget.namespace].append((position, budget))
         self._labels: dict[str, dict[Labels, None]] | None = None

@@ -23,9 +23,9 @@ from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
-from solver.preemption.what_if import settled
+from solver.preemption.what_if import snapshot_after
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 STAGE: Final = "rearranged"
 """The name of this stage in a plan's report."""
@@ -39,7 +39,7 @@ _ROUNDS: Final = 4
 """Rounds of rearranging."""
 
 
-class Extended(NamedTuple):
+class PreemptedPlan(NamedTuple):
     """
     A plan with its preemptions.
 
@@ -50,11 +50,11 @@ class Extended(NamedTuple):
     blocked: int | None
 
 
-def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Extended:
+def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: SolverCache) -> PreemptedPlan:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
     if not preemptors:
-        return Extended(plan, None)
+        return PreemptedPlan(plan, None)
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -70,10 +70,12 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Ex
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
-    return Extended(replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None))
+    return PreemptedPlan(
+        replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
+    )
 
 
-def sparing(problem: Problem, budget: Budget) -> Budget:
+def leave_time(problem: Problem, budget: Budget) -> Budget:
     """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
     highest = max((pod.priority for pod in problem.batch.pods), default=0)
     if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):
@@ -180,7 +182,9 @@ def _placed_elsewhere(
         tuple(each for each in plan.allocations if each.claim not in claims),
     )
     leaving = (victim.pod for found in state.preemptions for victim in found.victims)
-    there = settled(problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations)
+    there = snapshot_after(
+        problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations
+    )
     seats = (each for found in state.preemptions for each in found.placements)
     nominated = tuple(replace(pods[each.pod], nominated_node_name=each.node) for each in seats)
     there = replace(there, nominated=nominated, leaving=(*there.leaving, *leaving))
@@ -188,7 +192,7 @@ def _placed_elsewhere(
         pods=tuple(pod for pod in problem.batch.pods if pod.id in moved),
         node_reservations=problem.batch.node_reservations,
     )
-    around = nominated_pods.held(there, batch, problem.policy, engine, budget)
+    around = nominated_pods.reserve_for_nominated(there, batch, problem.policy, engine, budget)
     return kept, what_if.place(around, batch, problem.policy, budget, engine)
 
 

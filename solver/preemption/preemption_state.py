@@ -24,7 +24,7 @@ from solver.preemption.cluster_state import ClusterState
 from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Preemptor, VictimCandidates, dry_run
 from solver.preemption.victim_model import JointDecision
 from solver.preemption.victims import MOVABLE, GangQuorum, VictimUnit, pods_of
-from solver.preemption.what_if import deallocated, settled, spent, without
+from solver.preemption.what_if import deallocated, snapshot_after, spent, without
 from solver.problem import node_arrays
 
 _NO_PROTECTION_LIFTED: Final = Protection()
@@ -81,7 +81,7 @@ def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -
     problem = context.problem
     placed = {each.pod for each in plan.placements}
     planned = [_planned(pod, movable) for pod in problem.batch.pods if pod.id in placed]
-    snapshot = _without_leaving(settled(problem.snapshot, planned, plan.placements, plan.allocations))
+    snapshot = _without_leaving(snapshot_after(problem.snapshot, planned, plan.placements, plan.allocations))
     inventory = problem.inventory
     if snapshot is problem.snapshot:
         return ClusterState.of(inventory, snapshot, problem.room, problem.usage)
@@ -262,7 +262,7 @@ def _settled(
         )
     evicted = [pod for unit in found.evicted if not unit.is_moved for pod in unit.pods]
     pods = [pod for preemptor in preemptors for pod in preemptor]
-    after = settled(spent(found.left, evicted), pods, found.placed.placements, found.placed.allocations)
+    after = snapshot_after(spent(found.left, evicted), pods, found.placed.placements, found.placed.allocations)
     return replace(
         state,
         cluster=state.cluster.changed(found.before, after),

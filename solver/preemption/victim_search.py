@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from solver.domain import DisruptionBudget
+from solver.domain import PodDisruptionBudget
 from solver.preemption import victim_model, what_if
 from solver.preemption.dry_run import DryRun, PreemptionCandidate
 from solver.preemption.victims import GangQuorum, VictimUnit, quorums
@@ -104,7 +104,7 @@ def _is_kept(quorum: GangQuorum, going: int, size: int) -> bool:
     return size - going >= quorum.need
 
 
-def _is_allowed(evicted: Sequence[VictimUnit], budgets: Sequence[DisruptionBudget]) -> bool:
+def _is_allowed(evicted: Sequence[VictimUnit], budgets: Sequence[PodDisruptionBudget]) -> bool:
     """Whether no budget is broken by all evictions together."""
     counts = Counter(each for unit in evicted for each in unit.budgets)
     return all(count <= budgets[each].allowed for each, count in counts.items())

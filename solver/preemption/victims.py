@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Protection, Snapshot
+from solver.domain import GangId, Pod, PodDisruptionBudget, PodId, PreemptionRules, Protection, Snapshot
 from solver.preemption.pdb_index import PdbIndex
 
 MOVABLE: Final = -(1 << 40)
@@ -62,7 +62,7 @@ class VictimUnit:
         """The nodes on which the pods run."""
         return frozenset(pod.node_name for pod in self.pods)
 
-    def is_allowed(self, budgets: Sequence[DisruptionBudget]) -> bool:
+    def is_allowed(self, budgets: Sequence[PodDisruptionBudget]) -> bool:
         """Whether no budget is broken by the eviction of this unit alone."""
         if not self.budgets:
             return True

@@ -13,9 +13,9 @@ from solver.domain import (
     Claim,
     ClaimAllocation,
     ConsumerReference,
-    DisruptionBudget,
     Placement,
     Pod,
+    PodDisruptionBudget,
     PodId,
     Policy,
     Snapshot,
@@ -26,12 +26,14 @@ from solver.model.objective import best
 from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import stages
 from solver.solution import Solution
 
 
-def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Extracted | None:
+def place_all(
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: SolverCache
+) -> Extracted | None:
     """Place every pod of a batch, or give None."""
     problem = prepare(snapshot, batch, policy, engine)
     found = solution(problem, budget)
@@ -40,7 +42,7 @@ def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     return None if placed is None or len(placed.placements) < len(batch.pods) else placed
 
 
-def place(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Extracted:
+def place(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: SolverCache) -> Extracted:
     """Place as many pods of a batch as possible."""
     problem = prepare(snapshot, batch, policy, engine)
     return extract(problem, _most(problem, budget))
@@ -114,7 +116,7 @@ def _left(claim: Claim, uids: frozenset[str]) -> Claim:
     return replace(claim, reserved_for=tuple(left))
 
 
-def settled(
+def snapshot_after(
     snapshot: Snapshot, pods: Iterable[Pod], placements: Iterable[Placement], allocations: Iterable[ClaimAllocation]
 ) -> Snapshot:
     """Put pods where placements say, with their claims allocated and reserved."""
@@ -164,7 +166,7 @@ def spent(snapshot: Snapshot, evicted: Iterable[Pod]) -> Snapshot:
     return replace(snapshot, budgets=tuple(_spent(each, indexes.get(each.namespace)) for each in snapshot.budgets))
 
 
-def _spent(budget: DisruptionBudget, evicted: LabelIndex | None) -> DisruptionBudget:
+def _spent(budget: PodDisruptionBudget, evicted: LabelIndex | None) -> PodDisruptionBudget:
     """Count the evicted of its namespace that a budget selects; one that allows none anyway stays as it is."""
     if evicted is None or budget.selector is None or budget.allowed <= 0:
         return budget

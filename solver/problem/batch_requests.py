@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Batch,
     Budget,
     Claim,
@@ -43,7 +43,7 @@ from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.extended_resources import ExtendedResourceModes
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes.volume_index import VolumeIndex
 
 
@@ -81,7 +81,7 @@ class GroupConsumers:
         for claim in _through_group(pod, self.claims, self.gangs):
             key = (pod.gang, claim)
             if key not in self.known:
-                self.known[key] = len(self.claims[claim].reserved_for) + self.taken[claim] < MOST_CONSUMERS
+                self.known[key] = len(self.claims[claim].reserved_for) + self.taken[claim] < MAX_RESERVED_FOR
                 self.taken[claim] += self.known[key]
             if not self.known[key]:
                 message = f"claim {claim.name} gets as many consumers as a claim can have, so that none is left"
@@ -91,7 +91,7 @@ class GroupConsumers:
 def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimId, int]:
     """Give the places that are left in claims that cannot take all their users; groups have theirs already."""
     claims, taken = groups.claims, groups.taken
-    left = {claim: MOST_CONSUMERS - len(claims[claim].reserved_for) - taken[claim] for claim in users}
+    left = {claim: MAX_RESERVED_FOR - len(claims[claim].reserved_for) - taken[claim] for claim in users}
     return {claim: max(count, 0) for claim, count in left.items() if users[claim] > count}
 
 
@@ -139,7 +139,7 @@ class BatchRequests:
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     volume_index: VolumeIndex | None = None
 
-    def index(self, snapshot: Snapshot, batch: Batch, cache: Engine, inventory: Inventory) -> None:
+    def index(self, snapshot: Snapshot, batch: Batch, cache: SolverCache, inventory: Inventory) -> None:
         """Index volumes and claims of the batch, and reject pods that no node can help."""
         self.volume_index = VolumeIndex.of(snapshot, batch, inventory)
         self.splits = DomainSplits(inventory, partial(cache.answers, inventory), self.demands)
@@ -208,7 +208,7 @@ class BatchRequests:
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
-                taint = node_fit.first_untolerated(inventory.taints_of(result.device), result.tolerations)
+                taint = node_fit.first_untolerated_taint(inventory.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"

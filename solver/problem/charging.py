@@ -22,12 +22,12 @@ from solver.domain import (
     LabelRequirement,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    PersistentVolumeClaim,
     Pod,
     PodId,
     Policy,
     Reason,
     ReasonCode,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.feasibility import selectors
@@ -37,7 +37,7 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.prefilter import ClaimContext, Spec, open_claims, spec_of
 from solver.problem.requests import demand
 from solver.problem.requests.demand import DemandKey
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 _ROW: Final = 2
 """Units of a term, of a requirement and of a value of node affinity."""
@@ -62,7 +62,7 @@ def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
     return {(pod.required_affinity, pod.preferred_node_affinity): _ROW * (rows - _FREE_ROWS)}
 
 
-def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim]) -> dict[Hashable, int]:
+def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim]) -> dict[Hashable, int]:
     """Give the units of a pod's unbound volume claims; claims with equal specs are charged once."""
     if not pod.volumes:
         return {}
@@ -76,7 +76,7 @@ def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim]) -> d
     return shapes | {(pod.id, "volumes"): own} if own else shapes
 
 
-def _asked(claim: VolumeClaim) -> Hashable:
+def _asked(claim: PersistentVolumeClaim) -> Hashable:
     terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
     return (*terms, claim.selector, claim.selected_node)
 
@@ -105,7 +105,7 @@ Charges = dict[Hashable, int]
 
 
 def left_out(
-    inventory: Inventory, batch: Batch, context: ClaimContext, cache: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: ClaimContext, cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
     """Answer the demands of a batch, and give the pods that the allowance or the time does not cover."""
     before = skipped_pods.recorded(budget, _STAGE)
@@ -124,7 +124,7 @@ class _Register:
 
     inventory: Inventory
     context: ClaimContext
-    cache: Engine
+    cache: SolverCache
     budget: Budget
     paid: set[Hashable] = field(default_factory=set)
     _charges: dict[Spec, Charges] = field(default_factory=dict)

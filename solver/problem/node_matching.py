@@ -68,7 +68,9 @@ class NodeMatcher:
         """Evaluate a demand on every node; each node counts for the first reason against it."""
         refused, unwelcome = self._refused(demand.tolerations)
         allowed, counts = ~refused, unwelcome.copy()
-        counts += _taken_from(allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.UNFIT)
+        counts += _taken_from(
+            allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.AFFINITY_MISMATCH
+        )
         for feature in demand.required_features:
             counts += _taken_from(allowed, ~self._declaring(feature), node_fit.FEATURES)
         away, pinned = np.zeros_like(allowed), np.zeros_like(allowed)
@@ -77,8 +79,8 @@ class NodeMatcher:
             away |= outside
             if node_fit.names_nodes(selector):
                 pinned |= outside
-        counts += _taken_from(allowed, pinned, node_fit.ELSEWHERE)
-        counts += _taken_from(allowed, away, node_fit.OUT_OF_REACH)
+        counts += _taken_from(allowed, pinned, node_fit.CLAIM_ON_OTHER_NODES)
+        counts += _taken_from(allowed, away, node_fit.CLAIM_OUT_OF_REACH)
         return NodeVerdicts(allowed, tallied(counts))
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
@@ -110,7 +112,7 @@ class NodeMatcher:
         """Give the nodes whose taints or unschedulable flag these tolerations do not tolerate, and the reasons."""
         found = self._unwelcome.get(tolerations)
         if found is None:
-            reasons = [node_fit.unwelcome(each, tolerations) for each in self.examples]
+            reasons = [node_fit.cordon_or_taint(each, tolerations) for each in self.examples]
             counts = Counter[Reason]()
             for reason, count in zip(
                 reasons, np.bincount(self._combination_of, minlength=len(reasons)).tolist(), strict=True

@@ -21,7 +21,7 @@ from solver.problem.inter_pod import exclusions
 from solver.problem.inter_pod.pod_keys import InterPodKey
 from solver.problem.problem import Part, PodClass, Requests, Source
 from solver.problem.requests.extended_resources import ExtendedResourceMode
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes.volume_topology import VolumeKey
 
 
@@ -40,7 +40,9 @@ def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[
     ways: list[_Way] = []
     obstacles: list[Reason] = []
     for mode in requests.modes.of(pod):
-        special = extended_resources.special_claim(pod, dict(mode.served), mode.number) if mode.served else None
+        special = (
+            extended_resources.extended_resource_claim(pod, dict(mode.served), mode.number) if mode.served else None
+        )
         objections = requests.modes.objections(special) if special is not None else ()
         if objections:
             obstacles += objections
@@ -131,7 +133,7 @@ class _Equivalence:
 
     requests: BatchRequests
     inventory: Inventory
-    cache: Engine
+    cache: SolverCache
     numbers: dict[PodClassKey, int] = field(default_factory=dict)
     verdicts: list[node_arrays.NodeVerdicts] = field(default_factory=list)
 
@@ -174,7 +176,7 @@ class _Equivalence:
         return _Described(position, self.numbers[key], pod, ways, obstacles, shared, key.volumes)
 
 
-def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: Engine) -> list[PodClass]:
+def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: SolverCache) -> list[PodClass]:
     """Form the equivalence classes of the pods; a pod that no way can serve, or that raises, is rejected."""
     equivalence, found = _Equivalence(requests, inventory, cache), list[_Described]()
     for position, pod in requests.open_pods(batch):

@@ -16,14 +16,14 @@ from solver.domain import (
     Claim,
     ClaimId,
     DeviceClass,
+    PersistentVolumeClaim,
     Pod,
     PodId,
     Policy,
-    Quarantined,
+    QuarantinedObject,
     Reason,
     ReasonCode,
     Request,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.problem import skipped_pods
@@ -31,7 +31,7 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.requests.evaluation import Asker, Ending, Unfinished
 from solver.problem.requests.extended_resources import ExtendedResourceModes
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 _STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
@@ -43,7 +43,7 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 
 
 def left_out(
-    inventory: Inventory, batch: Batch, context: "ClaimContext", cache: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: "ClaimContext", cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
     """Evaluate the selectors of a batch, and give the pods whose selectors did not finish."""
     before = skipped_pods.recorded(budget, _STAGE)
@@ -72,7 +72,7 @@ class ClaimContext:
     classes: Mapping[str, DeviceClass]
     modes: ExtendedResourceModes
     policy: Policy
-    volume_claims: Mapping[VolumeClaimId, VolumeClaim]
+    volume_claims: Mapping[VolumeClaimId, PersistentVolumeClaim]
 
 
 _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
@@ -84,7 +84,7 @@ class _SelectorCollection:
     """Collects the selectors of a batch with the claims that need them."""
 
     context: ClaimContext
-    cache: Engine
+    cache: SolverCache
     budget: Budget
     wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
     _known: dict[Spec, _Asked] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class _SelectorCollection:
         """Give the reason of a pod whose selectors did not finish."""
         if ending.error:
             subject = skipped_pods.subject_of(pod)
-            found = Quarantined(subject=subject, error=ending.error)
+            found = QuarantinedObject(subject=subject, error=ending.error)
             self.budget.work.quarantined.setdefault(subject, found)
             return skipped_pods.failed(pod)
         return skipped_pods.NOT_REACHED if ending.is_late else too_costly

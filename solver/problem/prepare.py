@@ -25,7 +25,7 @@ from solver.problem.prefilter import ClaimContext
 from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
 from solver.problem.requests import enumeration, node_allocatable
 from solver.problem.requests.extended_resources import ExtendedResourceModes
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.attach_limits import VolumeDemand
 
@@ -35,7 +35,9 @@ _OWN_SHARE: Final = 0.125
 """For this share of the wall time pods are described in any case."""
 
 
-def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, cache: Engine, budget: Budget | None = None) -> Problem:
+def prepare(
+    snapshot: Snapshot, batch: Batch, policy: Policy, cache: SolverCache, budget: Budget | None = None
+) -> Problem:
     """
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
@@ -75,7 +77,7 @@ class _Preparation:
 
     snapshot: Snapshot
     policy: Policy
-    cache: Engine
+    cache: SolverCache
     budget: Budget
     inventory: Inventory
     context: ClaimContext

@@ -21,7 +21,7 @@ from solver.domain import (
 )
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.devices.layout import GLOBAL, Group, Layout
+from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup
 from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
 from solver.problem.inter_pod.rules import InterPodRules
@@ -29,7 +29,7 @@ from solver.problem.limits import Limit
 from solver.problem.node_arrays import NodeVerdicts, Room
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
-from solver.problem.requests.options import Pay, options, unpaid
+from solver.problem.requests.options import PayUnits, options, unpaid
 from solver.problem.volumes.volume_index import VolumeIndex
 from solver.problem.volumes.volume_topology import VolumeKey
 
@@ -205,7 +205,7 @@ class Problem:
     batch: Batch
     policy: Policy
     inventory: Inventory
-    layout: Layout
+    layout: DeviceLayout
     requests: DeviceRequests
     available: Available
     classes: Sequence[PodClass]
@@ -297,11 +297,11 @@ class Problem:
         """How many nodes there are."""
         return len(self.inventory.nodes)
 
-    def group(self, node: int) -> Group:
+    def group(self, node: int) -> NodeGroup:
         """Describe a node."""
         return self.layout.groups[self.layout.group_of[node]]
 
-    def options(self, component: int, group: Group, pay: Pay = unpaid) -> tuple[Option, ...]:
+    def options(self, component: int, group: NodeGroup, pay: PayUnits = unpaid) -> tuple[Option, ...]:
         """
         Ways to serve a component on nodes of a group; kept as long as the layout.
 

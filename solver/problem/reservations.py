@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from solver.domain import Hold, Reason, ReasonCode
+from solver.domain import NodeReservation, Reason, ReasonCode
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.node_arrays import PODS, NodeVerdicts, narrowed
 from solver.problem.problem import PodClass, Problem
@@ -32,7 +32,7 @@ def apply(problem: Problem) -> Problem:
     return problem
 
 
-def _held(problem: Problem, hold: Hold, nodes: list[int]) -> Problem:
+def _held(problem: Problem, hold: NodeReservation, nodes: list[int]) -> Problem:
     concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
     takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
     rest = [each for each in concerned if each not in takers]
@@ -46,7 +46,7 @@ def _held(problem: Problem, hold: Hold, nodes: list[int]) -> Problem:
     return replace(problem, rules=rules).with_verdicts(verdicts)
 
 
-def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:
+def _goes_before(problem: Problem, pod_class: PodClass, hold: NodeReservation) -> bool:
     if pod_class.priority > hold.priority:
         return True
     return any(problem.pod(position).uid in hold.uids for position in pod_class.members)
@@ -63,7 +63,7 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
     return any(not problem.demands[ask.demand].is_admin for ask in asks)
 
 
-def _limits(problem: Problem, hold: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
+def _limits(problem: Problem, hold: NodeReservation, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
     """Limit each resource to what is left beside the reserved amount."""
     domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
     domain_of[nodes] = np.arange(len(nodes))

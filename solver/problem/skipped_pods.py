@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
-from solver.domain import Batch, Budget, LeftOut, Pod, PodId, Quarantined, Reason, ReasonCode
+from solver.domain import Batch, Budget, LeftOutPod, Pod, PodId, QuarantinedObject, Reason, ReasonCode
 
 NOT_REACHED: Final = Reason(
     code=ReasonCode.BUDGET, message="the time for the decision ended before the pod was reached; it is tried again soon"
@@ -45,7 +45,7 @@ def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
 def record(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
     """Record the pods that a stage leaves out."""
     if found:
-        budget.work.leave(stage, tuple(LeftOut(pod=key, reason=reason) for key, reason in found.items()))
+        budget.work.leave(stage, tuple(LeftOutPod(pod=key, reason=reason) for key, reason in found.items()))
 
 
 _LONGEST: Final = 500
@@ -74,7 +74,7 @@ class quarantining:  # noqa: N801 - reads as the verb that it is: with guarded(.
 
 def note(budget: Budget, subject: str, error: Exception) -> None:
     """Report an error of an object; the first one counts."""
-    budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=error_text(error)))
+    budget.work.quarantined.setdefault(subject, QuarantinedObject(subject=subject, error=error_text(error)))
 
 
 def error_text(error: Exception) -> str:

@@ -20,8 +20,8 @@ from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups, usage
 from solver.problem.devices.device_types import Column, ComparedAttribute, LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.layout import Layout
-from solver.problem.devices.slice_cache import Learned, Selectors, SliceCache
+from solver.problem.devices.layout import DeviceLayout
+from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.usage import ClaimUsage, Usage
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
 from solver.problem.node_matching import NodeMatcher
@@ -48,7 +48,7 @@ _LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[i
 
 
 @dataclass(slots=True, eq=False)
-class Engine:
+class SolverCache:
     """The cache of one solver process; never shared between threads."""
 
     _basis: _Basis | None = None
@@ -58,8 +58,8 @@ class Engine:
     )
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
     """Answers for earlier inventories, with the records that were replaced since."""
-    _layouts: dict[_LayoutKey, tuple[Layout, tuple[Answers, ...]]] = field(default_factory=dict)
-    _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
+    _layouts: dict[_LayoutKey, tuple[DeviceLayout, tuple[Answers, ...]]] = field(default_factory=dict)
+    _outdated: dict[_LayoutKey, tuple[DeviceLayout, dict[int, DeviceRecord]]] = field(default_factory=dict)
     """Layouts for earlier inventories, with the records that were replaced since, as they were."""
     _by_value: BoundedCache[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
         default_factory=partial(BoundedCache, _ANSWERS_BYTES)
@@ -211,7 +211,7 @@ class Engine:
         """Evaluate selectors on all devices as far as a budget reaches; give those that did not finish."""
         return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
 
-    def learned(self) -> tuple[Learned, ...]:
+    def learned(self) -> tuple[SelectorResults, ...]:
         """
         Give the results of selectors since the last call, for a process that has the same snapshot.
 
@@ -219,7 +219,7 @@ class Engine:
         """
         return self._slice_cache.learned(self._basis[1] if self._basis is not None else ())
 
-    def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
+    def learn(self, learned: Iterable[SelectorResults], slices: Sequence[ResourceSlice]) -> None:
         """Store the results of another process on slices, in the order of its snapshot."""
         self._slice_cache.learn(learned, slices)
 
@@ -240,7 +240,7 @@ class Engine:
         demands: tuple[DemandKey, ...],
         attributes: tuple[ComparedAttribute, ...],
         needed: tuple[int, ...] = (),
-    ) -> tuple[Layout, tuple[Answers, ...]]:
+    ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
         """
         Give the device layout for demands and compared attributes, and the answers of all devices.
 
@@ -259,7 +259,7 @@ class Engine:
 
     def _built(
         self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]
-    ) -> tuple[Layout, tuple[Answers, ...]]:
+    ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
         demands, attributes, needed = key
         if needed:
             counted = zip(demands, answers, needed, strict=True)
@@ -279,7 +279,7 @@ class Engine:
                 self._columns.put(name, {}, _ITEMS * len(inventory.records))
         return tuple(self._columns[each.name] for each in attributes)
 
-    def _updated(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
+    def _updated(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> DeviceLayout | None:
         """Update a layout of an earlier inventory; None where there is none or it has to be built anew."""
         layout, replaced = self._outdated.pop(key, (None, {}))
         if layout is None or inventory.takes_node_resources:  # a changed device decides whether others are spared

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from solver.domain import Budget, Level, SearchStage
+from solver.domain import Budget, LevelReport, SearchStage
 from solver.engines import linear
 from solver.model import build, cells, objective
 from solver.model.form import IntegerForm, OutOfTimeError
@@ -88,7 +88,7 @@ def require_at_least(form: IntegerForm, level: int, value: int) -> None:
     form.require(form.levels[level].expression, f"level {form.levels[level].name}", low=value)
 
 
-def only_packs(problem: Problem, levels: Iterable[Level]) -> bool:
+def only_packs(problem: Problem, levels: Iterable[LevelReport]) -> bool:
     """Whether nothing is open any more but levels that only pack better."""
     pairs = zip(levels, objective.levels(problem), strict=True)
     return all(

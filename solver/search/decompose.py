@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import Budget, Level
+from solver.domain import Budget, LevelReport
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build, objective
 from solver.model.objective import Values, names, values
 from solver.problem.devices import fragmentation
-from solver.problem.devices.layout import GLOBAL, Group, type_at
+from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
@@ -44,7 +44,7 @@ def divide(problem: Problem, start: Solution) -> tuple[Subproblem, ...]:
     return tuple(_piece(problem, start, classes, empty) for classes in sets)
 
 
-def summed(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
+def summed(problem: Problem, parts: Iterable[tuple[LevelReport, ...]]) -> tuple[LevelReport, ...]:
     """Add up what is known of parts: a level is proven where it is for every part."""
     values, bounds = Counter[str](), Counter[str]()
     is_open: set[str] = set()
@@ -55,7 +55,8 @@ def summed(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level,
             if not level.proven:
                 is_open.add(level.name)
     return tuple(
-        Level(name=name, value=values[name], bound=bounds[name], proven=name not in is_open) for name in names(problem)
+        LevelReport(name=name, value=values[name], bound=bounds[name], proven=name not in is_open)
+        for name in names(problem)
     )
 
 
@@ -107,7 +108,7 @@ def _of_groups(group_of: Mapping[int, object]) -> Iterable[list[int]]:
     return found.values()
 
 
-def _can_use(problem: Problem, pod_class: PodClass, group: Group) -> bool:
+def _can_use(problem: Problem, pod_class: PodClass, group: NodeGroup) -> bool:
     return all(problem.options(part.component, group) for part in pod_class.parts)
 
 
@@ -142,7 +143,7 @@ def _reaches_wide(problem: Problem, pod_class: PodClass) -> bool:
     return False
 
 
-def _is_wide(problem: Problem, group: Group, demand: int, each: int) -> bool:
+def _is_wide(problem: Problem, group: NodeGroup, demand: int, each: int) -> bool:
     device = type_at(problem.layout, group, each)
     return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
 

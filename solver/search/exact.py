@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from solver.domain import Budget, Level
+from solver.domain import Budget, LevelReport
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells, objective
@@ -27,7 +27,7 @@ class ExactResult:
     """The best solution, what is proven of each level, and what it took; `size` is (variables, rows)."""
 
     solution: Solution
-    levels: tuple[Level, ...]
+    levels: tuple[LevelReport, ...]
     size: tuple[int, int]
     deterministic_seconds: float
 
@@ -61,7 +61,7 @@ class _Search:
     spent: float = 0.0
     is_proven: bool = True
 
-    def level(self, index: int, bound: int | None) -> Level:
+    def level(self, index: int, bound: int | None) -> LevelReport:
         """Maximise one level, keep its value, and say what is proven."""
         form, level = self.variables.form, objective.levels(self.problem)[index]
         expression = form.levels[index].expression
@@ -75,7 +75,7 @@ class _Search:
         most = level.upper_bound(self.problem)
         limit = most if bound is None else min(bound, most)
         proves(level.name, limit, value)
-        return Level(name=level.name, value=value, bound=value if proven else limit, proven=proven)
+        return LevelReport(name=level.name, value=value, bound=value if proven else limit, proven=proven)
 
     def _maximize(self, index: int, level: ObjectiveLevel, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
@@ -114,12 +114,12 @@ class _Search:
         return tuple(level.expression.value(found) for level in self.variables.form.levels)
 
 
-def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:
+def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[LevelReport, ...]:
     """Say what bounds alone prove of a solution."""
     levels, proven = [], True
     for level, value, found in zip(objective.levels(problem), known, bounds.levels, strict=True):
         meets = proven and proves(level.name, found, value)
         limit = found if proven and found is not None else level.upper_bound(problem)
-        levels.append(Level(name=level.name, value=value, bound=limit, proven=meets))
+        levels.append(LevelReport(name=level.name, value=value, bound=limit, proven=meets))
         proven = proven and meets
     return tuple(levels)

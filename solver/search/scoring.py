@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import Budget, Level, SearchStage
+from solver.domain import Budget, LevelReport, SearchStage
 from solver.engines import linear
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
@@ -239,7 +239,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 
     scored = guarded(SearchStage.SCORES_LP, budget, run, Scored(best, 0))
     value = values(problem, scored.solution)[-1]
-    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and scored.bound == value)
+    level = LevelReport(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and scored.bound == value)
     return replace(
         found,
         solution=scored.solution,

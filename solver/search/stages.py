@@ -8,7 +8,7 @@ too large. Every stage is guarded: one that contradicts what is known loses its 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from solver.domain import Budget, Level, SearchStage
+from solver.domain import Budget, LevelReport, SearchStage
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit, place, units
@@ -64,7 +64,7 @@ class SearchResult:
     """The best solution, what is proven of it, what ran, and what it took; `size` is (variables, rows)."""
 
     solution: Solution
-    levels: tuple[Level, ...]
+    levels: tuple[LevelReport, ...]
     stages: tuple[str, ...]
     size: tuple[int, int]
     deterministic_seconds: float = 0.0
@@ -193,7 +193,7 @@ def _share(budget: Budget, parts: int) -> Budget:
     return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / parts)
 
 
-def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
+def _as_bounds(levels: tuple[LevelReport, ...], limits: Bounds) -> Bounds:
     """Keep the bounds of levels before which everything is proven: later ones hold under a condition."""
     kept: list[int | None] = []
     is_open = False

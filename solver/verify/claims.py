@@ -11,7 +11,7 @@ from math import prod
 from typing import Final
 
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Allocation,
     Claim,
     ClaimId,
@@ -88,8 +88,8 @@ def _consumed(
     reserved = {each.uid for each in claim.reserved_for}
     pods = [context.pods[each.pod] for each in placements]
     arriving = {_consumer(claim, pod, context) for pod in pods if not is_reserved(claim, pod)}
-    if arriving and len(arriving | reserved) > MOST_CONSUMERS:
-        message = f"it would have {len(arriving | reserved)} consumers, at most {MOST_CONSUMERS} are allowed"
+    if arriving and len(arriving | reserved) > MAX_RESERVED_FOR:
+        message = f"it would have {len(arriving | reserved)} consumers, at most {MAX_RESERVED_FOR} are allowed"
         yield broken(Rule.CLAIM_FULL, claim.id, message)
     allocation = claim.allocation or fresh
     if allocation is None:

@@ -18,8 +18,8 @@ from solver.domain import (
     Node,
     Plan,
     Pod,
-    PodTerm,
-    SpreadConstraint,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
     Violation,
 )
 from solver.verify import matching
@@ -176,16 +176,16 @@ class _PodIndex:
                 label_groups.add(seat)
         return self.groups_by_scope[with_running]
 
-    def selected_pods(self, term: PodTerm, *, with_running: bool) -> list[PodOnNode]:
+    def selected_pods(self, term: PodAffinityTerm, *, with_running: bool) -> list[PodOnNode]:
         """Give the pods that a term selects."""
         named = term.namespaces if term.namespace_selector is None else None
         found = self.label_groups(with_running=with_running).select(term.selector, named)
         return [seat for group in found if self._includes(term, group[0].pod.id.namespace) for seat in group]
 
-    def is_selected(self, pod: Pod, term: PodTerm) -> bool:
+    def is_selected(self, pod: Pod, term: PodAffinityTerm) -> bool:
         return self._includes(term, pod.id.namespace) and selected(term.selector, dict(pod.labels))
 
-    def _includes(self, term: PodTerm, namespace: str) -> bool:
+    def _includes(self, term: PodAffinityTerm, namespace: str) -> bool:
         return namespace in term.namespaces or selected(term.namespace_selector, self.namespaces.get(namespace, {}))
 
 
@@ -229,7 +229,7 @@ class _PortsInUse:
 
 def _anti_affinity(index: _PodIndex) -> Iterator[Violation]:
     """Check that no other pod that an anti-affinity term selects is in the domain of the term's pod."""
-    holders: defaultdict[PodTerm, list[PodOnNode]] = defaultdict(list)
+    holders: defaultdict[PodAffinityTerm, list[PodOnNode]] = defaultdict(list)
     values = {pair for seat in index.placed for pair in seat.labels.items()}
     for seat in (*index.running, *index.placed):
         for term in seat.pod.anti_affinity:
@@ -282,7 +282,7 @@ def _affinity(index: _PodIndex) -> Iterator[Violation]:
     If no such pod exists in the cluster, one pod that its own terms select may be the first (core/v1: the special case
     for the first pod of a group).
     """
-    groups: defaultdict[tuple[PodTerm, ...], list[PodOnNode]] = defaultdict(list)
+    groups: defaultdict[tuple[PodAffinityTerm, ...], list[PodOnNode]] = defaultdict(list)
     for seat in index.placed:
         if seat.pod.affinity:
             groups[seat.pod.affinity].append(seat)
@@ -321,7 +321,7 @@ def _unmet(keys: tuple[str, ...], seats: list[PodOnNode], domains: set[tuple[int
 class _View(NamedTuple):
     """A spread constraint with what decides how it counts: namespace, all keys of the pod, and the pod."""
 
-    constraint: SpreadConstraint
+    constraint: TopologySpreadConstraint
     namespace: str
     keys: tuple[str, ...]
     pod: Pod
@@ -351,7 +351,7 @@ def _spread(index: _PodIndex) -> Iterator[Violation]:
                 yield broken(Rule.TOPOLOGY_SPREAD, seat.pod.id, message)
 
 
-def _honoured(constraint: SpreadConstraint, pod: Pod) -> tuple[object, ...]:
+def _honoured(constraint: TopologySpreadConstraint, pod: Pod) -> tuple[object, ...]:
     affinity = (pod.node_selector, pod.required_affinity) if constraint.honours_affinity else None
     return affinity, pod.tolerations if constraint.honours_taints else None
 

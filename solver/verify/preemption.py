@@ -18,11 +18,11 @@ from solver.domain import (
     ClaimAllocation,
     ClaimId,
     ConsumerReference,
-    DisruptionBudget,
-    Hold,
+    NodeReservation,
     Placement,
     Plan,
     Pod,
+    PodDisruptionBudget,
     PodId,
     Policy,
     Preemption,
@@ -159,8 +159,8 @@ def _holds_devices(left: Snapshot, pod: Pod) -> bool:
 class _BudgetIndex:
     """The PodDisruptionBudgets that select a pod; cached by namespace and labels."""
 
-    def __init__(self, budgets: Sequence[DisruptionBudget]) -> None:
-        self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
+    def __init__(self, budgets: Sequence[PodDisruptionBudget]) -> None:
+        self._by_namespace: defaultdict[str, list[tuple[int, PodDisruptionBudget]]] = defaultdict(list)
         for position, budget in enumerate(budgets):
             self._by_namespace[budget.namespace].append((position, budget))
         self._known: dict[tuple[str, tuple[tuple[str, str], ...]], list[int]] = {}
@@ -222,7 +222,7 @@ def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:
     return replace(snapshot, pods=pods, claims=claims, budgets=budgets)
 
 
-def _charged(budget: DisruptionBudget, evicted: Sequence[dict[str, str]]) -> DisruptionBudget:
+def _charged(budget: PodDisruptionBudget, evicted: Sequence[dict[str, str]]) -> PodDisruptionBudget:
     """Subtract evicted pods from a budget's allowed disruptions; a budget that allows none stays the same."""
     if not evicted or budget.allowed <= 0:
         return budget
@@ -288,7 +288,9 @@ def reservation_violations(batch: Batch, plan: Plan, context: PlanContext) -> It
             yield from _takes_resources(hold, later, context)
 
 
-def _takes_devices(hold: Hold, later: list[tuple[Pod, str]], plan: Plan, context: PlanContext) -> Iterator[Violation]:
+def _takes_devices(
+    hold: NodeReservation, later: list[tuple[Pod, str]], plan: Plan, context: PlanContext
+) -> Iterator[Violation]:
     """Check that later pods take no devices of a node that is reserved for its devices."""
     taking = _allocating(plan, context) if hold.takes_devices else set()
     for pod, node in later:
@@ -298,7 +300,7 @@ def _takes_devices(hold: Hold, later: list[tuple[Pod, str]], plan: Plan, context
             )
 
 
-def _later_pods(batch: Batch, plan: Plan, hold: Hold) -> list[tuple[Pod, str]]:
+def _later_pods(batch: Batch, plan: Plan, hold: NodeReservation) -> list[tuple[Pod, str]]:
     """Give pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue."""
     pods, overdue = {pod.id: pod for pod in batch.pods}, set(batch.overdue)
     found = []
@@ -324,7 +326,7 @@ def _allocating(plan: Plan, context: PlanContext) -> set[object]:
     return found
 
 
-def _takes_resources(hold: Hold, later: list[tuple[Pod, str]], context: PlanContext) -> Iterator[Violation]:
+def _takes_resources(hold: NodeReservation, later: list[tuple[Pod, str]], context: PlanContext) -> Iterator[Violation]:
     """Check that the requests of later pods fit beside those of the reservation."""
     for resource, wanted in hold.requests:
         asked: Counter[str] = Counter()

@@ -17,6 +17,8 @@ from solver.domain import (
     DiskKind,
     InlineDisk,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Plan,
     Pod,
@@ -24,9 +26,7 @@ from solver.domain import (
     PodVolume,
     StorageClass,
     Violation,
-    Volume,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.verify import matching
@@ -44,8 +44,8 @@ _PLUGINS: Final = {
 
 @dataclass(slots=True, eq=False)
 class _Storage:
-    claims: dict[VolumeClaimId, VolumeClaim]
-    volumes: dict[str, Volume]
+    claims: dict[VolumeClaimId, PersistentVolumeClaim]
+    volumes: dict[str, PersistentVolume]
     classes: dict[str, StorageClass]
 
 
@@ -111,7 +111,7 @@ def _is_named_twice(pod: Pod, entry: PodVolume) -> bool:
     return next(each for each in pod.volumes if each.claim == entry.claim) is not entry
 
 
-def _usable(pod: Pod, entry: PodVolume, claim: VolumeClaim | None) -> Iterator[Violation]:
+def _usable(pod: Pod, entry: PodVolume, claim: PersistentVolumeClaim | None) -> Iterator[Violation]:
     if claim is None:
         yield broken(Rule.VOLUME_CLAIM, pod.id, f"there is no volume claim {entry.claim}")
     elif claim.is_deleting or claim.is_lost or claim.invalid:
@@ -121,7 +121,7 @@ def _usable(pod: Pod, entry: PodVolume, claim: VolumeClaim | None) -> Iterator[V
         yield broken(Rule.VOLUME_CLAIM, pod.id, f"volume claim {claim.id} was not made for it")
 
 
-def _reached(placed: _Placed, claim: VolumeClaim, storage: _Storage) -> Iterator[Violation]:
+def _reached(placed: _Placed, claim: PersistentVolumeClaim, storage: _Storage) -> Iterator[Violation]:
     """A bound volume exists, and its affinity and zone labels allow the node."""
     volume = storage.volumes.get(claim.volume)
     if volume is None:
@@ -135,14 +135,14 @@ def _reached(placed: _Placed, claim: VolumeClaim, storage: _Storage) -> Iterator
         yield broken(Rule.VOLUME_ELSEWHERE, placed.pod.id, message)
 
 
-def _is_allowed(volume: Volume, node: Node) -> bool:
+def _is_allowed(volume: PersistentVolume, node: Node) -> bool:
     """The affinity of a volume is about labels; the name of the node is none (CheckNodeAffinity)."""
     if volume.node_affinity is None:
         return True
     return matching.selects(volume.node_affinity, msgspec.structs.replace(node, name=""))
 
 
-def _is_same_area(volume: Volume, node: Node) -> bool:
+def _is_same_area(volume: PersistentVolume, node: Node) -> bool:
     stable, beta = "topology.kubernetes.io", "failure-domain.beta.kubernetes.io"
     labels = dict(node.labels)
     if not any(f"{prefix}/{area}" in labels for prefix in (stable, beta) for area in _AREAS):
@@ -160,7 +160,7 @@ def _is_same_area(volume: Volume, node: Node) -> bool:
 
 
 def _decided(
-    placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage, context: PlanContext
+    placed: _Placed, claim: PersistentVolumeClaim, binding: VolumeBinding, storage: _Storage, context: PlanContext
 ) -> Iterator[Violation]:
     storage_class = storage.classes.get(claim.storage_class)
     if binding.claim_uid != claim.uid:
@@ -182,7 +182,9 @@ def _decided(
         yield from _made(context.nodes[selected], claim, storage_class, context)
 
 
-def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage) -> Iterator[Violation]:
+def _fitting(
+    placed: _Placed, claim: PersistentVolumeClaim, binding: VolumeBinding, storage: _Storage
+) -> Iterator[Violation]:
     volume = storage.volumes.get(binding.volume)
     if volume is None or volume.uid != binding.volume_uid:
         yield broken(Rule.VOLUME_BINDING, claim.id, f"there is no volume {binding.volume} of uid {binding.volume_uid}")
@@ -224,7 +226,9 @@ def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, cont
     return all(key in values and values[key] == others.get(key) for key in here)
 
 
-def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, context: PlanContext) -> Iterator[Violation]:
+def _made(
+    node: Node, claim: PersistentVolumeClaim, storage_class: StorageClass, context: PlanContext
+) -> Iterator[Violation]:
     labels = dict(node.labels)
     terms = storage_class.allowed_topologies
     if storage_class.provisioner in {"", "kubernetes.io/no-provisioner"}:
@@ -344,7 +348,7 @@ def _counted(pods: Iterator[Pod], storage: _Storage, migrated: Sequence[str]) ->
 
 
 def _attached(
-    claim: VolumeClaim, volumes: Mapping[str, Volume], classes: Mapping[str, StorageClass]
+    claim: PersistentVolumeClaim, volumes: Mapping[str, PersistentVolume], classes: Mapping[str, StorageClass]
 ) -> tuple[str, str, str]:
     volume = volumes.get(claim.volume) if claim.volume else None
     if volume is not None:

@@ -15,7 +15,7 @@ from e2e.bench.measure import Effort, LevelMeasure, Measure
 from e2e.bench.workloads import Case, workloads
 from scheduler.worker.recording import Record
 from solver import verify
-from solver.domain import Batch, Budget, Level, Policy, SearchStage, Violation
+from solver.domain import Batch, Budget, LevelReport, Policy, SearchStage, Violation
 from solver.problem.problem import Problem
 from solver.search import scoring
 from solver.search.stages import SearchResult
@@ -200,7 +200,9 @@ def test_a_recorded_case_is_solved_without_fault(name: str) -> None:
 def test_an_ablation_says_what_a_stage_earns(monkeypatch: pytest.MonkeyPatch) -> None:
     def searched(problem: Problem, start: Solution, _: Budget) -> SearchResult:
         placed = 48 if problem.params.runs(SearchStage.EXACT) else 40
-        return SearchResult(start, (Level(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0))
+        return SearchResult(
+            start, (LevelReport(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0)
+        )
 
     monkeypatch.setattr(scoring, "search", searched)
     case, stages = recorded.read("mig-mix"), (SearchStage.EXACT, SearchStage.GANGS_FIRST)

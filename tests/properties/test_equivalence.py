@@ -27,7 +27,7 @@ from solver.extract import extract
 from solver.model.objective import best, values
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import columns
 from solver.solution import Solution
 from solver.verify import check
@@ -105,7 +105,7 @@ def plan_of(problem: Problem, solution: Solution) -> Plan:
 
 
 def solved(snapshot: Snapshot, batch: Batch) -> tuple[Problem, Solution]:
-    problem = prepare(snapshot, batch, Policy(), Engine())
+    problem = prepare(snapshot, batch, Policy(), SolverCache())
     solution = best(problem, greedy.candidates(problem))
     assert check(snapshot, batch, plan_of(problem, solution)) == ()
     return problem, solution

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from solver import Engine, solve, solve_greedily
+from solver import SolverCache, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Policy
 from solver.verify import check
 from tests.support.bruteforce import best
@@ -63,7 +63,7 @@ def test_a_pod_alone_says_of_every_node_what_keeps_it_away(case: Neighbourhood) 
 @PROPERTY
 @given(case=neighbourhoods())
 def test_what_is_remembered_of_running_pods_changes_nothing(case: Neighbourhood) -> None:
-    engine = Engine()
+    engine = SolverCache()
     before = replace(case.snapshot, pods=case.snapshot.pods[1:])
     solve(before, case.batch, POLICY, budget(), engine)
 

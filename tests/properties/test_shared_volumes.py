@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from solver.domain import (
     Batch,
-    NodeDrivers,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Pod,
     Snapshot,
-    Volume,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.verify import Rule, check
@@ -43,7 +43,7 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, Batch]:
         for i in range(draw(st.integers(0, 3)))
     ]
     keys = draw(st.sampled_from([None, (), (ZONE,), (v.HOST,)]))
-    says = [NodeDrivers(node=name, topology_keys=((DRIVER, keys),)) for name in names if keys is not None]
+    says = [CSINode(node=name, topology_keys=((DRIVER, keys),)) for name in names if keys is not None]
     claims = [
         v.volume_claim(f"c{i}", storage=draw(st.sampled_from([v.LOCAL, v.DYNAMIC, v.DYNAMIC])), selected=selected)
         for i, selected in enumerate(draw(st.lists(st.sampled_from([None, None, *names]), min_size=1, max_size=2)))
@@ -94,7 +94,7 @@ def _is_mixed(placed: list[Pod]) -> bool:
     return any(len(each) > 1 for each in users.values())
 
 
-def _ends(claim: VolumeClaim, snapshot: Snapshot) -> Iterator[End]:
+def _ends(claim: PersistentVolumeClaim, snapshot: Snapshot) -> Iterator[End]:
     if claim.storage_class == v.DYNAMIC:
         yield from (("", node.name) for node in snapshot.nodes)
     yield from ((volume.name, "") for volume in snapshot.volumes)
@@ -102,7 +102,7 @@ def _ends(claim: VolumeClaim, snapshot: Snapshot) -> Iterator[End]:
 
 
 def _placement(pod: Pod, node: str, chosen: dict[VolumeClaimId, End], snapshot: Snapshot) -> Placement:
-    volumes: dict[str, Volume] = {each.name: each for each in snapshot.volumes}
+    volumes: dict[str, PersistentVolume] = {each.name: each for each in snapshot.volumes}
     uids = {each.id: each.uid for each in snapshot.volume_claims}
     bindings = tuple(
         VolumeBinding(

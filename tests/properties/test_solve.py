@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver import Engine, solve, solve_greedily
+from solver import SolverCache, solve, solve_greedily
 from solver.domain import Batch, Budget, ConsumerReference, Plan, Policy, SearchStatus, Snapshot
 from solver.verify import check
 from tests.support.bruteforce import best
@@ -25,7 +25,7 @@ def budget() -> Budget:
     return Budget(seconds=60.0, deterministic_seconds=10.0)
 
 
-def decided(situation: Situation, engine: Engine | None = None) -> Plan:
+def decided(situation: Situation, engine: SolverCache | None = None) -> Plan:
     return solve(situation.snapshot, situation.batch, POLICY, budget(), engine)
 
 
@@ -116,7 +116,7 @@ def test_the_same_input_gives_the_same_plan(situation: Situation) -> None:
 @PROPERTY
 @given(first=situations(), second=situations())
 def test_what_was_solved_before_means_nothing(first: Situation, second: Situation) -> None:
-    engine = Engine()
+    engine = SolverCache()
     decided(first, engine)
     assert decided(second, engine) == decided(second)
 

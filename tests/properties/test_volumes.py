@@ -9,17 +9,17 @@ from msgspec.structs import replace
 
 from solver.domain import (
     Batch,
+    CSINode,
     DiskKind,
     InlineDisk,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Pod,
     PodVolume,
     Snapshot,
-    Volume,
     VolumeAttachment,
     VolumeBinding,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.verify import Rule, check
@@ -66,7 +66,7 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, Batch]:
     if draw(st.booleans()):
         making = replace(making, allowed_topologies=(((v.HOST, (draw(st.sampled_from(names)),)),),))
     attached = VolumeAttachment(name="a", attacher=DRIVER, node="n2", volume="w1")
-    limits = [NodeDrivers(node=name, limits=((DRIVER, draw(st.sampled_from([None, 0, 1, 2]))),)) for name in names]
+    limits = [CSINode(node=name, limits=((DRIVER, draw(st.sampled_from([None, 0, 1, 2]))),)) for name in names]
     snapshot = v.with_storage(
         b.snapshot(*(b.node(name) for name in names), *([running] if draw(st.booleans()) else [])),
         v.storage_class(),
@@ -107,7 +107,10 @@ def _most(snapshot: Snapshot, batch: Batch) -> int:
 
 
 def _choices(
-    pod: Pod, claims: dict[VolumeClaimId, VolumeClaim], volumes: tuple[Volume, ...], nodes: tuple[str, ...]
+    pod: Pod,
+    claims: dict[VolumeClaimId, PersistentVolumeClaim],
+    volumes: tuple[PersistentVolume, ...],
+    nodes: tuple[str, ...],
 ) -> Iterator[Placement]:
     waiting = [claims[each] for each in pod.volume_claims if not claims[each].is_bound]
     ends = [[each for each in volumes if each.claim is None] if c.storage_class == v.LOCAL else [None] for c in waiting]

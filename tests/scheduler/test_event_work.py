@@ -9,16 +9,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.queue import QueuedGangs, SchedulingQueue
-from solver.domain import (
-    GangId,
-    GangNote,
-    Pod,
-    PodGroup,
-    Reason,
-    ReasonCode,
-    VolumeBinding,
-    VolumeClaimId,
-)
+from solver.domain import GangAnnotations, GangId, Pod, PodGroup, Reason, ReasonCode, VolumeBinding, VolumeClaimId
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen, unit
 from tests.support.work import counted
@@ -34,7 +25,7 @@ GROWTH = 1.2
 
 
 def member(number: int, gang: GangId = ANNOTATED, *, minimum: int = 2, **fields: object) -> Pod:
-    note = GangNote(min_count=minimum) if gang == ANNOTATED else None
+    note = GangAnnotations(min_count=minimum) if gang == ANNOTATED else None
     return msgspec.structs.replace(b.pod(f"p{number:05}"), gang=gang, gang_note=note, **fields)
 
 

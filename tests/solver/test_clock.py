@@ -15,7 +15,7 @@ from solver.model.form import OutOfTimeError
 from solver.model.objective import values
 from solver.problem.prepare import prepare
 from solver.problem.skipped_pods import NOT_REACHED
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import bound, columns, exact, stages, subproblem
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -40,7 +40,7 @@ def case() -> tuple[Snapshot, Batch]:
 
 
 def first_fit(snapshot: Snapshot, batch: Batch) -> tuple[int, ...]:
-    problem = prepare(snapshot, batch, Policy(), Engine())
+    problem = prepare(snapshot, batch, Policy(), SolverCache())
     return values(problem, greedy.Greedy(problem, FitCache(problem), greedy.Order.QUEUE_FIRST_FIT).run())
 
 

@@ -10,9 +10,9 @@ from solver import solve, solve_greedily, verify
 from solver.domain import (
     Batch,
     Budget,
+    CSINode,
     LabelRequirement,
     LabelSelector,
-    NodeDrivers,
     Plan,
     Pod,
     Policy,
@@ -58,7 +58,7 @@ def of_one_attachment() -> tuple[Snapshot, list[Pod]]:
     claims = [replace(volume_claim(name, storage="csi"), volume=f"v-{name}", is_bind_completed=True) for name in "xy"]
     volumes = [volume(f"v-{each.id.name}", claim=each, driver="csi", storage="csi") for each in claims]
     gang = [b.member(using(b.pod(f"h{number}", cpu=2), "xy"[number // 2]), "g") for number in range(4)]
-    limits = NodeDrivers(node="n1", limits=(("csi", 1),))
+    limits = CSINode(node="n1", limits=(("csi", 1),))
     return with_storage(b.snapshot(b.node("n1", cpu=8)), storage_class("csi", "csi"), limits, *volumes, *claims), gang
 
 

@@ -7,7 +7,7 @@ from solver import greedy, solve, solve_greedily, verify
 from solver.domain import Budget, ExtendedResourceClaim, Plan, Pod, Policy, ReasonCode, Snapshot
 from solver.model.objective import best, values
 from solver.problem.prepare import prepare
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import bound, exact, neighbourhoods
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
@@ -250,7 +250,7 @@ def _mixed(count: int) -> tuple[Snapshot, list[Pod]]:
 
 def test_the_exact_search_counts_a_pod_once_however_many_ways_it_has() -> None:
     snapshot, pods = _mixed(3)
-    problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
+    problem = prepare(snapshot, b.batch(*pods), Policy(), SolverCache())
     start = best(problem, greedy.candidates(problem))
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
 
@@ -262,7 +262,7 @@ def test_the_exact_search_counts_a_pod_once_however_many_ways_it_has() -> None:
 
 def test_neighbourhoods_keep_families_whole() -> None:
     snapshot, pods = _mixed(4)
-    problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
+    problem = prepare(snapshot, b.batch(*pods), Policy(), SolverCache())
     start = best(problem, greedy.candidates(problem))
     start.choices = start.choices[:3]
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))

@@ -21,7 +21,7 @@ from solver.domain import (
     ResourceSlice,
 )
 from solver.domain.quantity import NANO, parse
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -404,7 +404,7 @@ def test_devices_that_are_left_out_are_in_the_message() -> None:
 
 
 def test_what_is_left_aside_follows_what_is_published() -> None:
-    engine = Engine()
+    engine = SolverCache()
     slices = b.gpu_slice("n0", count=1), taking(b.resource_slice("e", b.device("d"), at=b.scope("n0")), cpu="1")
     known = b.snapshot(b.node("n0", cpu=4), slices, GPU, b.claim("c", b.request("r")))
     batch = b.batch(using(b.pod("p", "c", cpu=1)))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from solver import Engine, reservations, solve, solve_greedily, verify
+from solver import SolverCache, reservations, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
     Claim,
@@ -14,8 +14,8 @@ from solver.domain import (
     Controller,
     Gang,
     GangId,
-    Hold,
-    HoldBounds,
+    NodeReservation,
+    NodeReservationLimits,
     Plan,
     Pod,
     PodId,
@@ -44,17 +44,17 @@ def planned(
     objects: Sequence[Any],
     pods: Sequence[Pod],
     overdue: Sequence[str] = (),
-    holds: Sequence[Hold] = (),
+    holds: Sequence[NodeReservation] = (),
     gangs: Sequence[Gang] = (),
     *,
-    bounds: HoldBounds | None = None,
+    bounds: NodeReservationLimits | None = None,
 ) -> Plan:
     snapshot = b.snapshot(*objects)
     ids = tuple(PodId(b.NAMESPACE, name) for name in overdue)
     batch = Batch(pods=tuple(pods), overdue=ids, node_reservations=tuple(holds), gangs=tuple(gangs))
     policy = Policy() if bounds is None else Policy(node_reservations=bounds)
-    found = solve(snapshot, batch, policy, s.PATIENT, Engine())
-    quick = solve_greedily(snapshot, batch, policy, s.PATIENT, Engine())
+    found = solve(snapshot, batch, policy, s.PATIENT, SolverCache())
+    quick = solve_greedily(snapshot, batch, policy, s.PATIENT, SolverCache())
     assert verify.check(snapshot, batch, found, policy) == ()
     assert verify.check(snapshot, batch, quick, policy) == ()
     return found
@@ -76,8 +76,8 @@ BIG, BIG_CLAIM = asking("big", 4)
 SMALL = [asking(f"small{index}", 1) for index in range(4)]
 
 
-def hold_of(pod: Pod, *nodes: str, **fields: Any) -> Hold:
-    return replace(Hold(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes), **fields)
+def hold_of(pod: Pod, *nodes: str, **fields: Any) -> NodeReservation:
+    return replace(NodeReservation(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes), **fields)
 
 
 def test_an_overdue_pod_goes_before_a_larger_number_of_younger_ones() -> None:
@@ -216,13 +216,15 @@ def test_two_overdue_pods_do_not_hold_the_same_node_and_never_too_many() -> None
     objects = [*cluster(*names), *(each for name in names for each in running(f"r{name}", name, 0))]
     whole = [*objects, [claim for _, claim in others]]
     overdue = [f"big{index}" for index in range(4)]
-    bounds = HoldBounds(percent=15, percent_of_namespace=15)
+    bounds = NodeReservationLimits(percent=15, percent_of_namespace=15)
     plan = planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=bounds)
     assert held(plan) == {"big0": ("n00",), "big1": ("n01",), "big2": ("n02",)}
 
     plan = planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=replace(bounds, percent_of_namespace=10))
     assert held(plan) == {"big0": ("n00",), "big1": ("n01",)}
-    assert held(planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=HoldBounds(percent=0))) == {}
+    assert (
+        held(planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=NodeReservationLimits(percent=0))) == {}
+    )
 
 
 def test_a_namespace_with_very_many_overdue_pods_leaves_the_holds_of_others() -> None:
@@ -243,7 +245,7 @@ def test_pods_that_fit_no_node_are_tried_for_a_hold_a_few_at_a_time(monkeypatch:
     tried: list[str] = []
     real = reservations._hold  # noqa: SLF001 - the costly step is what is counted
 
-    def counted(after: Any, group: tuple[Pod, ...], *rest: Any) -> Hold | None:
+    def counted(after: Any, group: tuple[Pod, ...], *rest: Any) -> NodeReservation | None:
         tried.append(group[0].id.name)
         return real(after, group, *rest)
 
@@ -262,7 +264,7 @@ def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
     names = [f"n{index}" for index in range(6)]
     objects = [*cluster(*names), *(each for name in names for each in running(f"r{name}", name, 0))]
 
-    def holding(count: int, bounds: HoldBounds | None = None) -> int:
+    def holding(count: int, bounds: NodeReservationLimits | None = None) -> int:
         chosen = pods[:count]
         plan = planned(
             [*objects, [claim for _, claim in members]],
@@ -274,7 +276,7 @@ def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
         return sum(len(each.nodes) for each in plan.node_reservations)
 
     assert (holding(3), holding(4)) == (3, 0)
-    assert holding(6, HoldBounds(percent=100, percent_of_namespace=100)) == 6
+    assert holding(6, NodeReservationLimits(percent=100, percent_of_namespace=100)) == 6
 
 
 def test_a_gang_that_is_not_complete_holds_nothing() -> None:
@@ -328,9 +330,9 @@ class Stream:
 
     def __init__(self, seed: int, patience: int) -> None:
         self.number, self.patience = seed, patience
-        self.engine = Engine()
+        self.engine = SolverCache()
         self.ends: dict[str, tuple[int, str, int]] = {}
-        self.holds: tuple[Hold, ...] = ()
+        self.holds: tuple[NodeReservation, ...] = ()
 
     def run(self, ticks: int) -> int | None:
         """Give when the pod of eight is placed."""

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, solve_greedily
-from solver.domain import Batch, Budget, Gang, NodeDrivers, Plan, Pod, Policy, Snapshot
+from solver.domain import Batch, Budget, CSINode, Gang, Plan, Pod, Policy, Snapshot
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.volume_index import VolumeIndex
 from solver.verify import check
@@ -37,9 +37,9 @@ def cluster(*objects: object) -> Snapshot:
     return with_storage(snapshot(*nodes), *classes, *objects)  # type: ignore[arg-type]  # storage alone
 
 
-def says(*keys: str) -> list[NodeDrivers]:
+def says(*keys: str) -> list[CSINode]:
     """Let the nodes say which labels decide what they reach of the driver."""
-    return [NodeDrivers(node=name, topology_keys=((DRIVER, keys),)) for name in NODES]
+    return [CSINode(node=name, topology_keys=((DRIVER, keys),)) for name in NODES]
 
 
 def crew(name: str, count: int, *claims: str) -> tuple[Pod, ...]:

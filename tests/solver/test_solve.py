@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from solver import solve
 from solver.domain import Budget, Claim, ClaimId, Pod, Policy, ReasonCode, ResourceSlice, SearchStatus
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.verify import check
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -482,7 +482,7 @@ def test_six_constraints_over_overlapping_requests_end_soon() -> None:
 
 
 def test_a_warm_engine_decides_as_a_cold_one() -> None:
-    engine = Engine()
+    engine = SolverCache()
     objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1"), b.gpu_slice("n2"), GPU)
     claims, pods = singles(3, count=5)
     s.plan(*objects, claims, pods=pods[:1], engine=engine)
@@ -491,7 +491,7 @@ def test_a_warm_engine_decides_as_a_cold_one() -> None:
 
 
 def test_a_warm_engine_sees_that_a_slice_has_changed() -> None:
-    engine, node = Engine(), b.node("n1")
+    engine, node = SolverCache(), b.node("n1")
     claims, pods = singles(2)
     first = s.plan(node, b.gpu_slice("n1", count=1), GPU, claims, pods=pods, engine=engine)
     second = s.plan(node, b.gpu_slice("n1", count=2), GPU, claims, pods=pods, engine=engine)
@@ -499,7 +499,7 @@ def test_a_warm_engine_sees_that_a_slice_has_changed() -> None:
 
 
 def test_a_warm_engine_sees_that_a_class_has_changed() -> None:
-    engine = Engine()
+    engine = SolverCache()
     snapshot = b.snapshot(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c"))
     batch = b.batch(b.pod("p", "c"))
     first = solve(snapshot, batch, Policy(), s.PATIENT, engine)
@@ -509,7 +509,7 @@ def test_a_warm_engine_sees_that_a_class_has_changed() -> None:
 
 
 def test_a_warm_engine_sees_that_a_device_was_freed() -> None:
-    engine = Engine()
+    engine = SolverCache()
     held = b.held("h", b.result("gpu", "gpu-0", "n1"))
     snapshot = b.snapshot(b.node("n1"), b.gpu_slice("n1", count=1), GPU, b.claim("c"), held)
     batch = b.batch(b.pod("p", "c"))

@@ -15,7 +15,7 @@ from solver.model.form import Expression
 from solver.model.objective import values
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import bound, neighbourhoods
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -30,7 +30,7 @@ def decide(snapshot: Snapshot, batch: Batch) -> Plan:
 
 
 def problem_of(situation: Situation) -> Problem:
-    return prepare(situation.snapshot, situation.batch, Policy(), Engine())
+    return prepare(situation.snapshot, situation.batch, Policy(), SolverCache())
 
 
 def counts(decided: Plan) -> list[tuple[str, int]]:

@@ -9,8 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver import Engine, solve, solve_greedily, verify
-from solver.domain import Batch, Budget, Claim, Plan, Pod, PodId, Policy, PreemptionRules, ReasonCode, Snapshot, Stop
+from solver import SolverCache, solve, solve_greedily, verify
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    PreemptionRules,
+    ReasonCode,
+    Snapshot,
+    StageStop,
+)
 from solver.feasibility import selectors
 from solver.model import form
 from tests.support import builders as b
@@ -53,7 +65,7 @@ def budget(**rest: object) -> Budget:
 
 def stopping(stage: str, after: int) -> Budget:
     """A budget whose time is up in one stage after so many looks."""
-    return budget().replaying([Stop(stage=stage, after=after)])
+    return budget().replaying([StageStop(stage=stage, after=after)])
 
 
 def answered(plan: Plan) -> Counter[PodId]:
@@ -101,7 +113,7 @@ def test_a_batch_whose_decisions_are_always_stopped_is_decided_in_the_end(stage:
 
 def test_a_batch_that_may_not_be_left_names_the_pods_that_were_not_reached() -> None:
     snapshot, batch = contended()
-    given_up = Budget(seconds=86_400.0).replaying([Stop(stage="greedy", after=1)])
+    given_up = Budget(seconds=86_400.0).replaying([StageStop(stage="greedy", after=1)])
     plan = solve_greedily(snapshot, batch, Policy(), given_up)
     late = [each for each in plan.unplaced if "before the pod was reached" in each.reasons[0].message]
     assert late
@@ -240,7 +252,7 @@ def test_however_many_selectors_there_are_they_end_within_the_allowance() -> Non
 def test_a_costly_pod_is_decided_in_the_end_because_what_was_worked_out_stays() -> None:
     text = " && ".join(f"{MODEL}.contains('{next(_numbers)}-none') == false" for _ in range(40))
     snapshot, batch = with_costly(asking("h", text), pods=[b.pod("h", "h")])
-    engine, plans = Engine(), list[Plan]()
+    engine, plans = SolverCache(), list[Plan]()
     while len(plans) < 40 and not (plans and "h" in s.nodes_of(plans[-1])):
         plans.append(solve(snapshot, batch, Policy(), budget(cost_units=25_000), engine))
     assert len(plans) > 1
@@ -283,7 +295,7 @@ def test_combinations_end_within_the_allowance() -> None:
 
 def test_what_is_known_to_be_too_costly_costs_nothing_more() -> None:
     snapshot, batch = with_costly(combined(), pods=[b.pod("w", "w")])
-    engine = Engine()
+    engine = SolverCache()
     solve(snapshot, batch, Policy(), budget(cost_units=200_000), engine)
     (again,) = solve(snapshot, batch, Policy(), budget(cost_units=200_000), engine).report.stopped
     assert (again.stage, again.after) == ("selectors", 0)
@@ -292,7 +304,7 @@ def test_what_is_known_to_be_too_costly_costs_nothing_more() -> None:
 def test_a_larger_allowance_is_enough() -> None:
     few = combined(requests=4, alternatives=4, constraints=2)
     snapshot, batch = with_costly(few, pods=[b.pod("w", "w")])
-    engine = Engine()
+    engine = SolverCache()
     assert solve(snapshot, batch, Policy(), budget(cost_units=6_000), engine).costly
     plan = solve(snapshot, batch, Policy(), budget(), engine)
     assert plan.costly == ()
@@ -302,7 +314,7 @@ def test_a_larger_allowance_is_enough() -> None:
 def test_a_decision_that_the_allowance_stopped_is_repeated_by_a_memory_that_knows_nothing(units: int) -> None:
     claims = [combined(), asking("h", costly())]
     snapshot, batch = with_costly(*claims, pods=[b.pod("w", "w"), b.pod("h", "h")])
-    engine = Engine()
+    engine = SolverCache()
     for _ in range(3):
         plan = solve(snapshot, batch, Policy(), budget(cost_units=units), engine)
         again = solve(snapshot, batch, Policy(), budget(cost_units=units).replaying(plan.report.stopped))
@@ -317,7 +329,7 @@ def test_whatever_was_worked_out_before_others_are_placed_as_if_the_costly_ones_
 ) -> None:
     claims = [combined(requests=6, alternatives=4, constraints=3), asking("h", costly())]
     snapshot, batch = with_costly(*claims, pods=[b.pod("w", "w"), b.pod("h", "h")])
-    engine = Engine()
+    engine = SolverCache()
     solve(snapshot, batch, Policy(), budget(cost_units=before), engine)
     plan = solve(snapshot, batch, Policy(), budget(cost_units=units), engine)
     alone = solve(snapshot, batch.without(frozenset((*plan.costly, *plan.later))), Policy(), budget())

@@ -7,19 +7,19 @@ from solver import solve
 from solver.domain import (
     Batch,
     Budget,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DiskKind,
     InlineDisk,
     LabelRequirement,
     LabelSelector,
-    NodeDrivers,
     Plan,
     Pod,
     PodVolume,
     Policy,
     ReasonCode,
     Snapshot,
-    StorageCapacity,
-    StorageDriver,
     VolumeAttachment,
     VolumeClaimId,
 )
@@ -211,16 +211,18 @@ def test_a_class_makes_volumes_where_its_topologies_allow() -> None:
 
 
 def test_storage_that_tells_its_room_has_to_have_it() -> None:
-    driver = StorageDriver(name="csi.example.com", tracks_capacity=True)
+    driver = CSIDriver(name="csi.example.com", tracks_capacity=True)
     selector = LabelSelector(requirements=(LabelRequirement(key=HOST, operator="In", values=("n2",)),))
-    room = StorageCapacity(namespace="s", name="c", storage_class=DYNAMIC, topology=selector, most=10 * 2**30 * 10**9)
+    room = CSIStorageCapacity(
+        namespace="s", name="c", storage_class=DYNAMIC, topology=selector, most=10 * 2**30 * 10**9
+    )
     claim = volume_claim("data", storage=DYNAMIC)
     asked = using(pod("p"), "data")
     assert places(decide(cluster(MAKING, claim, driver, room), asked)) == {"p": "n2"}
     for short in (replace(room, most=room.most - 1 if room.most else None), replace(room, topology=None)):
         plan = decide(cluster(MAKING, claim, driver, short), asked)
         assert why(plan) == [(ReasonCode.VOLUME_CAPACITY, "node(s) did not have enough free storage", 3)]
-    silent = StorageDriver(name="csi.example.com")
+    silent = CSIDriver(name="csi.example.com")
     assert places(decide(cluster(MAKING, claim, silent), asked))
 
 
@@ -342,8 +344,8 @@ def test_disks_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not decide(cluster(names=("n1",), pods=running), having("p", 549)).placements
 
 
-def limit(count: int | None, name: str = "n1") -> NodeDrivers:
-    return NodeDrivers(node=name, limits=(("csi.example.com", count),))
+def limit(count: int | None, name: str = "n1") -> CSINode:
+    return CSINode(node=name, limits=(("csi.example.com", count),))
 
 
 def bound_by_csi(*names: str) -> tuple[object, ...]:
@@ -394,7 +396,7 @@ def test_shared_volumes_beyond_the_limit_are_left_for_the_next_batch() -> None:
 def test_migrated_volumes_count_where_the_node_has_migrated_them() -> None:
     claim = volume_claim("c0", bound="v", storage=DYNAMIC)
     disk = replace(volume("v", claim=claim, driver="ebs.csi.aws.com"), migrated_from="kubernetes.io/aws-ebs")
-    drivers = NodeDrivers(node="n1", limits=(("ebs.csi.aws.com", 0),))
+    drivers = CSINode(node="n1", limits=(("ebs.csi.aws.com", 0),))
     asked = using(pod("p"), "c0")
     assert places(decide(cluster(MAKING, claim, disk, drivers, names=("n1",)), asked))
     migrated = replace(drivers, migrated=("kubernetes.io/aws-ebs",))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from solver.domain import (
-    MOST_CONSUMERS,
+    MAX_RESERVED_FOR,
     Allocation,
     AllocationMode,
     Batch,
@@ -156,9 +156,9 @@ class _Search:
             if result.share_id
         ]
         rooms = {
-            claim.id: MOST_CONSUMERS - len(claim.reserved_for)
+            claim.id: MAX_RESERVED_FOR - len(claim.reserved_for)
             for claim in self.picture.snapshot.claims
-            if self.users[claim.id] > MOST_CONSUMERS - len(claim.reserved_for)
+            if self.users[claim.id] > MAX_RESERVED_FOR - len(claim.reserved_for)
         }
         return _State(
             alone=frozenset(result.device for result in results if not result.share_id),

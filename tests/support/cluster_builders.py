@@ -7,23 +7,23 @@ from scheduler.cluster import Cluster, Transition, Unit
 from solver.domain import (
     Claim,
     ClaimAllocation,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DeviceClass,
     DeviceTaintRule,
-    DisruptionBudget,
     Namespace,
     Node,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     ResourceSlice,
     Snapshot,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
 )
 
 KINDS: dict[type[Object], Kind] = {
@@ -34,24 +34,24 @@ KINDS: dict[type[Object], Kind] = {
     DeviceClass: Kind.CLASSES,
     Claim: Kind.CLAIMS,
     DeviceTaintRule: Kind.TAINT_RULES,
-    DisruptionBudget: Kind.BUDGETS,
+    PodDisruptionBudget: Kind.BUDGETS,
     PodGroup: Kind.POD_GROUPS,
-    Volume: Kind.VOLUMES,
-    VolumeClaim: Kind.VOLUME_CLAIMS,
+    PersistentVolume: Kind.VOLUMES,
+    PersistentVolumeClaim: Kind.VOLUME_CLAIMS,
     StorageClass: Kind.STORAGE_CLASSES,
-    NodeDrivers: Kind.NODE_DRIVERS,
-    StorageCapacity: Kind.STORAGE_CAPACITIES,
-    StorageDriver: Kind.STORAGE_DRIVERS,
+    CSINode: Kind.NODE_DRIVERS,
+    CSIStorageCapacity: Kind.STORAGE_CAPACITIES,
+    CSIDriver: Kind.STORAGE_DRIVERS,
     VolumeAttachment: Kind.ATTACHMENTS,
 }
 
 
 def key_of(each: Object) -> str:
-    if isinstance(each, NodeDrivers):
+    if isinstance(each, CSINode):
         return each.node
-    if isinstance(each, StorageCapacity | DisruptionBudget):
+    if isinstance(each, CSIStorageCapacity | PodDisruptionBudget):
         return f"{each.namespace}/{each.name}"
-    return str(each.id) if isinstance(each, Pod | Claim | VolumeClaim | PodGroup) else each.name
+    return str(each.id) if isinstance(each, Pod | Claim | PersistentVolumeClaim | PodGroup) else each.name
 
 
 def seen(each: Object) -> Change:

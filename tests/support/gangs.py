@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from solver.domain import Batch, Pod, Policy
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 
 RACK = "example.com/rack"
@@ -40,4 +40,4 @@ def crowded(count: int = 3) -> tuple[list[b.SnapshotObject], Batch]:
 
 
 def problem_of(objects: list[b.SnapshotObject], batch: Batch) -> Problem:
-    return prepare(b.snapshot(objects), batch, Policy(), Engine())
+    return prepare(b.snapshot(objects), batch, Policy(), SolverCache())

@@ -16,8 +16,8 @@ from solver.domain import (
     LabelSelector,
     Node,
     Pod,
-    PodTerm,
-    SpreadConstraint,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
 )
 from tests.support import builders as b
 
@@ -41,9 +41,9 @@ def term(
     namespaces: Sequence[str] = (b.NAMESPACE,),
     of: LabelSelector | None = None,
     **labels: str,
-) -> PodTerm:
+) -> PodAffinityTerm:
     """A term about pods with labels; `of` selects namespaces."""
-    return PodTerm(
+    return PodAffinityTerm(
         topology_key=key,
         selector=selector(*requirements, **labels),
         namespaces=tuple(namespaces),
@@ -60,8 +60,8 @@ def spread(
     honours_taints: bool = False,
     required: bool = True,
     **labels: str,
-) -> SpreadConstraint:
-    return SpreadConstraint(
+) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
         topology_key=key,
         max_skew=skew,
         is_required=required,
@@ -85,9 +85,9 @@ def neighbour(
     priority: int = 0,
     cpu: int = 0,
     ports: Sequence[HostPort] = (),
-    affinity: Sequence[PodTerm] = (),
-    anti_affinity: Sequence[PodTerm] = (),
-    spread: Sequence[SpreadConstraint] = (),
+    affinity: Sequence[PodAffinityTerm] = (),
+    anti_affinity: Sequence[PodAffinityTerm] = (),
+    spread: Sequence[TopologySpreadConstraint] = (),
     node_selector: dict[str, str] | None = None,
     is_deleting: bool = False,
     **labels: str,

@@ -12,9 +12,9 @@ from solver.domain import (
     Namespace,
     Node,
     Pod,
-    PodTerm,
+    PodAffinityTerm,
     Snapshot,
-    SpreadConstraint,
+    TopologySpreadConstraint,
 )
 from tests.support import builders as b
 from tests.support.neighbour_builders import HOST, ZONE, neighbour, selector, zoned
@@ -48,10 +48,10 @@ def selectors(draw: st.DrawFn) -> LabelSelector | None:
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> PodTerm:
+def terms(draw: st.DrawFn) -> PodAffinityTerm:
     by_label = draw(st.sampled_from((None, None, None, selector(team="x"), selector())))
     names = draw(st.sampled_from((("default",), ("default",), ("lab",), ("default", "lab"))))
-    return PodTerm(
+    return PodAffinityTerm(
         topology_key=draw(st.sampled_from((HOST, ZONE, ZONE, "rack"))),
         selector=draw(selectors()),
         namespaces=() if by_label is not None else names,
@@ -60,8 +60,8 @@ def terms(draw: st.DrawFn) -> PodTerm:
 
 
 @st.composite
-def constraints(draw: st.DrawFn) -> SpreadConstraint:
-    return SpreadConstraint(
+def constraints(draw: st.DrawFn) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
         topology_key=draw(st.sampled_from((HOST, ZONE, ZONE, "rack"))),
         max_skew=draw(st.integers(1, 2)),
         is_required=draw(st.sampled_from((True, True, True, False))),

@@ -11,12 +11,12 @@ from solver.domain import (
     Batch,
     Budget,
     Claim,
-    DisruptionBudget,
     GangId,
     LabelRequirement,
     LabelSelector,
     Plan,
     Pod,
+    PodDisruptionBudget,
     PodId,
     Policy,
     PreemptionRules,
@@ -54,11 +54,11 @@ def holding(name: str, node: str, *devices: str, consumers: Sequence[str] = (), 
     return replace(held, reserved_for=reserved, finalizers=(FINALIZER,), **more)
 
 
-def disruption_budget(name: str, allowed: int, **labels: str) -> DisruptionBudget:
+def disruption_budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
     """A budget over pods with these labels."""
     requirements = tuple(LabelRequirement(key=key, operator="In", values=(value,)) for key, value in labels.items())
     selector = LabelSelector(requirements=requirements)
-    return DisruptionBudget(namespace=b.NAMESPACE, name=name, selector=selector, allowed=allowed)
+    return PodDisruptionBudget(namespace=b.NAMESPACE, name=name, selector=selector, allowed=allowed)
 
 
 def victims(plan: Plan) -> list[str]:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from scheduler.worker.__main__ import fork_on_demand
 from scheduler.worker.serve import serve
-from solver import Engine, solve_greedily
+from solver import SolverCache, solve_greedily
 from solver.domain import (
     Batch,
     Budget,
@@ -33,7 +33,9 @@ COMMAND = (sys.executable, str(Path(__file__)))
 _MIB = 1024 * 1024
 
 
-def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None) -> Plan:
+def misbehave(
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache | None = None
+) -> Plan:
     """Solve, unless a pod of the batch is named after what is to go wrong."""
     names = {pod.id.name for pod in batch.pods}
     if "exit" in names:

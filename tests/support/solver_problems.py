@@ -9,7 +9,7 @@ from solver.problem.devices.device_properties import Ownership, resolve
 from solver.problem.devices.inventory import Inventory, build_inventory
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 
 EVERYTHING = Ownership(frozenset(), None)
@@ -25,10 +25,12 @@ def with_params(made: Problem, params: SearchParams) -> Problem:
 
 
 def problem(*objects: Objects, pods: Sequence[Pod], policy: Policy | None = None) -> Problem:
-    return prepare(b.snapshot(*objects), b.batch(*pods), policy or Policy(), Engine())
+    return prepare(b.snapshot(*objects), b.batch(*pods), policy or Policy(), SolverCache())
 
 
-def plan(*objects: Objects, pods: Sequence[Pod], policy: Policy | None = None, engine: Engine | None = None) -> Plan:
+def plan(
+    *objects: Objects, pods: Sequence[Pod], policy: Policy | None = None, engine: SolverCache | None = None
+) -> Plan:
     return solve(b.snapshot(*objects), b.batch(*pods), policy or Policy(), PATIENT, engine)
 
 

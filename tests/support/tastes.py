@@ -9,9 +9,9 @@ from solver.domain import (
     Node,
     NodeSelectorTerm,
     Pod,
-    PodTerm,
-    SpreadConstraint,
-    WeightedPodTerm,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from tests.support import builders as b
 
@@ -22,23 +22,23 @@ def app(name: str) -> LabelSelector:
     return LabelSelector(requirements=(LabelRequirement(key="app", operator="In", values=(name,)),))
 
 
-def term(name: str, key: str = HOST) -> PodTerm:
-    return PodTerm(topology_key=key, selector=app(name), namespaces=(b.NAMESPACE,))
+def term(name: str, key: str = HOST) -> PodAffinityTerm:
+    return PodAffinityTerm(topology_key=key, selector=app(name), namespaces=(b.NAMESPACE,))
 
 
 def near(pod: Pod, name: str, key: str = HOST, weight: int = 100) -> Pod:
     return replace(
-        pod, preferred_affinity=(*pod.preferred_affinity, WeightedPodTerm(weight=weight, term=term(name, key)))
+        pod, preferred_affinity=(*pod.preferred_affinity, WeightedPodAffinityTerm(weight=weight, term=term(name, key)))
     )
 
 
 def apart(pod: Pod, name: str, key: str = HOST, weight: int = 100) -> Pod:
-    weighted = WeightedPodTerm(weight=weight, term=term(name, key))
+    weighted = WeightedPodAffinityTerm(weight=weight, term=term(name, key))
     return replace(pod, preferred_anti_affinity=(*pod.preferred_anti_affinity, weighted))
 
 
 def spread(pod: Pod, name: str, key: str = HOST, skew: int = 1) -> Pod:
-    constraint = SpreadConstraint(topology_key=key, max_skew=skew, is_required=False, selector=app(name))
+    constraint = TopologySpreadConstraint(topology_key=key, max_skew=skew, is_required=False, selector=app(name))
     return replace(pod, spread=(*pod.spread, constraint))
 
 

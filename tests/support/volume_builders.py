@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from solver.domain import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     LabelRequirement,
     LabelSelector,
-    NodeDrivers,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodVolume,
     Snapshot,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.domain.quantity import parse
@@ -29,15 +29,23 @@ LOCAL = "local"
 DYNAMIC = "dynamic"
 HOST = "kubernetes.io/hostname"
 
-Stored = Volume | VolumeClaim | StorageClass | NodeDrivers | StorageCapacity | StorageDriver | VolumeAttachment
+Stored = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIStorageCapacity
+    | CSIDriver
+    | VolumeAttachment
+)
 
 _FIELDS = {
-    Volume: "volumes",
-    VolumeClaim: "volume_claims",
+    PersistentVolume: "volumes",
+    PersistentVolumeClaim: "volume_claims",
     StorageClass: "storage_classes",
-    NodeDrivers: "node_drivers",
-    StorageCapacity: "storage_capacities",
-    StorageDriver: "storage_drivers",
+    CSINode: "node_drivers",
+    CSIStorageCapacity: "storage_capacities",
+    CSIDriver: "storage_drivers",
     VolumeAttachment: "attachments",
 }
 
@@ -73,13 +81,13 @@ def volume(
     *,
     nodes: Sequence[str] = (),
     storage: str = LOCAL,
-    claim: VolumeClaim | None = None,
+    claim: PersistentVolumeClaim | None = None,
     labels: Mapping[str, str] | None = None,
     driver: str = "",
     modes: Sequence[str] = ("ReadWriteOnce",),
-) -> Volume:
+) -> PersistentVolume:
     """Make a free volume, or one that is bound to a claim."""
-    return Volume(
+    return PersistentVolume(
         name=name,
         uid=f"uid-{name}",
         storage_class=storage,
@@ -104,12 +112,12 @@ def volume_claim(
     selected: str | None = None,
     modes: Sequence[str] = ("ReadWriteOnce",),
     selector: Mapping[str, str] | None = None,
-) -> VolumeClaim:
+) -> PersistentVolumeClaim:
     """Make a claim that waits, or one that is bound to a volume."""
     requirements = tuple(
         LabelRequirement(key=key, operator="In", values=(value,)) for key, value in (selector or {}).items()
     )
-    return VolumeClaim(
+    return PersistentVolumeClaim(
         id=VolumeClaimId(NAMESPACE, name),
         uid=f"uid-{name}",
         storage_class=storage,

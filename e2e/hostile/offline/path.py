@@ -22,7 +22,7 @@ from scheduler.settings import default
 from scheduler.status.conditions import condition_message, condition_reason
 from scheduler.worker import frames
 from scheduler.worker.decision_limits import of_batches, of_costly
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.diagnosis import explain_pod
 from solver.domain import (
     Batch,
@@ -66,7 +66,7 @@ class Path:
             SCHEDULERS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, SCHEDULERS))
         )
         self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
-        self._engine = Engine()
+        self._engine = SolverCache()
         self._policy: Policy = default().policy(SCHEDULERS[0])
         self._now = 0.0
         self.unreadable: list[str] = []

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
-from solver.domain import PREEMPTIBLE, DisruptionBudget
+from solver.domain import PREEMPTIBLE, PodDisruptionBudget
 
 
 class _BudgetMetadata(Metadata, frozen=True):
@@ -33,11 +33,11 @@ class _Budget(Wire, frozen=True):
 _budget = msgspec.json.Decoder(_Budget)
 
 
-def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
+def decode_budget(raw: bytes | msgspec.Raw) -> PodDisruptionBudget:
     """Decode a PodDisruptionBudget; a status older than the spec allows no disruption."""
     wire = _budget.decode(raw)
     status = wire.status
-    return DisruptionBudget(
+    return PodDisruptionBudget(
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
         selector=label_selector(wire.spec.selector),

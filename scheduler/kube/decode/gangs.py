@@ -14,19 +14,19 @@ from scheduler.kube.decode.shared_fields import MalformedError, Metadata, Wire
 from scheduler.unreadable import cut
 from solver.domain import (
     COSCHEDULING_GROUP,
+    DOVETAIL_GROUP,
     MINIMUM_ANNOTATION,
-    OUR_GROUP,
     SCHEDULING_GROUP,
     ClaimId,
+    GangAnnotations,
     GangId,
     GangLevel,
-    GangNote,
     PodGroup,
 )
 
 COSCHEDULING_LABEL: Final = f"{COSCHEDULING_GROUP}/pod-group"
-GANG_LABEL: Final = f"{OUR_GROUP}/gang"
-TOPOLOGY_ANNOTATION: Final = f"{OUR_GROUP}/gang-topology"
+GANG_LABEL: Final = f"{DOVETAIL_GROUP}/gang"
+TOPOLOGY_ANNOTATION: Final = f"{DOVETAIL_GROUP}/gang-topology"
 
 MOST_PODS: Final = 100_000
 """The largest minCount: more pods than a cluster runs."""
@@ -154,14 +154,14 @@ def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) ->
     """Give the gang of a pod: by its PodGroup, else by coscheduling's label, else by ours."""
     if pod_group:
         return GangId(namespace, pod_group, SCHEDULING_GROUP)
-    for label, source in ((COSCHEDULING_LABEL, COSCHEDULING_GROUP), (GANG_LABEL, OUR_GROUP)):
+    for label, source in ((COSCHEDULING_LABEL, COSCHEDULING_GROUP), (GANG_LABEL, DOVETAIL_GROUP)):
         name = (labels or {}).get(label)
         if name:
             return GangId(namespace, name, source)
     return None
 
 
-def gang_note(annotations: Mapping[str, str] | None) -> GangNote | None:
+def gang_note(annotations: Mapping[str, str] | None) -> GangAnnotations | None:
     """Give the gang fields of a pod's annotations, None where there are none."""
     text = (annotations or {}).get(MINIMUM_ANNOTATION)
     levels, invalid = _annotated_levels(annotations)
@@ -170,7 +170,7 @@ def gang_note(annotations: Mapping[str, str] | None) -> GangNote | None:
     minimum = _count(text) if text is not None else 0
     if text is not None and minimum < 1:
         invalid = f"{MINIMUM_ANNOTATION}: {cut(text, _LONGEST_SHOWN)!r} is not a number of pods: write 1 to {MOST_PODS}"
-    return GangNote(min_count=0 if invalid else minimum, levels=levels, invalid=invalid)
+    return GangAnnotations(min_count=0 if invalid else minimum, levels=levels, invalid=invalid)
 
 
 def _count(text: str) -> int:

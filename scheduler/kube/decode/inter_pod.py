@@ -24,9 +24,9 @@ from solver.domain import (
     LabelSelector,
     LabelSelectorOperator,
     NodeSelectorTerm,
-    PodTerm,
-    SpreadConstraint,
-    WeightedPodTerm,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 
 _MOST_PORTS: Final = 256
@@ -54,14 +54,14 @@ _CROSS_NAMESPACE: Final = TermCost(16, 128)
 """The limit of terms about other namespaces, which decisions about their pods evaluate too."""
 
 
-def _cost(terms: Iterable[PodTerm | SpreadConstraint]) -> TermCost:
+def _cost(terms: Iterable[PodAffinityTerm | TopologySpreadConstraint]) -> TermCost:
     """Add up terms or constraints."""
     sizes = [_size(each) for each in terms]
     return TermCost(len(sizes), sum(sizes))
 
 
-def _size(term: PodTerm | SpreadConstraint) -> int:
-    if isinstance(term, SpreadConstraint):
+def _size(term: PodAffinityTerm | TopologySpreadConstraint) -> int:
+    if isinstance(term, TopologySpreadConstraint):
         return _selector_cost(term.selector)
     return len(term.namespaces) + _selector_cost(term.selector) + _selector_cost(term.namespace_selector)
 
@@ -70,7 +70,9 @@ def _selector_cost(selector: LabelSelector | None) -> int:
     return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
 
 
-def _refuse_above(bound: TermCost, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
+def _refuse_above(
+    bound: TermCost, field: str, what: str, found: Sequence[PodAffinityTerm | TopologySpreadConstraint]
+) -> None:
     """Raise MalformedError for terms above a limit."""
     given = _cost(found)
     if not given.fits(bound):
@@ -163,14 +165,14 @@ def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def affinity(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm, ...]:
+def affinity(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodAffinityTerm, ...]:
     """Convert required pod affinity. Raises MalformedError above the limit."""
     terms = _required(wire, subject)
     _refuse_above_limits(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
     return terms
 
 
-def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_bound: bool) -> tuple[PodTerm, ...]:
+def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_bound: bool) -> tuple[PodAffinityTerm, ...]:
     """
     Convert required pod anti-affinity. Raises MalformedError above the limit for a pod without a node.
 
@@ -186,39 +188,39 @@ def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_bound:
     return (*_bounded(own, _OWN_NAMESPACE, subject), *_bounded(wide, _CROSS_NAMESPACE, subject))
 
 
-def _bounded(terms: list[PodTerm], bound: TermCost, subject: TermOwner) -> Iterable[PodTerm]:
+def _bounded(terms: list[PodAffinityTerm], bound: TermCost, subject: TermOwner) -> Iterable[PodAffinityTerm]:
     """Give the terms, or widened ones up to the limit."""
     if _cost(terms).fits(bound):
         return terms
     return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]
 
 
-def _refuse_above_limits(field: str, terms: tuple[PodTerm, ...], subject: TermOwner) -> None:
+def _refuse_above_limits(field: str, terms: tuple[PodAffinityTerm, ...], subject: TermOwner) -> None:
     own = [term for term in terms if not _is_cross_namespace(term, subject)]
     other = [term for term in terms if _is_cross_namespace(term, subject)]
     _refuse_above(_OWN_NAMESPACE, field, "terms", own)
     _refuse_above(_CROSS_NAMESPACE, field, "terms about other namespaces", other)
 
 
-def _is_cross_namespace(term: PodTerm, subject: TermOwner) -> bool:
+def _is_cross_namespace(term: PodAffinityTerm, subject: TermOwner) -> bool:
     """Whether a term is about pods of other namespaces too."""
     return term.namespace_selector is not None or not {subject.namespace}.issuperset(term.namespaces)
 
 
-def _widened(term: PodTerm, subject: TermOwner) -> PodTerm:
+def _widened(term: PodAffinityTerm, subject: TermOwner) -> PodAffinityTerm:
     if _is_cross_namespace(term, subject):
-        return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
-    return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
+        return PodAffinityTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
+    return PodAffinityTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
 
 
-def _required(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm, ...]:
+def _required(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodAffinityTerm, ...]:
     return tuple(_term(each, subject) for each in wire.required or ()) if wire is not None else ()
 
 
-def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[WeightedPodTerm, ...]:
+def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[WeightedPodAffinityTerm, ...]:
     """Convert preferred terms; above the limit those of the largest weights that fit."""
     given = (wire.preferred or ()) if wire is not None else ()
-    terms = [WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
+    terms = [WeightedPodAffinityTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
     kept, sums = set[int](), {_OWN_NAMESPACE: TermCost(), _CROSS_NAMESPACE: TermCost()}
     for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
         bound = _CROSS_NAMESPACE if _is_cross_namespace(each.term, subject) else _OWN_NAMESPACE
@@ -229,14 +231,14 @@ def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[W
     return tuple(each for position, each in enumerate(terms) if position in kept)
 
 
-def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[SpreadConstraint, ...]:
+def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[TopologySpreadConstraint, ...]:
     """
     Convert constraints of either kind; missing policies have the API's defaults (Honor, Ignore).
 
     Raises MalformedError above the limit.
     """
     found = tuple(
-        SpreadConstraint(
+        TopologySpreadConstraint(
             topology_key=each.topology_key,
             max_skew=each.max_skew,
             is_required=each.when_unsatisfiable != "ScheduleAnyway",
@@ -265,11 +267,11 @@ def preferred_nodes(wire: Iterable[PreferredNodeWire]) -> tuple[tuple[int, NodeS
     )
 
 
-def _term(wire: TermWire, subject: TermOwner) -> PodTerm:
+def _term(wire: TermWire, subject: TermOwner) -> PodAffinityTerm:
     names = wire.namespaces or ()
     if not names and wire.namespace_selector is None:
         names = (subject.namespace,)
-    return PodTerm(
+    return PodAffinityTerm(
         topology_key=wire.topology_key,
         selector=_merged(wire.label_selector, subject, wire.match_label_keys or (), wire.mismatch_label_keys or ()),
         namespaces=names,

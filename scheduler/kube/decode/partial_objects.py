@@ -22,35 +22,35 @@ from scheduler.kube.decode.slices import decode_slice, decode_taint_rule
 from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
 from scheduler.unreadable import closed, cut
 from solver.domain import (
+    ALL_POD_SLOTS,
     COSCHEDULING_GROUP,
     EVERY_PORT,
-    FILLS_NODE,
     SCHEDULING_GROUP,
     UNREADABLE_TAINT,
     Claim,
     ClaimId,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DeviceClass,
     DeviceTaintRule,
-    DisruptionBudget,
     GangId,
     LabelSelector,
     Namespace,
     Node,
-    NodeDrivers,
     NodeSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     ResourceSlice,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
     Taint,
     TaintEffect,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
 )
-from solver.domain.gang import WHOLE
+from solver.domain.gang import DISRUPT_POD_GROUP
 
 Paths = tuple[tuple[str, ...], ...]
 
@@ -113,7 +113,7 @@ def _read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
     if not found.keys() >= _DECIDES_EVICTION:
         found["is_preemptible"] = False
     is_bound = bool(found.get("node_name"))
-    for name, most in (("requests", FILLS_NODE), ("host_ports", (EVERY_PORT,))):
+    for name, most in (("requests", ALL_POD_SLOTS), ("host_ports", (EVERY_PORT,))):
         found.setdefault(name, most if is_bound else ())
     return msgspec.structs.replace(last if last is not None else base, **found, invalid=cut(why))
 
@@ -255,12 +255,12 @@ def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
     return DeviceTaintRule(name=key, taint=taint, **selector)
 
 
-def _budget(raw: bytes, key: str, _: str) -> DisruptionBudget:
+def _budget(raw: bytes, key: str, _: str) -> PodDisruptionBudget:
     """Protect all pods that it selects, or of its namespace where the selector is unreadable."""
     namespace, _, name = key.partition("/")
     found = _reading(decode_budget, raw, (_NAME, _NAMESPACE, ("spec", "selector")))
     selector = found.selector if found is not None else LabelSelector()
-    return DisruptionBudget(namespace=namespace, name=name, selector=selector, is_stale=True)
+    return PodDisruptionBudget(namespace=namespace, name=name, selector=selector, is_stale=True)
 
 
 def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
@@ -268,21 +268,21 @@ def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
         """Evict its running pods together or not at all; its waiting pods wait."""
         namespace, _, name = key.partition("/")
         uid = _part(raw, _UID, _names, "")
-        return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=WHOLE, invalid=why)
+        return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=DISRUPT_POD_GROUP, invalid=why)
 
     return make
 
 
-def _volume(raw: bytes, key: str, _: str) -> Volume:
+def _volume(raw: bytes, key: str, _: str) -> PersistentVolume:
     """Count its attachment; it fits no node and no claim."""
-    found = _reading(decode_volume, raw, (_NAME, ("spec", "csi"))) or Volume(name=key)
-    owner = _reading(decode_volume, raw, (_NAME, ("spec", "claimRef"))) or Volume(name=key)
+    found = _reading(decode_volume, raw, (_NAME, ("spec", "csi"))) or PersistentVolume(name=key)
+    owner = _reading(decode_volume, raw, (_NAME, ("spec", "claimRef"))) or PersistentVolume(name=key)
     return msgspec.structs.replace(
         found, claim=owner.claim, claim_uid=owner.claim_uid, phase="", node_affinity=NodeSelector()
     )
 
 
-def _volume_claim(raw: bytes, _: str, why: str) -> VolumeClaim | None:
+def _volume_claim(raw: bytes, _: str, why: str) -> PersistentVolumeClaim | None:
     found = _reading(decode_volume_claim, raw, (_NAME, _NAMESPACE, _UID, ("spec", "volumeName")))
     return msgspec.structs.replace(found, invalid=why) if found is not None else None
 
@@ -292,7 +292,7 @@ def _storage_class(_raw: bytes, key: str, _: str) -> StorageClass:
     return StorageClass(name=key)
 
 
-def _node_drivers(raw: bytes, key: str, _: str) -> NodeDrivers:
+def _node_drivers(raw: bytes, key: str, _: str) -> CSINode:
     """Drivers with a readable name attach no further volume."""
     limits: dict[str, int | None] = {}
     try:
@@ -303,16 +303,16 @@ def _node_drivers(raw: bytes, key: str, _: str) -> NodeDrivers:
         name = _part(each, ("name",), _names, "")
         if name:
             limits[name] = _part(each, ("allocatable", "count"), _numbers, 0)
-    return NodeDrivers(node=key, limits=tuple(sorted(limits.items())))
+    return CSINode(node=key, limits=tuple(sorted(limits.items())))
 
 
-def _storage_capacity(_raw: bytes, key: str, _: str) -> StorageCapacity:
+def _storage_capacity(_raw: bytes, key: str, _: str) -> CSIStorageCapacity:
     namespace, _, name = key.partition("/")
-    return StorageCapacity(namespace=namespace, name=name, storage_class="")
+    return CSIStorageCapacity(namespace=namespace, name=name, storage_class="")
 
 
-def _storage_driver(_raw: bytes, key: str, _: str) -> StorageDriver:
-    return StorageDriver(name=key, tracks_capacity=True)
+def _storage_driver(_raw: bytes, key: str, _: str) -> CSIDriver:
+    return CSIDriver(name=key, tracks_capacity=True)
 
 
 def _attachment(raw: bytes, _key: str, _: str) -> VolumeAttachment | None:

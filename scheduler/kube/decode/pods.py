@@ -17,7 +17,7 @@ from scheduler.kube.decode.shared_fields import (
     tolerations,
 )
 from scheduler.kube.decode.storage import VolumeWire, pod_volumes
-from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
+from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, UnhealthyDevice
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 _LONGEST_IMAGE = 512
@@ -266,7 +266,7 @@ def _has_failed(status: _Status) -> bool:
     return status.phase == "Failed" and not is_disrupted
 
 
-def _unhealthy(status: _Status) -> Iterator[Unhealthy]:
+def _unhealthy(status: _Status) -> Iterator[UnhealthyDevice]:
     """Give devices of claims that are reported Unhealthy, in entries `claim:<entry>/<request>` or `claim:<entry>`."""
     containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     reports = [each for container in containers for each in container.allocated_resources_status or ()]
@@ -276,7 +276,7 @@ def _unhealthy(status: _Status) -> Iterator[Unhealthy]:
         devices = report.resources or () if kind == "claim" else ()
         for device in devices:
             if device.health == "Unhealthy":
-                yield Unhealthy(entry=entry, request=request, resource_id=device.resource_id)
+                yield UnhealthyDevice(entry=entry, request=request, resource_id=device.resource_id)
 
 
 def _controller(metadata: Metadata) -> Controller | None:

@@ -17,17 +17,17 @@ from scheduler.kube.decode.shared_fields import (
     quantity,
 )
 from solver.domain import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DiskKind,
     InlineDisk,
-    NodeDrivers,
+    PersistentVolume,
+    PersistentVolumeClaim,
     PodVolume,
     QuantityError,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
     VolumeClaimId,
 )
 
@@ -187,12 +187,12 @@ _csi_driver = msgspec.json.Decoder(_CsiDriver)
 _attachment = msgspec.json.Decoder(_Attachment)
 
 
-def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
+def decode_volume(raw: bytes | msgspec.Raw) -> PersistentVolume:
     """Decode a PersistentVolume."""
     wire = _volume.decode(raw)
     metadata, spec, reference = wire.metadata, wire.spec, wire.spec.claim_ref
     driver, handle, plugin = _source(spec)
-    return Volume(
+    return PersistentVolume(
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
@@ -213,12 +213,12 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     )
 
 
-def decode_volume_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
+def decode_volume_claim(raw: bytes | msgspec.Raw) -> PersistentVolumeClaim:
     """Decode a PersistentVolumeClaim."""
     wire = _volume_claim.decode(raw)
     metadata, spec, annotations = wire.metadata, wire.spec, wire.metadata.annotations or {}
     owner = metadata.controller
-    return VolumeClaim(
+    return PersistentVolumeClaim(
         id=VolumeClaimId(metadata.namespace, metadata.name),
         uid=metadata.uid,
         resource_version=metadata.resource_version,
@@ -252,11 +252,11 @@ def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
     )
 
 
-def decode_node_drivers(raw: bytes | msgspec.Raw) -> NodeDrivers:
+def decode_node_drivers(raw: bytes | msgspec.Raw) -> CSINode:
     """Decode a CSINode."""
     wire = _csi_node.decode(raw)
     migrated = (wire.metadata.annotations or {}).get(_MIGRATED, "")
-    return NodeDrivers(
+    return CSINode(
         node=wire.metadata.name,
         limits=tuple(
             (each.name, each.allocatable.count if each.allocatable else None)
@@ -270,11 +270,11 @@ def decode_node_drivers(raw: bytes | msgspec.Raw) -> NodeDrivers:
     )
 
 
-def decode_storage_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
+def decode_storage_capacity(raw: bytes | msgspec.Raw) -> CSIStorageCapacity:
     """Decode a CSIStorageCapacity; maximumVolumeSize counts where it is set."""
     wire = _capacity.decode(raw)
     most = wire.maximum_volume_size if wire.maximum_volume_size is not None else wire.capacity
-    return StorageCapacity(
+    return CSIStorageCapacity(
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
         storage_class=wire.storage_class_name,
@@ -283,10 +283,10 @@ def decode_storage_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
     )
 
 
-def decode_storage_driver(raw: bytes | msgspec.Raw) -> StorageDriver:
+def decode_storage_driver(raw: bytes | msgspec.Raw) -> CSIDriver:
     """Decode a CSIDriver."""
     wire = _csi_driver.decode(raw)
-    return StorageDriver(name=wire.metadata.name, tracks_capacity=bool(wire.spec.storage_capacity))
+    return CSIDriver(name=wire.metadata.name, tracks_capacity=bool(wire.spec.storage_capacity))
 
 
 def decode_attachment(raw: bytes | msgspec.Raw) -> VolumeAttachment:

@@ -17,7 +17,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodTerm, Policy, SpreadConstraint, Weights
+from solver.domain import (
+    SUSPECT_TAINT,
+    Batch,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    Policy,
+    TopologySpreadConstraint,
+    Weights,
+)
 from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model, scores
 from solver.problem.costs.cost_model import (
@@ -36,7 +45,7 @@ from solver.problem.inter_pod.pod_keys import spread_selector, term_selector
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.node_arrays import Amounts
 from solver.problem.problem import PodClass, Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 _HARD_AFFINITY = 1
 """Weight of a running pod's required affinity to a new pod (hardPodAffinityWeight, kube-scheduler's default)."""
@@ -59,7 +68,7 @@ def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[s
     return frozenset(key for selector in selectors if selector is not None for key in selector.keys)
 
 
-def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
+def _terms(pod: Pod) -> Iterator[tuple[PodAffinityTerm, int]]:
     """Give preferred terms with their weights, negative for anti-affinity."""
     yield from ((each.term, each.weight) for each in pod.preferred_affinity)
     yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
@@ -68,13 +77,15 @@ def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
 class PreferenceCosts:
     """Computes the preferences of the classes of one batch."""
 
-    def __init__(self, context: CostContext, weights: Weights, cache: Engine) -> None:
+    def __init__(self, context: CostContext, weights: Weights, cache: SolverCache) -> None:
         self._context = context
         self._inventory: Inventory = context.inventory
         self._weights = weights
         self._cache = cache
-        self._pulling: dict[int, dict[tuple[PodTerm, int], list[str]]] = {}
-        self._is_discouraged = any(rules.discouraging(node) for node in context.memory.node_matcher.examples)
+        self._pulling: dict[int, dict[tuple[PodAffinityTerm, int], list[str]]] = {}
+        self._is_discouraged = any(
+            rules.prefer_no_schedule_taints(node) for node in context.memory.node_matcher.examples
+        )
 
     def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
         """Give the costs of all classes; `pods` are one pod of each, by class index."""
@@ -171,7 +182,7 @@ class PreferenceCosts:
             return np.zeros(len(domains), dtype=np.int64)
         return np.where(domains == NO_DOMAIN, 0, per_domain[domains])
 
-    def _soft(self, pod: Pod) -> tuple[SpreadConstraint, ...]:
+    def _soft(self, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
         return tuple(each for each in pod.spread if not each.is_required) if self._weights.topology_spread else ()
 
     def _without_domain(
@@ -187,7 +198,7 @@ class PreferenceCosts:
                 yield each, self._weights.topology_spread * SHARE * lacks.astype(np.int64)
 
     def _soft_spread(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[SpreadCost]:
-        grouped: defaultdict[tuple[tuple[SpreadConstraint, ...], str], list[PodClass]] = defaultdict(list)
+        grouped: defaultdict[tuple[tuple[TopologySpreadConstraint, ...], str], list[PodClass]] = defaultdict(list)
         for each in classes:
             if self._soft(pods[each.index]):
                 grouped[self._soft(pods[each.index]), pods[each.index].id.namespace].append(each)
@@ -197,14 +208,14 @@ class PreferenceCosts:
             worst = self._weights.topology_spread * SHARE
             yield from cost_model.spread_costs(found, frozenset(each.index for each in members), size, worst)
 
-    def _spread(self, constraint: SpreadConstraint, namespace: str) -> cost_model.SoftSpread:
+    def _spread(self, constraint: TopologySpreadConstraint, namespace: str) -> cost_model.SoftSpread:
         present = self._context.counts(constraint.topology_key, spread_selector(constraint, namespace))
         domains = self._context.domain_of(constraint.topology_key)
         return cost_model.SoftSpread("soft topology spread", domains, present, constraint.max_skew)
 
     def _anti_affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[SpreadCost]:
         """Anti-affinity of pods that their own terms select."""
-        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        grouped: defaultdict[tuple[PodAffinityTerm, int], list[int]] = defaultdict(list)
         selector_index = self._context.selector_index
         for each in classes:
             pod = pods[each.index]
@@ -219,7 +230,7 @@ class PreferenceCosts:
 
     def _affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[AffinityCost]:
         """Affinity to pods of the batch; where selected pods run already, `_pull` counts these instead."""
-        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        grouped: defaultdict[tuple[PodAffinityTerm, int], list[int]] = defaultdict(list)
         for each in classes:
             for weighted in pods[each.index].preferred_affinity if self._weights.pod_affinity else ():
                 grouped[weighted.term, weighted.weight].append(each.index)
@@ -286,7 +297,7 @@ class CostKeys:
         return (replicas, images) if replicas or images else ()
 
 
-def with_costs(problem: Problem, cache: Engine) -> Problem:
+def with_costs(problem: Problem, cache: SolverCache) -> Problem:
     """Give the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
     policy, weights = problem.policy, problem.policy.weights
     context = CostContext(cache.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)

@@ -20,7 +20,7 @@ from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, Sprea
 from solver.problem.limits import NO_DOMAIN, per_node
 from solver.problem.node_arrays import Amounts, Room, allocatable
 from solver.problem.problem import PodClass
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 FINE: Final = 100
 """Costs are in hundredths here, so that a small pod on a large node makes a difference."""
@@ -43,7 +43,7 @@ def replicas_of(pod: Pod) -> str:
 class ScoreCosts:
     """Computes the scores of classes without devices."""
 
-    def __init__(self, context: CostContext, room: Room, weights: Weights, cache: Engine) -> None:
+    def __init__(self, context: CostContext, room: Room, weights: Weights, cache: SolverCache) -> None:
         self._context = context
         self._room = room
         self._weights = weights

@@ -48,8 +48,10 @@ class NodeSizes:
         but with admin access. Counted as one that pods could get, it would keep them from all devices of the node.
         `nodes` are those of a record, which lives as long as this.
         """
-        amounts = capacity.of_device(device, consumed).items()
-        less = ((resource, self._with_less(resource, capacity.units(resource, nano))) for resource, nano in amounts)
+        amounts = capacity.node_allocatable_amounts(device, consumed).items()
+        less = (
+            (resource, self._with_less(resource, capacity.request_units(resource, nano))) for resource, nano in amounts
+        )
         counts = tuple((resource, count) for resource, count in less if count)
         key = (counts, id(nodes))
         found = self._sets.get(key) if counts else frozenset()
@@ -62,8 +64,8 @@ class NodeSizes:
     def excess(self, device: Device, consumed: Mapping[str, int], node: int) -> Iterator[tuple[str, int, int]]:
         """Give the resources of which an allocation takes more than a node has, with both amounts."""
         there = dict(self.nodes[node].allocatable)
-        for resource, nano in capacity.of_device(device, consumed).items():
-            amount = capacity.units(resource, nano)
+        for resource, nano in capacity.node_allocatable_amounts(device, consumed).items():
+            amount = capacity.request_units(resource, nano)
             if amount > there.get(resource, 0):
                 yield resource, amount, there.get(resource, 0)
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.layout import MOST_UNITS, Layout, Sharing
+from solver.problem.devices.layout import MOST_UNITS, DeviceLayout, Sharing
 from solver.problem.requests.demand import Answers, Verdict
 
 Column = dict[int, Items]
@@ -159,7 +159,7 @@ _MOST_TRIES: Final = 4096
 """The most pairs of sites whose intersection is tried."""
 
 
-def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
+def sites(layout: DeviceLayout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
     """
     Give the sites of the cluster-wide types `free`, which bind no claim to a node.
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.device_types import units
-from solver.problem.devices.layout import Group, Partition, PartitionTable, Takes
+from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, Takes
 from solver.problem.problem import Problem, State
 
 
@@ -43,7 +43,7 @@ def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
     return found
 
 
-def bundles(problem: Problem, group: Group, state: State) -> Iterator[Bundle]:
+def bundles(problem: Problem, group: NodeGroup, state: State) -> Iterator[Bundle]:
     """Give the whole groups within a node of some description and state."""
     attributes = problem.layout.attributes
     for text in problem.policy.group_attributes:
@@ -61,7 +61,7 @@ def bundles(problem: Problem, group: Group, state: State) -> Iterator[Bundle]:
                 yield Bundle(tuple(types), total)
 
 
-def free_devices(group: Group, state: State) -> int:
+def free_devices(group: NodeGroup, state: State) -> int:
     """Count the free devices of a node."""
     return sum(state[each.fresh if each.is_shareable else each.gate] for each in group.types)
 

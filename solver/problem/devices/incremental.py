@@ -25,10 +25,12 @@ from solver.problem.devices import node_groups
 from solver.problem.devices.device_properties import TaintRules
 from solver.problem.devices.device_types import LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory, pairs_on
-from solver.problem.devices.layout import Layout, PartitionTables
+from solver.problem.devices.layout import DeviceLayout, PartitionTables
 
 
-def updated_layout(before: Layout, inputs: LayoutInput, replaced: Mapping[int, DeviceRecord]) -> Layout | None:
+def updated_layout(
+    before: DeviceLayout, inputs: LayoutInput, replaced: Mapping[int, DeviceRecord]
+) -> DeviceLayout | None:
     """
     Describe the nodes of replaced devices again; None where other nodes may look different too.
 
@@ -72,7 +74,7 @@ def _has_list(inputs: LayoutInput, was: DeviceRecord) -> bool:
     return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in inputs.attributes)
 
 
-def _may_change_labels(before: Layout, inputs: LayoutInput, was: DeviceRecord) -> bool:
+def _may_change_labels(before: DeviceLayout, inputs: LayoutInput, was: DeviceRecord) -> bool:
     """
     Whether it may change which attributes are renumbered: a device gets or loses a value of a cluster-wide device.
 
@@ -89,7 +91,7 @@ def _may_change_labels(before: Layout, inputs: LayoutInput, was: DeviceRecord) -
     return False
 
 
-def _fill(before: Layout, inputs: LayoutInput, nodes: list[int]) -> None:
+def _fill(before: DeviceLayout, inputs: LayoutInput, nodes: list[int]) -> None:
     """Collect the verdicts of the nodes' devices."""
     inventory = inputs.inventory
     inputs.labelled = before.labelled
@@ -101,13 +103,13 @@ def _fill(before: Layout, inputs: LayoutInput, nodes: list[int]) -> None:
     inputs.verdicts = verdicts
 
 
-def _has_new_counter(before: Layout, inputs: LayoutInput, index: int) -> bool:
+def _has_new_counter(before: DeviceLayout, inputs: LayoutInput, index: int) -> bool:
     """Whether a device draws on a cluster-wide counter that no device in the layout drew on before."""
     counters = (counter for counter, _ in inputs.inventory.records[index].counters)
     return any(each not in inputs.inventory.counter_homes and each not in before.counter_place for each in counters)
 
 
-def _forget(layout: Layout, inputs: LayoutInput, node: int) -> None:
+def _forget(layout: DeviceLayout, inputs: LayoutInput, node: int) -> None:
     """Remove a node's devices and counters from the layout."""
     for records in layout.members[node]:
         for record in records:
@@ -118,7 +120,7 @@ def _forget(layout: Layout, inputs: LayoutInput, node: int) -> None:
                 del layout.counter_place[counter]
 
 
-def _number(layout: Layout) -> None:
+def _number(layout: DeviceLayout) -> None:
     """Number groups in the order of nodes, and drop groups without nodes."""
     numbers = {index: number for number, index in enumerate(dict.fromkeys(layout.group_of))}
     layout.keys = [layout.keys[index] for index in numbers]

@@ -21,7 +21,7 @@ from solver.domain import (
     PoolId,
     ResourceSlice,
     Taint,
-    drawn,
+    consumed_counters,
 )
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
@@ -263,7 +263,7 @@ def _counter_homes(records: Iterable[DeviceRecord]) -> dict[CounterId, int]:
 
 def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:
     return tuple(
-        drawn(DeviceId(each.driver, each.pool, device.name), device) if device.consumes_counters else ()
+        consumed_counters(DeviceId(each.driver, each.pool, device.name), device) if device.consumes_counters else ()
         for device in each.devices
     )
 

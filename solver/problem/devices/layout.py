@@ -125,7 +125,7 @@ class DeviceType:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class NodeGroup:
     """
     Nodes of one description: types (by position) and the budgets of a node with nothing in use.
 
@@ -143,7 +143,7 @@ class Group:
 
 
 @dataclass(slots=True, eq=False)
-class Layout:
+class DeviceLayout:
     """
     The whole cluster for one set of demands and attributes.
 
@@ -155,7 +155,7 @@ class Layout:
     attributes: tuple[AttributeName, ...]
     labelled: tuple[bool, ...] = ()
     """Which of the attributes are renumbered on every node."""
-    groups: list[Group] = field(default_factory=list)
+    groups: list[NodeGroup] = field(default_factory=list)
     keys: list[GroupKey] = field(default_factory=list)
     """The key of each group."""
     group_of: list[int] = field(default_factory=list)
@@ -176,11 +176,11 @@ class Layout:
     """Counter → node (-1: cluster-wide) and budget index."""
 
 
-def type_at(layout: Layout, group: Group, reference: int) -> DeviceType:
+def type_at(layout: DeviceLayout, group: NodeGroup, reference: int) -> DeviceType:
     """Resolve a type reference: a position in the group, or -(id + 1) of a cluster-wide type."""
     return group.types[reference] if reference >= 0 else layout.wide_types[-reference - 1]
 
 
-def whole(layout: Layout, reference: int) -> int:
+def whole(layout: DeviceLayout, reference: int) -> int:
     """Give the first cluster-wide type with the same devices; small nodes see a variant of it (KEP-5517)."""
     return -layout.place_of[layout.wide_members[-reference - 1][0]][1] - 1

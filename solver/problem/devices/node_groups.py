@@ -15,7 +15,17 @@ from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
 from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites, units
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Draws, Group, GroupKey, Layout, Takes, TypeKey
+from solver.problem.devices.layout import (
+    GLOBAL,
+    OPEN,
+    DeviceLayout,
+    DeviceType,
+    Draws,
+    GroupKey,
+    NodeGroup,
+    Takes,
+    TypeKey,
+)
 from solver.problem.requests.demand import Verdict
 
 _Budgets = tuple[list[int], list[int]]
@@ -29,10 +39,10 @@ _Part = tuple[tuple[int, ...], frozenset[int] | None]
 """Demands that cannot get a device on some nodes, and these nodes."""
 
 
-def build_layout(inputs: LayoutInput) -> Layout:
+def build_layout(inputs: LayoutInput) -> DeviceLayout:
     """Build the layout; the cost grows with the number of devices that some demand matches."""
     inventory = inputs.inventory
-    layout = Layout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
+    layout = DeviceLayout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
     _add_wide_counters(layout, inputs)
     _add_wide_types(layout, inputs)
     unsettled = _unsettled_nodes(inventory)
@@ -46,14 +56,16 @@ def build_layout(inputs: LayoutInput) -> Layout:
     return layout
 
 
-def _binding_nowhere(layout: Layout, inventory: Inventory) -> Iterator[int]:
+def _binding_nowhere(layout: DeviceLayout, inventory: Inventory) -> Iterator[int]:
     """Give the cluster-wide types without bindsToNode."""
     for each, members in enumerate(layout.wide_members):
         if not any(inventory.records[index].device.binds_to_node for index in members):
             yield each
 
 
-def describe(layout: Layout, inputs: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+def describe(
+    layout: DeviceLayout, inputs: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]
+) -> GroupKey:
     """Give the key of a node, and store where its devices and counters are in the layout."""
     inventory = inputs.inventory
     devices = [untyped for index in inventory.by_home[node] if (untyped := inputs.untyped(index)) is not None]
@@ -68,7 +80,7 @@ def describe(layout: Layout, inputs: LayoutInput, node: int, surroundings: tuple
     return GroupKey(counted, totals, beside, *surroundings)
 
 
-def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
+def numbered(layout: DeviceLayout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
     """Give the group of a key; a new key gets budgets and the next number."""
     if key not in known:
         known[key] = len(layout.groups)
@@ -77,7 +89,7 @@ def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin
     return known[key]
 
 
-def _add_wide_counters(layout: Layout, inputs: LayoutInput) -> None:
+def _add_wide_counters(layout: DeviceLayout, inputs: LayoutInput) -> None:
     """Give budgets to the counters that devices of several nodes draw on, as far as the batch sees such devices."""
     homes, drawn = inputs.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
     for index in sorted(inputs.verdicts):
@@ -90,7 +102,7 @@ def _add_wide_counters(layout: Layout, inputs: LayoutInput) -> None:
         layout.counter_place[counter] = (-1, budget)
 
 
-def _add_wide_types(layout: Layout, inputs: LayoutInput) -> None:
+def _add_wide_types(layout: DeviceLayout, inputs: LayoutInput) -> None:
     """
     Form types of the devices that several nodes can use; their attribute values are never renumbered.
 
@@ -142,7 +154,7 @@ def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
     return replace(kind, verdict=kind.verdict | dict.fromkeys(demands, Verdict.TOO_LARGE), takes=takes)
 
 
-def _wide_counter(layout: Layout) -> _CounterBudget:
+def _wide_counter(layout: DeviceLayout) -> _CounterBudget:
     return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
 
 
@@ -168,7 +180,7 @@ def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
 
 
 def _local_types(
-    layout: Layout, inputs: LayoutInput, node: int, devices: list[UntypedDevice]
+    layout: DeviceLayout, inputs: LayoutInput, node: int, devices: list[UntypedDevice]
 ) -> tuple[list[tuple[TypeKey, list[int]]], dict[CounterId, int]]:
     """Group a node's devices by key; shareable ones stay single, because each has its own budgets."""
     labels = _labels(inputs, devices)
@@ -205,7 +217,7 @@ def _drawn_beside(inputs: LayoutInput, node: int, counters: dict[CounterId, int]
 
 
 def _counter_reference(
-    layout: Layout, inputs: LayoutInput, counters: dict[CounterId, int], place: tuple[int, CounterId]
+    layout: DeviceLayout, inputs: LayoutInput, counters: dict[CounterId, int], place: tuple[int, CounterId]
 ) -> int:
     """Number a counter: in order of first use on its node, or negative where several nodes draw on it."""
     node, counter = place
@@ -238,7 +250,7 @@ def _label(item: tuple[AttributeKind, int | bool | str], number: int) -> int | s
     return number if isinstance(item[1], str) else str(number)
 
 
-def _group(layout: Layout, key: GroupKey, is_admin: tuple[bool, ...]) -> Group:
+def _group(layout: DeviceLayout, key: GroupKey, is_admin: tuple[bool, ...]) -> NodeGroup:
     """Make the group of a key with its budgets: counters first, then those of each type."""
     counted, counter_totals, beside, wide, is_unsettled = key
     drawn = dict.fromkeys((*(pair for type_key, _ in counted for pair in type_key.counters), *beside))
@@ -252,7 +264,7 @@ def _group(layout: Layout, key: GroupKey, is_admin: tuple[bool, ...]) -> Group:
         _device_type(each, budgets, is_admin, lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
         for each in counted
     )
-    return Group(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
+    return NodeGroup(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
 
 
 def _device_type(

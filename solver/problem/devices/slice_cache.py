@@ -27,7 +27,7 @@ _ENTRY: Final = 200
 _MATCH: Final = 100
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class SelectorResults(msgspec.Struct, frozen=True, kw_only=True):
     """
     Results of selectors on slices, for another process that has the same slices.
 
@@ -135,7 +135,7 @@ class SliceCache:
             total -= sizes[key]
             del self._matched[key]
 
-    def learned(self, slices: Sequence[ResourceSlice]) -> tuple[Learned, ...]:
+    def learned(self, slices: Sequence[ResourceSlice]) -> tuple[SelectorResults, ...]:
         """Give the results since the last call."""
         position = {id(each): number for number, each in enumerate(slices)}
         found = []
@@ -144,10 +144,10 @@ class SliceCache:
             results = tuple((position[number], _written(kept.slices[number][1])) for number in fresh)
             kept.fresh.clear()
             if results:
-                found.append(Learned(class_selectors=key[0], selectors=key[1], results=results))
+                found.append(SelectorResults(class_selectors=key[0], selectors=key[1], results=results))
         return tuple(found)
 
-    def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
+    def learn(self, learned: Iterable[SelectorResults], slices: Sequence[ResourceSlice]) -> None:
         """Store the results of another process on the same slices."""
         for each in learned:
             key = (each.class_selectors, each.selectors)

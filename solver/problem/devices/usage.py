@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from solver.domain import Claim, CounterId, DeviceId, Snapshot
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
-from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Layout
+from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType
 
 
 class ClaimUsage(NamedTuple):
@@ -107,7 +107,7 @@ def _drawn(
 class _Ledger:
     """Nano-unit totals per node, copied only for nodes with devices in use."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: DeviceLayout) -> None:
         self.layout = layout
         self.touched: dict[int, list[int]] = {}
         self.wide = list(layout.wide_budgets[0])
@@ -123,7 +123,7 @@ class _Ledger:
         self.totals(node)[budget - (GLOBAL if node < 0 else 0)] -= amount
 
 
-def states(layout: Layout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+def states(layout: DeviceLayout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Give the units left of every budget, per node and cluster-wide; never below zero."""
     ledger = _Ledger(layout)
     for record in usage.exclusive:
@@ -155,7 +155,7 @@ def _held(kind: DeviceType) -> int:
     return OPEN if kind.is_shareable else 1
 
 
-def _type_at(layout: Layout, place: tuple[int, int]) -> DeviceType:
+def _type_at(layout: DeviceLayout, place: tuple[int, int]) -> DeviceType:
     node, position = place
     return layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import Pod, PodTerm, Reason, SpreadConstraint
+from solver.domain import Pod, PodAffinityTerm, Reason, TopologySpreadConstraint
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext, NodeInclusionPolicy, Topology
 from solver.problem.inter_pod.pod_keys import InterPodKey, classes_by_selector, spread_selector, term_selector
@@ -92,7 +92,7 @@ class SpreadRule:
 
 
 class _Key(NamedTuple):
-    constraint: SpreadConstraint
+    constraint: TopologySpreadConstraint
     namespace: str
     keys: tuple[str, ...]
     inclusion: NodeInclusionPolicy
@@ -119,7 +119,7 @@ def spread_rules(
         yield _rule(key, frozenset(bound), members.get(number, frozenset()), context)
 
 
-def _honoured(constraint: SpreadConstraint, pod: Pod) -> NodeInclusionPolicy:
+def _honoured(constraint: TopologySpreadConstraint, pod: Pod) -> NodeInclusionPolicy:
     return NodeInclusionPolicy(
         node_selector=pod.node_selector if constraint.honours_affinity else None,
         required_affinity=pod.required_affinity if constraint.honours_affinity else None,
@@ -190,7 +190,7 @@ class AffinityRule:
 def affinity_rules_of(interpod_keys: Mapping[int, InterPodKey], context: InterPodContext) -> Iterator[AffinityRule]:
     """Give one rule for all classes with the same terms, also where running pods alone decide."""
     found = classes_by_selector(interpod_keys)
-    members: defaultdict[tuple[PodTerm, ...], set[int]] = defaultdict(set)
+    members: defaultdict[tuple[PodAffinityTerm, ...], set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         if interpod_key.affinity:
             members[interpod_key.affinity].add(pod_class)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import PodTerm, Reason, ReasonCode
+from solver.domain import PodAffinityTerm, Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
 from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
@@ -35,7 +35,7 @@ class ExcludedNodes(NamedTuple):
 
 
 def exclusions_of(
-    interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodTerm]]
+    interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodAffinityTerm]]
 ) -> Iterator[ExcludedNodes]:
     """
     Give the nodes that are ruled out whatever the batch does, in the order of kube-scheduler's filters.
@@ -77,7 +77,9 @@ def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:
     return mask
 
 
-def _held(interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
+def _held(
+    interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodAffinityTerm]]
+) -> dict[str, Mask]:
     """Give the nodes of running pods whose anti-affinity selects a pod, by topology key: keys are few, terms many."""
     found: defaultdict[str, set[int]] = defaultdict(set)
     for number in interpod_key.selected_by & held.keys():

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, NodeSelector, Pod, PodTerm, Reason, Toleration
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, NodeSelector, Pod, PodAffinityTerm, Reason, Toleration
 from solver.feasibility import node_fit
-from solver.feasibility.selector_index import Described, Matcher, Selection
+from solver.feasibility.selector_index import LabelMatcher, MatchedLabels, SelectorIndex
 from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
@@ -130,11 +130,11 @@ class RunningPods:
 
     pods: tuple[Pod, ...]
     node_index: Mapping[str, int]
-    holders: dict[PodTerm, set[int]] = field(default_factory=dict)
+    holders: dict[PodAffinityTerm, set[int]] = field(default_factory=dict)
     ports: UsedHostPorts = field(default_factory=UsedHostPorts)
     pulling: list[Pod] = field(default_factory=list)
     _namespaces: dict[str, _Namespace] | None = None
-    _terms: Selection[PodTerm] | None = None
+    _terms: SelectorIndex[PodAffinityTerm] | None = None
 
     @classmethod
     def of(cls, pods: tuple[Pod, ...], node_index: Mapping[str, int]) -> "RunningPods":
@@ -156,10 +156,10 @@ class RunningPods:
         for port in pod.host_ports:
             self.ports.add(port, node)
 
-    def keep_away(self, pod: Described) -> bool:
+    def keep_away(self, pod: MatchedLabels) -> bool:
         """Whether the required anti-affinity of some running pod selects a pod."""
         if self._terms is None:
-            self._terms = Selection()
+            self._terms = SelectorIndex()
             for term in self.holders:
                 self._terms.add(term, term.namespaces, term.namespace_selector, term.selector)
         return next(self._terms.about(pod), None) is not None
@@ -183,7 +183,7 @@ class RunningPods:
         if self._namespaces is None:
             self._namespaces = self._indexed()
         pinned = min(filter(None, map(anchor, selectors)), key=lambda each: len(each[1]), default=None)
-        matchers = [Matcher(each.requirements) for each in selectors]
+        matchers = [LabelMatcher(each.requirements) for each in selectors]
         for name, namespace in self._namespaces.items():
             if not all(selector_index.includes(each, name) for each in wanted):
                 continue
@@ -318,6 +318,8 @@ def _included_nodes(memory: InterPodCache, inclusion: NodeInclusionPolicy) -> Ma
     mask = memory.node_matcher.suiting(inclusion.node_selector or (), inclusion.required_affinity)
     if inclusion.tolerations is not None:
         tainted = ((index, node.taints) for index, node in enumerate(memory.inventory.nodes) if node.taints)
-        refused = [i for i, each in tainted if node_fit.first_untolerated(each, inclusion.tolerations) is not None]
+        refused = [
+            i for i, each in tainted if node_fit.first_untolerated_taint(each, inclusion.tolerations) is not None
+        ]
         mask[refused] = False
     return mask

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from solver.domain import HostPort, LabelSelector, LabelSelectorOperator, Pod, PodTerm, SpreadConstraint
-from solver.feasibility.selector_index import Selection, described
+from solver.domain import HostPort, LabelSelector, LabelSelectorOperator, Pod, PodAffinityTerm, TopologySpreadConstraint
+from solver.feasibility.selector_index import SelectorIndex, matched_labels
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -24,12 +24,12 @@ class PodSelector(NamedTuple):
     selector: LabelSelector | None
 
 
-def term_selector(term: PodTerm) -> PodSelector:
+def term_selector(term: PodAffinityTerm) -> PodSelector:
     """Give the selector of a term of pod affinity or anti-affinity."""
     return PodSelector(term.namespaces, term.namespace_selector, term.selector)
 
 
-def spread_selector(constraint: SpreadConstraint, namespace: str) -> PodSelector:
+def spread_selector(constraint: TopologySpreadConstraint, namespace: str) -> PodSelector:
     """Give the selector of a spread constraint, which counts pods of its own namespace."""
     return PodSelector((namespace,), None, constraint.selector)
 
@@ -51,7 +51,7 @@ class PodSelectorIndex:
 
     namespaces: Mapping[str, Labels]
     numbers: dict[PodSelector, int] = field(default_factory=dict)
-    _selection: Selection[int] = field(default_factory=Selection[int])
+    _selection: SelectorIndex[int] = field(default_factory=SelectorIndex[int])
     _keys: set[str] = field(default_factory=set)
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class PodSelectorIndex:
         found = self._seen.get(key)
         if found is None:
             of_namespace = self.namespaces.get(pod.id.namespace, ())
-            asked = described(pod.id.namespace, of_namespace, relevant)
+            asked = matched_labels(pod.id.namespace, of_namespace, relevant)
             found = self._seen[key] = frozenset(self._selection.about(asked))
         return found
 
@@ -97,9 +97,9 @@ class InterPodKey(NamedTuple):
     """
 
     host_ports: tuple[HostPort, ...] = ()
-    affinity: tuple[PodTerm, ...] = ()
-    anti_affinity: tuple[PodTerm, ...] = ()
-    spread: tuple[SpreadConstraint, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
     namespace: str = ""
     selected_by: frozenset[int] = frozenset()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from solver.domain import Batch, Budget, Namespace, Pod, PodTerm
+from solver.domain import Batch, Budget, Namespace, Pod, PodAffinityTerm
 from solver.problem.inter_pod import affinity_rules, exclusions, inter_pod_context
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.exclusions import ExcludedNodes
@@ -62,7 +62,7 @@ class InterPodRuleBuilder:
     """Builds the rules of a batch: keys of pods, nodes that are excluded, and rules between classes."""
 
     context: InterPodContext
-    held: dict[int, list[PodTerm]] = field(default_factory=dict)
+    held: dict[int, list[PodAffinityTerm]] = field(default_factory=dict)
     _refusals: dict[InterPodKey, tuple[ExcludedNodes, ...]] = field(default_factory=dict)
 
     @classmethod

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from solver.domain import AllocationMode, Claim, ConstraintKind, Request, RequestName, SubRequest
-from solver.feasibility.claims import MOST_RESULTS
+from solver.feasibility.claims import MAX_RESULTS
 from solver.feasibility.device_attributes import AttributeName
 
 
@@ -71,7 +71,7 @@ def cut(claim: Claim, demand_of: Callable[[SubRequest], int]) -> tuple[Cut, ...]
             requests=requests,
             links=links,
             needs_identity=has_admin or any(link.kind is ConstraintKind.DISTINCT for link in links),
-            most_results=MOST_RESULTS if _may_exceed_limit(claim.requests) else 0,
+            most_results=MAX_RESULTS if _may_exceed_limit(claim.requests) else 0,
         )
         cuts.append(Cut(component, positions))
     return tuple(cuts)
@@ -89,7 +89,7 @@ def _may_exceed_limit(requests: Iterable[Request]) -> bool:
         if 0 in counts:
             return True
         most += max(counts)
-    return most > MOST_RESULTS
+    return most > MAX_RESULTS
 
 
 def _covered(claim: Claim, named: tuple[str, ...]) -> tuple[Member, ...]:

@@ -323,7 +323,7 @@ class _DemandCheck:
         consumption = self.taken[size]
         if consumption is None:
             return DeviceAnswer(Verdict.CAPACITY)
-        taint = node_fit.first_untolerated(record.taints, self.key.tolerations) if record.taints else None
+        taint = node_fit.first_untolerated_taint(record.taints, self.key.tolerations) if record.taints else None
         if taint is not None:
             return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:

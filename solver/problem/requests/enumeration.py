@@ -19,7 +19,7 @@ from solver.problem.prefilter import combinations_of, spec_of
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
 from solver.problem.requests.options import MOST_OPTIONS, TooCostlyError
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 
 _STAGE: Final = "combinations"
 _WALL_SHARE: Final = 0.6
@@ -30,7 +30,7 @@ _GLANCE: Final = 64
 """Payments between two checks of the clock."""
 
 
-def left_out(problem: Problem, cache: Engine, budget: Budget) -> skipped_pods.Reasons:
+def left_out(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_pods.Reasons:
     """Enumerate the options of all components on all nodes that they may use; give the pods that are too costly."""
     before = skipped_pods.recorded(budget, _STAGE)
     reasons = before
@@ -114,7 +114,7 @@ def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
     return found
 
 
-def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: Engine) -> Iterator[tuple[PodId, Reason]]:
+def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: SolverCache) -> Iterator[tuple[PodId, Reason]]:
     """Give the pods of components that were given up, and cache the units that were not enough."""
     for each in problem.classes if failed else ():
         for place, position in enumerate(each.members):

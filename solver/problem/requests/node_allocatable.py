@@ -54,7 +54,7 @@ class NodeAllocatable:
 
     def fixed(self, pod: Pod) -> dict[str, int]:
         """Give the units that claims take which are allocated already."""
-        return capacity.summed(dict(amounts) for _, amounts in self._allocated(pod))
+        return capacity.sum_amounts(dict(amounts) for _, amounts in self._allocated(pod))
 
     def _allocated(self, pod: Pod) -> tuple[tuple[ClaimId, tuple[tuple[str, int], ...]], ...]:
         found = []
@@ -62,7 +62,7 @@ class NodeAllocatable:
             allocation = self.claims[claim_id].allocation
             amounts = of_allocation(self.inventory, allocation) if allocation is not None else {}
             if amounts:
-                pairs = tuple(sorted((name, capacity.units(name, nano)) for name, nano in amounts.items()))
+                pairs = tuple(sorted((name, capacity.request_units(name, nano)) for name, nano in amounts.items()))
                 found.append((claim_id, pairs))
         return tuple(found)
 
@@ -71,8 +71,8 @@ def of_allocation(inventory: Inventory, allocation: Allocation) -> dict[str, int
     """Give nano-units by resource that the devices of an allocation take; admin access takes nothing."""
     results = (result for result in allocation.results if not result.admin_access)
     taking = ((result, inventory.taking_node_resources.get(result.device)) for result in results)
-    return capacity.summed(
-        capacity.of_device(device, {name: amount.nano for name, amount in result.consumed_capacity})
+    return capacity.sum_amounts(
+        capacity.node_allocatable_amounts(device, {name: amount.nano for name, amount in result.consumed_capacity})
         for result, device in taking
         if device is not None
     )
@@ -137,7 +137,7 @@ class _Taken:
     def add(self, nano_units: Mapping[str, int]) -> None:
         """Add a device."""
         for name, nano in nano_units.items():
-            amount = min(capacity.units(name, nano), node_arrays.MOST + 1)
+            amount = min(capacity.request_units(name, nano), node_arrays.MOST + 1)
             self.most[name] = max(self.most.get(name, 0), amount)
             self.every[name] = min(self.every.get(name, 0) + amount, node_arrays.MOST + 1)
 
@@ -157,7 +157,7 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
             key = (record.nodes, answers.lost(index))
             if key not in taken:
                 taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
-            taken[key].add(capacity.of_device(record.device, dict(answers.consumption.get(index, ()))))
+            taken[key].add(capacity.node_allocatable_amounts(record.device, dict(answers.consumption.get(index, ()))))
     for key, each in taken.items():
         for name, amount in each.most.items():
             most = found[False].setdefault(name, _none(problem))

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
-from solver.problem.devices.layout import Group, Layout, type_at
+from solver.problem.devices.layout import DeviceLayout, NodeGroup, type_at
 from solver.problem.requests.component import Ask, Component, Line, Link, Masks, Option, Ways
 from solver.problem.requests.demand import Verdict
 
@@ -24,7 +24,7 @@ MOST_OPTIONS: Final = 4096
 _DEAD_ENDS: Final = 32
 """Dead ends after which the search looks ahead at the remaining constraints before it branches."""
 
-Pay = Callable[[int], None]
+PayUnits = Callable[[int], None]
 """Takes the cost units (about microseconds) of a step before it is done; raises `TooCostlyError` where none is left."""
 
 
@@ -37,7 +37,7 @@ def unpaid(units: int) -> None:
     del units
 
 
-def options(component: Component, group: Group, layout: Layout, pay: Pay = unpaid) -> tuple[Option, ...]:
+def options(component: Component, group: NodeGroup, layout: DeviceLayout, pay: PayUnits = unpaid) -> tuple[Option, ...]:
     """Enumerate the options of a component on nodes of a group, best rank first; empty if there is none."""
     table = _Table.of(component, group, layout)
     key = (component.links, component.most_results, table.key)
@@ -58,7 +58,7 @@ def options(component: Component, group: Group, layout: Layout, pay: Pay = unpai
     return tuple(found)
 
 
-def _ways(component: Component, table: "_Table", pay: Pay) -> Ways:
+def _ways(component: Component, table: "_Table", pay: PayUnits) -> Ways:
     """Enumerate choices of alternatives, and for each the values of the attributes that have to match."""
     possible = [[i for i, each in enumerate(row) if each is not None] for row in table.candidates]
     narrowing, found = _Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
@@ -138,7 +138,7 @@ class _Table:
     _supplies: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, component: Component, group: Group, layout: Layout) -> "_Table":
+    def of(cls, component: Component, group: NodeGroup, layout: DeviceLayout) -> "_Table":
         references = (*range(len(group.types)), *(-each - 1 for each in group.wide))
         types = [type_at(layout, group, each) for each in references]
         table = cls(references, tuple(each.total for each in types))
@@ -207,7 +207,7 @@ class _Narrowing:
     """Chooses a value for each matchAttribute in turn, and keeps only the types that have it."""
 
     table: _Table
-    pay: Pay
+    pay: PayUnits
     dead_ends: int = 0
 
     def of(self, needs: Masks, chosen: Masks, covered: tuple[tuple[int, ...], ...]) -> Iterator[Masks]:

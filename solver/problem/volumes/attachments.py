@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import DiskKind, InlineDisk, NodeDrivers, Pod, Volume, VolumeAttachment, VolumeClaimId
+from solver.domain import CSINode, DiskKind, InlineDisk, PersistentVolume, Pod, VolumeAttachment, VolumeClaimId
 from solver.problem.devices.inventory import Mask
 from solver.problem.node_arrays import MOST, Amounts
 
@@ -39,7 +39,7 @@ class Attachments:
     migrated: dict[str, set[int]] = field(default_factory=dict)
 
     @classmethod
-    def of_limits(cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int]) -> "Attachments":
+    def of_limits(cls, drivers: Iterable[CSINode], node_index: Mapping[str, int]) -> "Attachments":
         """Read the limits of nodes; nothing is attached yet."""
         found = cls(len(node_index))
         for each in drivers:
@@ -75,7 +75,10 @@ class Attachments:
                     self._add(found.driver, found.name, node)
 
     def count_attached(
-        self, attached: Iterable[VolumeAttachment], node_index: Mapping[str, int], volumes: Mapping[str, Volume]
+        self,
+        attached: Iterable[VolumeAttachment],
+        node_index: Mapping[str, int],
+        volumes: Mapping[str, PersistentVolume],
     ) -> None:
         """Count volumes that are attached whether a pod uses them or not (CSI volumes only, since 1.34)."""
         for each in attached:

@@ -10,13 +10,13 @@ import numpy as np
 from solver.domain import (
     Batch,
     InlineDisk,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodVolume,
     Reason,
     Snapshot,
     StorageClass,
-    Volume,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.feasibility import volumes
@@ -36,8 +36,8 @@ class VolumeIndex:
     `users` counts the pods of the batch by claim. `holders` are claims that running pods use.
     """
 
-    claims: Mapping[VolumeClaimId, VolumeClaim]
-    volumes: Mapping[str, Volume]
+    claims: Mapping[VolumeClaimId, PersistentVolumeClaim]
+    volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
     inventory: Inventory
     reach: ReachableNodes
@@ -118,13 +118,13 @@ class VolumeIndex:
         )
         return PodVolumes(refusals, terms)
 
-    def waiting(self, pod: Pod) -> tuple[VolumeClaim, ...]:
+    def waiting(self, pod: Pod) -> tuple[PersistentVolumeClaim, ...]:
         """Give the unbound claims of a pod, smaller ones first; equal pods give theirs in the same order."""
         claims = (self.claims[each] for each in pod.volume_claims)
         found = (each for each in claims if volumes.waits(each, self.classes))
         return tuple(sorted(found, key=self._place_of))
 
-    def _place_of(self, claim: VolumeClaim) -> tuple[object, ...]:
+    def _place_of(self, claim: PersistentVolumeClaim) -> tuple[object, ...]:
         return (claim.request or 0, self.supply.shape_of(claim), claim.id not in self.supply.joint, claim.id)
 
     def attachable(self, claim_id: VolumeClaimId) -> Attachable | None:
@@ -135,14 +135,18 @@ class VolumeIndex:
         found = volumes.attached_as(claim, self.volumes.get(claim.volume), self.classes)
         return Attachable(*found) if found is not None else None
 
-    def _limited(self, claim: VolumeClaim) -> Attachable | None:
+    def _limited(self, claim: PersistentVolumeClaim) -> Attachable | None:
         if not self.attached.limits:
             return None
         found = self.attachable(claim.id)
         return found if found is not None and found.driver in self.attached.limits else None
 
     def _refusals(
-        self, pod: Pod, claims: Iterable[VolumeClaim], shapes: tuple[int, ...], attachable: Iterable[Attachable]
+        self,
+        pod: Pod,
+        claims: Iterable[PersistentVolumeClaim],
+        shapes: tuple[int, ...],
+        attachable: Iterable[Attachable],
     ) -> Iterator[ExcludedNodes]:
         """Give the refused nodes in the order of kube-scheduler's plugins: restrictions, limits, binding, zones."""
         disks = [each.disk for each in pod.volumes if each.disk is not None]
@@ -198,9 +202,9 @@ class VolumeIndex:
         return self._zone_masks[wanted]
 
 
-def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[Volume]]]:
+def _unbound(every: Iterable[PersistentVolume]) -> tuple[list[PersistentVolume], dict[object, list[PersistentVolume]]]:
     """Give the volumes that any claim may get, and those with a claimRef, by claim."""
-    free, kept = list[Volume](), dict[object, list[Volume]]()
+    free, kept = list[PersistentVolume](), dict[object, list[PersistentVolume]]()
     for each in every:
         if each.claim is None and each.phase == "Available":
             free.append(each)
@@ -209,7 +213,7 @@ def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[V
     return free, kept
 
 
-def _is_exclusive(claim: VolumeClaim | None) -> bool:
+def _is_exclusive(claim: PersistentVolumeClaim | None) -> bool:
     return claim is not None and volumes.EXCLUSIVE_MODE in claim.access_modes
 
 

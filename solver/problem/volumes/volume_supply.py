@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solver.domain import (
-    StorageCapacity,
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     StorageClass,
-    StorageDriver,
-    Volume,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.domain.disjoint_sets import DisjointSets
@@ -41,7 +41,7 @@ class UnboundVolumes:
     only that claim.
     """
 
-    volumes: Sequence[Volume]
+    volumes: Sequence[PersistentVolume]
     node_count: int
     index: LabelIndex
     place_of: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,9 @@ class UnboundVolumes:
     """Volumes that one node reaches, by this node."""
 
     @classmethod
-    def of(cls, free: Iterable[Volume], kept: Iterable[Volume], reach: ReachableNodes) -> "UnboundVolumes":
+    def of(
+        cls, free: Iterable[PersistentVolume], kept: Iterable[PersistentVolume], reach: ReachableNodes
+    ) -> "UnboundVolumes":
         """Index free volumes and those with a claimRef."""
         found = sorted([*free, *kept], key=lambda volume: (volume.capacity, volume.name))
         unbound = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
@@ -88,7 +90,7 @@ class UnboundVolumes:
             elif nodes:
                 self.wide[nodes] = bits_of(places, len(self.volumes))
 
-    def fitting(self, claim: VolumeClaim) -> Bits:
+    def fitting(self, claim: PersistentVolumeClaim) -> Bits:
         """Give the volumes for any claim that fit one (`feasibility.volumes.fits`)."""
         found = self._of_kind.get((claim.mode, claim.attributes_class, claim.storage_class), 0)
         for mode in claim.access_modes:
@@ -98,7 +100,7 @@ class UnboundVolumes:
         too_small = bisect_left(self._capacities, claim.request or 0)
         return found >> too_small << too_small
 
-    def listed(self, members: Bits) -> list[Volume]:
+    def listed(self, members: Bits) -> list[PersistentVolume]:
         """List volumes, the smallest first."""
         return [self.volumes[place] for place in positions_of(members, len(self.volumes))]
 
@@ -151,16 +153,16 @@ class VolumeSupply:
     """Whether other claims compete for these volumes: no claimRef names the claim, and no node is selected."""
 
     @property
-    def local(self) -> dict[int, list[Volume]]:
+    def local(self) -> dict[int, list[PersistentVolume]]:
         """The volumes that only one node reaches, by this node."""
         return {node: self.unbound.listed(each) for node, each in self.unbound.local_of(self.members)}
 
     @property
-    def wide(self) -> list[tuple[tuple[int, ...], list[Volume]]]:
+    def wide(self) -> list[tuple[tuple[int, ...], list[PersistentVolume]]]:
         """The volumes that several nodes reach, by these nodes."""
         return [(nodes, self.unbound.listed(each)) for nodes, each in self.unbound.wide_of(self.members)]
 
-    def on(self, node: int) -> list[Volume]:
+    def on(self, node: int) -> list[PersistentVolume]:
         """Give the volumes that a node reaches, smallest first."""
         return self.unbound.listed(self.unbound.on(self.members, node))
 
@@ -197,10 +199,10 @@ class VolumeSupplies:
 
     reach: ReachableNodes
     unbound: UnboundVolumes
-    kept: dict[object, list[Volume]]
+    kept: dict[object, list[PersistentVolume]]
     classes: dict[str, StorageClass]
-    drivers: dict[str, StorageDriver]
-    capacities: tuple[StorageCapacity, ...]
+    drivers: dict[str, CSIDriver]
+    capacities: tuple[CSIStorageCapacity, ...]
     node_index: dict[str, int]
     access: TopologySegments
     joint: frozenset[VolumeClaimId] = frozenset()
@@ -210,9 +212,9 @@ class VolumeSupplies:
     _allowed: dict[str, Bits] = field(default_factory=dict)
     _rooms: dict[str, "_Rooms"] = field(default_factory=dict)
 
-    def shape_of(self, claim: VolumeClaim) -> int:
+    def shape_of(self, claim: PersistentVolumeClaim) -> int:
         """Give the shape of a claim."""
-        kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.fits(each, claim))[:1]
+        kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.volume_fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
         selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
         wants = (*terms, claim.selector, selected, kept)
@@ -220,7 +222,7 @@ class VolumeSupplies:
             self._shapes[wants] = self._number(self._offer(claim, kept))
         return self._shapes[wants]
 
-    def _offer(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Offer:
+    def _offer(self, claim: PersistentVolumeClaim, kept: tuple[str, ...]) -> Offer:
         """Give the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
         members = 0
         if kept:
@@ -247,7 +249,7 @@ class VolumeSupplies:
             self.supplies.append(supply)
         return self._numbers[offer]
 
-    def _can_make(self, claim: VolumeClaim) -> Bits:
+    def _can_make(self, claim: PersistentVolumeClaim) -> Bits:
         """
         Nodes for which the claim's class makes volumes (allowedTopologies); only the selected one if one is.
 
@@ -277,7 +279,7 @@ class VolumeSupplies:
         labels = self.reach.labels[node]
         return any(term and all(labels.get(key) in values for key, values in term) for term in found.allowed_topologies)
 
-    def _has_room(self, claim: VolumeClaim) -> Bits:
+    def _has_room(self, claim: PersistentVolumeClaim) -> Bits:
         """Nodes whose storage has room for the claim, as far as its driver publishes it (CSIStorageCapacity)."""
         driver = self.drivers.get(self.classes[claim.storage_class].provisioner)
         if claim.request is None or driver is None or not driver.tracks_capacity:
@@ -296,7 +298,7 @@ class _Rooms:
     nodes: list[Bits]
 
     @classmethod
-    def of(cls, capacities: list[StorageCapacity], reach: ReachableNodes) -> "_Rooms":
+    def of(cls, capacities: list[CSIStorageCapacity], reach: ReachableNodes) -> "_Rooms":
         """Merge the capacities of one storage class."""
         found: defaultdict[int, Bits] = defaultdict(int)
         for each in capacities:

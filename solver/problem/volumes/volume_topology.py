@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from solver.domain import InlineDisk, LabelSelector, NodeDrivers, NodeSelector, NodeSelectorTerm, VolumeClaimId
+from solver.domain import CSINode, InlineDisk, LabelSelector, NodeSelector, NodeSelectorTerm, VolumeClaimId
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.exclusions import ExcludedNodes
@@ -32,7 +32,7 @@ class TopologySegments:
 
     @classmethod
     def of(
-        cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int], labels: Sequence[Mapping[str, str]]
+        cls, drivers: Iterable[CSINode], node_index: Mapping[str, int], labels: Sequence[Mapping[str, str]]
     ) -> "TopologySegments":
         """Read the topology keys of CSINodes."""
         found: defaultdict[str, dict[int, Segment]] = defaultdict(dict)

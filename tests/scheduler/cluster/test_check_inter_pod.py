@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.cluster import Cluster
 from scheduler.cluster.pod_index import MOST_RECENT_PODS, PodIndex
 from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
-from solver.feasibility.selector_index import Matcher, described
+from solver.feasibility.selector_index import LabelMatcher, matched_labels
 from tests.support.builders import placement
 from tests.support.calls import counted
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -120,7 +120,7 @@ def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
     terms = [term(key, without, requirement(f"none-{i}", "DoesNotExist")) for i in range(50)]
     new = neighbour("new", anti_affinity=terms)
     cluster = cluster_of(*NODES, new, *(neighbour(f"p{i}", app="web", on="n2") for i in range(100)))
-    looked = counted(monkeypatch, Matcher, "holds")
+    looked = counted(monkeypatch, LabelMatcher, "holds")
     planned = unit(placement(new, "n1"))
     cluster.assume(planned)
     assert cluster.check(planned) == ()
@@ -131,7 +131,7 @@ def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
 def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
     cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
-    looked = counted(monkeypatch, Matcher, "holds")
+    looked = counted(monkeypatch, LabelMatcher, "holds")
     for each in pods:
         planned = unit(placement(each, "n1"))
         cluster.assume(planned)
@@ -145,7 +145,7 @@ def test_nothing_is_kept_of_pods_that_left_or_lost_their_terms() -> None:
     twin = neighbour("twin", on="n1", anti_affinity=[term(ZONE, app="web")])
     pod_index.replace(old.id, None, old, is_seen=True)
     pod_index.replace(twin.id, None, twin, is_seen=False)
-    pod = described("default", (), [("app", "web")])
+    pod = matched_labels("default", (), [("app", "web")])
     assert set(pod_index.anti_affinity.pods_against("n1", {ZONE}, pod)) == {old.id, twin.id}
     assert list(pod_index.recent_anti_affinity.pods_against("n1", {ZONE}, pod)) == [old.id]
 

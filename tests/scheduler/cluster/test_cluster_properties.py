@@ -12,7 +12,17 @@ from scheduler.change import Change, Object
 from scheduler.cluster import Assumptions, Cluster, Unit
 from scheduler.cluster.devices import ConsumedCounters
 from scheduler.cluster.object_store import ObjectStore
-from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot, drawn
+from solver.domain import (
+    Allocation,
+    Claim,
+    ClaimAllocation,
+    DeviceId,
+    Placement,
+    Pod,
+    ResourceSlice,
+    Snapshot,
+    consumed_counters,
+)
 from tests.support.builders import (
     allocation,
     claim,
@@ -179,7 +189,7 @@ def _remember(
     if not is_held:
         remembered.pop(one, None)
     elif one not in remembered and listed:
-        remembered[one] = drawn(one, max(listed, key=lambda entry: entry[:2])[2])
+        remembered[one] = consumed_counters(one, max(listed, key=lambda entry: entry[:2])[2])
 
 
 def assert_seats_are_right(store: ObjectStore) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.gang_members import SortedSet
 from scheduler.cluster.gangs import GangIndex
-from solver.domain import GangLevel, GangNote, Pod, PodId
+from solver.domain import GangAnnotations, GangLevel, Pod, PodId
 from tests.support import builders as b
 
 GANG, OTHER = b.gang_id("g"), b.gang_id("h")
@@ -21,7 +21,7 @@ members = st.builds(
     st.sampled_from([GANG, GANG, GANG, OTHER, None]),
     st.none()
     | st.builds(
-        GangNote,
+        GangAnnotations,
         min_count=st.integers(0, 4),
         levels=st.sampled_from(LEVELS),
         invalid=st.sampled_from(["", "", "no number"]),

@@ -6,7 +6,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_plan
 from scheduler.cluster.gangs import GangProgress
-from solver.domain import GangId, GangLevel, GangNote, Pod, PodClaim, PodGroup, ReasonCode
+from solver.domain import GangAnnotations, GangId, GangLevel, Pod, PodClaim, PodGroup, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 
@@ -20,7 +20,7 @@ RACK = GangLevel(node_label="rack")
 def noted(
     name: str, gang: GangId = GANG, minimum: int = 0, *levels: GangLevel, node: str = "", invalid: str = ""
 ) -> Pod:
-    note = GangNote(min_count=minimum, levels=levels, invalid=invalid) if minimum or levels or invalid else None
+    note = GangAnnotations(min_count=minimum, levels=levels, invalid=invalid) if minimum or levels or invalid else None
     return msgspec.structs.replace(b.pod(name, node_name=node), gang=gang, gang_note=note)
 
 

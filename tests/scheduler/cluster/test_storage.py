@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from solver.domain import (
-    NodeDrivers,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Placement,
-    StorageCapacity,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
     VolumeBinding,
-    VolumeClaim,
 )
 from tests.support import builders as b
 from tests.support import volume_builders as v
@@ -32,12 +32,12 @@ def stand() -> Cluster:
     return cluster_of(b.node("n1"), POD, DATA, MADE, DISK)
 
 
-def volume_of(cluster: Cluster) -> Volume:
+def volume_of(cluster: Cluster) -> PersistentVolume:
     (found,) = cluster.snapshot().volumes
     return found
 
 
-def claim_of(cluster: Cluster, name: str) -> VolumeClaim:
+def claim_of(cluster: Cluster, name: str) -> PersistentVolumeClaim:
     (found,) = [each for each in cluster.snapshot().volume_claims if each.id.name == name]
     return found
 
@@ -45,9 +45,9 @@ def claim_of(cluster: Cluster, name: str) -> VolumeClaim:
 def test_everything_that_is_known_of_storage_is_in_the_snapshot() -> None:
     objects = (
         v.storage_class(),
-        NodeDrivers(node="n1"),
-        StorageCapacity(namespace="s", name="c", storage_class="x"),
-        StorageDriver(name="d"),
+        CSINode(node="n1"),
+        CSIStorageCapacity(namespace="s", name="c", storage_class="x"),
+        CSIDriver(name="d"),
         VolumeAttachment(name="a", attacher="d", node="n1"),
     )
     found = cluster_of(DISK, DATA, *objects).snapshot()

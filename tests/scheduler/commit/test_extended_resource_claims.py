@@ -9,13 +9,13 @@ from scheduler.commit.rollback import Rollback
 from scheduler.kube.client import Client
 from scheduler.kube.extended_resource_writes import claim_body
 from scheduler.kube.writer import Writer
-from solver.feasibility.extended_resources import special_claim
+from solver.feasibility.extended_resources import extended_resource_claim
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit
 from tests.support.extended_builders import RESOURCE, container, pod
 
 POD = pod("p", container("main", cpu=1, gpu=2))
-SPECIAL = special_claim(POD, {RESOURCE: "gpu"}, 0)
+SPECIAL = extended_resource_claim(POD, {RESOURCE: "gpu"}, 0)
 UNIT = unit(msgspec.structs.replace(b.placement(POD, "n1"), extended_resource_claim=SPECIAL, claims=(SPECIAL.id,)))
 
 

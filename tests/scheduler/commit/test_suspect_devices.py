@@ -6,7 +6,7 @@ from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.local_taints import SuspectDevices
 from scheduler.observe.metrics import Metrics
-from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
+from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, UnhealthyDevice
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 from tests.support.shell_clock import Ahead
@@ -71,7 +71,9 @@ async def test_a_pod_throws_suspicion_once() -> None:
 
 async def test_an_unhealthy_device_is_suspect_by_its_request() -> None:
     scene = Scene()
-    scene.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="two", resource_id="vendor.com/x=1"),)))
+    scene.tell(
+        replace(RUNNING, unhealthy=(UnhealthyDevice(entry="entry-0", request="two", resource_id="vendor.com/x=1"),))
+    )
     assert scene.suspected == ["n1/gpu-1"]
 
 
@@ -87,13 +89,13 @@ async def test_a_device_of_several_is_found_by_its_name() -> None:
 
 async def test_a_report_about_a_whole_claim_or_a_request_with_alternatives_is_understood() -> None:
     scene = Scene()
-    scene.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="", resource_id="x"),)))
+    scene.tell(replace(RUNNING, unhealthy=(UnhealthyDevice(entry="entry-0", request="", resource_id="x"),)))
     assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
 
     scene = Scene()
     scene.tell(
         replace(HELD, allocation=b.allocation(b.result("one/small", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"))),
-        replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="one", resource_id="x"),)),
+        replace(RUNNING, unhealthy=(UnhealthyDevice(entry="entry-0", request="one", resource_id="x"),)),
     )
     assert scene.suspected == ["n1/gpu-0"]
 
@@ -104,7 +106,7 @@ def test_a_pod_that_ended_is_gone_for_the_others() -> None:
 
 
 def with_report(pod: Pod, resource_id: str) -> Pod:
-    return replace(pod, unhealthy=(Unhealthy(entry="entry-0", request="one", resource_id=resource_id),))
+    return replace(pod, unhealthy=(UnhealthyDevice(entry="entry-0", request="one", resource_id=resource_id),))
 
 
 async def test_suspicion_ends_by_itself() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 from scheduler.change import Kind
 from scheduler.kube.decode.objects import decode
-from solver.domain import DisruptionBudget, Pod
+from solver.domain import Pod, PodDisruptionBudget
 
 
-def budget(status: dict[str, Any] | None = None, **spec: Any) -> DisruptionBudget:
+def budget(status: dict[str, Any] | None = None, **spec: Any) -> PodDisruptionBudget:
     body = {"metadata": {"namespace": "ml", "name": "b", "generation": 2}, "spec": spec, "status": status or {}}
     found = decode(Kind.BUDGETS, json.dumps(body).encode())
-    assert isinstance(found, DisruptionBudget)
+    assert isinstance(found, PodDisruptionBudget)
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 from scheduler.kube.decode import gangs as d
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared_fields import MalformedError
-from solver.domain import MINIMUM_ANNOTATION, ClaimId, GangId, GangLevel, GangNote
+from solver.domain import MINIMUM_ANNOTATION, ClaimId, GangAnnotations, GangId, GangLevel
 
 METADATA = {"name": "g", "namespace": "ml", "uid": "u", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"}
 
@@ -79,10 +79,10 @@ def test_whose_member_a_pod_is(pod_group: str, labels: dict[str, str] | None, ex
     [
         (None, None),
         ({"other": "x"}, None),
-        ({MINIMUM_ANNOTATION: "4"}, GangNote(min_count=4)),
+        ({MINIMUM_ANNOTATION: "4"}, GangAnnotations(min_count=4)),
         (
             {d.TOPOLOGY_ANNOTATION: "label:rack, preferred:device:gpu.example.com/clique"},
-            GangNote(
+            GangAnnotations(
                 levels=(
                     GangLevel(node_label="rack"),
                     GangLevel(device_attribute="gpu.example.com/clique", is_required=False),
@@ -91,7 +91,7 @@ def test_whose_member_a_pod_is(pod_group: str, labels: dict[str, str] | None, ex
         ),
     ],
 )
-def test_what_annotations_say(annotations: dict[str, str] | None, expected: GangNote | None) -> None:
+def test_what_annotations_say(annotations: dict[str, str] | None, expected: GangAnnotations | None) -> None:
     assert d.gang_note(annotations) == expected
 
 
@@ -126,7 +126,7 @@ def test_a_pod_carries_its_gang_and_what_it_says_of_it() -> None:
             }
         )
     )
-    assert (pod.gang, pod.gang_note) == (GangId("ml", "g", "dovetail.dev"), GangNote(min_count=2))
+    assert (pod.gang, pod.gang_note) == (GangId("ml", "g", "dovetail.dev"), GangAnnotations(min_count=2))
 
 
 def test_how_a_group_may_be_disrupted() -> None:

@@ -5,17 +5,17 @@ import pytest
 from scheduler.change import Kind
 from scheduler.kube.decode.objects import decode, read
 from solver.domain import (
+    ALL_POD_SLOTS,
     EVERY_PORT,
-    FILLS_NODE,
     HostPort,
     LabelRequirement,
     LabelSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
-    PodTerm,
-    SpreadConstraint,
-    WeightedPodTerm,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from tests.support.kube_objects import container, encoded, pod
 
@@ -32,7 +32,7 @@ def decoded(**fields: Any) -> Pod:
     return found
 
 
-def anti(*terms: dict[str, Any], labels: dict[str, str] | None = None) -> tuple[PodTerm, ...]:
+def anti(*terms: dict[str, Any], labels: dict[str, str] | None = None) -> tuple[PodAffinityTerm, ...]:
     return decoded(affinity={"podAntiAffinity": {REQUIRED: terms}}, meta={"labels": labels or {}}).anti_affinity
 
 
@@ -70,11 +70,11 @@ def test_terms_name_their_pods_namespace_where_they_name_none() -> None:
     web = LabelSelector(requirements=(IS_WEB,))
     team = LabelSelector(requirements=(LabelRequirement(key="team", operator="In", values=("x",)),))
     assert found == (
-        PodTerm(topology_key="zone", selector=web, namespaces=("ml",)),
-        PodTerm(topology_key="zone", selector=web, namespaces=("a", "b")),
-        PodTerm(topology_key="zone", selector=web, namespace_selector=team),
-        PodTerm(topology_key="zone", selector=LabelSelector(), namespace_selector=LabelSelector()),
-        PodTerm(topology_key="zone", selector=None, namespaces=("ml",)),
+        PodAffinityTerm(topology_key="zone", selector=web, namespaces=("ml",)),
+        PodAffinityTerm(topology_key="zone", selector=web, namespaces=("a", "b")),
+        PodAffinityTerm(topology_key="zone", selector=web, namespace_selector=team),
+        PodAffinityTerm(topology_key="zone", selector=LabelSelector(), namespace_selector=LabelSelector()),
+        PodAffinityTerm(topology_key="zone", selector=None, namespaces=("ml",)),
     )
 
 
@@ -112,10 +112,10 @@ def test_what_is_only_preferred_has_its_weight() -> None:
         }
     )
 
-    read = PodTerm(topology_key="zone", selector=LabelSelector(requirements=(IS_WEB,)), namespaces=("ml",))
+    read = PodAffinityTerm(topology_key="zone", selector=LabelSelector(requirements=(IS_WEB,)), namespaces=("ml",))
     ssd = NodeSelectorRequirement(key="disk", operator="In", values=("ssd",))
-    assert found.preferred_affinity == (WeightedPodTerm(weight=5, term=read),)
-    assert found.preferred_anti_affinity == (WeightedPodTerm(weight=7, term=read),)
+    assert found.preferred_affinity == (WeightedPodAffinityTerm(weight=5, term=read),)
+    assert found.preferred_anti_affinity == (WeightedPodAffinityTerm(weight=7, term=read),)
     assert found.preferred_node_affinity == ((9, NodeSelectorTerm(match_expressions=(ssd,))),)
     assert found.affinity == found.anti_affinity == ()
 
@@ -123,15 +123,15 @@ def test_what_is_only_preferred_has_its_weight() -> None:
 @pytest.mark.parametrize(
     ("wire", "read"),
     [
-        pytest.param({}, SpreadConstraint(topology_key="zone", max_skew=2), id="defaults"),
+        pytest.param({}, TopologySpreadConstraint(topology_key="zone", max_skew=2), id="defaults"),
         pytest.param(
             {"whenUnsatisfiable": "ScheduleAnyway"},
-            SpreadConstraint(topology_key="zone", max_skew=2, is_required=False),
+            TopologySpreadConstraint(topology_key="zone", max_skew=2, is_required=False),
             id="soft",
         ),
         pytest.param(
             {"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor", "labelSelector": WEB},
-            SpreadConstraint(
+            TopologySpreadConstraint(
                 topology_key="zone",
                 max_skew=2,
                 selector=LabelSelector(requirements=(IS_WEB,)),
@@ -143,7 +143,7 @@ def test_what_is_only_preferred_has_its_weight() -> None:
         ),
         pytest.param(
             {"labelSelector": {}, "matchLabelKeys": ["hash", "gone"]},
-            SpreadConstraint(
+            TopologySpreadConstraint(
                 topology_key="zone",
                 max_skew=2,
                 selector=LabelSelector(requirements=(LabelRequirement(key="hash", operator="In", values=("1",)),)),
@@ -152,7 +152,7 @@ def test_what_is_only_preferred_has_its_weight() -> None:
         ),
     ],
 )
-def test_spread_constraints(wire: dict[str, Any], read: SpreadConstraint) -> None:
+def test_spread_constraints(wire: dict[str, Any], read: TopologySpreadConstraint) -> None:
     constraint = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", **wire}
 
     assert decoded(topologySpreadConstraints=[constraint], meta={"labels": {"hash": "1"}}).spread == (read,)
@@ -208,11 +208,11 @@ def test_more_spread_constraints_than_can_be_looked_at_are_refused_with_what_to_
 
 
 EVERYTHING = LabelSelector()
-OWN = PodTerm(topology_key="zone", selector=EVERYTHING, namespaces=("ml",))
-EVERY = PodTerm(topology_key="zone", selector=EVERYTHING, namespace_selector=EVERYTHING)
+OWN = PodAffinityTerm(topology_key="zone", selector=EVERYTHING, namespaces=("ml",))
+EVERY = PodAffinityTerm(topology_key="zone", selector=EVERYTHING, namespace_selector=EVERYTHING)
 
 
-def seated(*terms: dict[str, Any]) -> tuple[PodTerm, ...]:
+def seated(*terms: dict[str, Any]) -> tuple[PodAffinityTerm, ...]:
     return decoded(nodeName="n1", affinity={"podAntiAffinity": {REQUIRED: terms}}).anti_affinity
 
 
@@ -243,7 +243,7 @@ def test_a_seated_pod_that_cannot_be_read_elsewhere_keeps_every_pod_away_too() -
     assert found.anti_affinity == (OWN,)
 
 
-def preferred(*weighted: tuple[int, dict[str, Any]]) -> tuple[WeightedPodTerm, ...]:
+def preferred(*weighted: tuple[int, dict[str, Any]]) -> tuple[WeightedPodAffinityTerm, ...]:
     terms = [{"weight": weight, "podAffinityTerm": each} for weight, each in weighted]
     return decoded(affinity={"podAffinity": {PREFERRED: terms}}).preferred_affinity
 
@@ -295,5 +295,5 @@ def test_what_was_not_readable_before_a_pod_had_a_node_counts_as_the_most_once_i
     waiting = read(Kind.PODS, encoded(pod(containers=odd))).value
     found = read(Kind.PODS, encoded(pod(containers=odd, nodeName="n1")), waiting).value
     assert isinstance(found, Pod)
-    assert found.requests == FILLS_NODE
+    assert found.requests == ALL_POD_SLOTS
     assert not found.is_preemptible

@@ -15,7 +15,7 @@ from solver.domain import (
     PodClaim,
     PodId,
     Toleration,
-    Unhealthy,
+    UnhealthyDevice,
 )
 from tests.support.kube_objects import container, encoded, pod
 
@@ -226,4 +226,6 @@ def test_devices_that_the_kubelet_reports_unhealthy_are_read() -> None:
         {"name": "example.com/plugin", "resources": [{"resourceID": "x", "health": "Unhealthy"}]},
     ]
     status = {"containerStatuses": [{"name": "main", "allocatedResourcesStatus": reports}]}
-    assert decoded(status=status).unhealthy == (Unhealthy(entry="gpus", request="first", resource_id="d/p/gpu-0"),)
+    assert decoded(status=status).unhealthy == (
+        UnhealthyDevice(entry="gpus", request="first", resource_id="d/p/gpu-0"),
+    )

@@ -9,20 +9,20 @@ from scheduler.change import Kind, Object
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
 from solver.domain import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DiskKind,
     InlineDisk,
     LabelRequirement,
     LabelSelector,
-    NodeDrivers,
     NodeSelectorRequirement,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodVolume,
-    StorageCapacity,
     StorageClass,
-    StorageDriver,
-    Volume,
     VolumeAttachment,
-    VolumeClaim,
     VolumeClaimId,
 )
 
@@ -40,17 +40,17 @@ def decoded(kind: Kind, **body: Any) -> Object:
     return decode(kind, json.dumps(body).encode())
 
 
-def volume(annotations: dict[str, str] | None = None, **spec: Any) -> Volume:
+def volume(annotations: dict[str, str] | None = None, **spec: Any) -> PersistentVolume:
     metadata = {"name": "v", "uid": "u", "resourceVersion": "7", "labels": {"z": "1"}, "annotations": annotations}
     found = decoded(Kind.VOLUMES, metadata=metadata, spec=spec, status={"phase": "Available"})
-    assert isinstance(found, Volume)
+    assert isinstance(found, PersistentVolume)
     return found
 
 
-def claim(annotations: dict[str, str] | None = None, **spec: Any) -> VolumeClaim:
+def claim(annotations: dict[str, str] | None = None, **spec: Any) -> PersistentVolumeClaim:
     metadata = {"name": "c", "namespace": "ns", "uid": "u", "annotations": annotations}
     found = decoded(Kind.VOLUME_CLAIMS, metadata=metadata, spec=spec, status={"phase": "Pending"})
-    assert isinstance(found, VolumeClaim)
+    assert isinstance(found, PersistentVolumeClaim)
     return found
 
 
@@ -138,7 +138,7 @@ def test_a_claim_knows_the_pod_that_it_was_made_for() -> None:
         metadata={"name": "c", "namespace": "ns", "ownerReferences": [owner], "deletionTimestamp": "2026-01-01"},
         status={"phase": "Lost"},
     )
-    assert isinstance(found, VolumeClaim)
+    assert isinstance(found, PersistentVolumeClaim)
     assert (found.owner_pod_uid, found.is_deleting, found.is_lost) == ("pu", True, True)
 
 
@@ -182,7 +182,7 @@ def test_a_size_that_cannot_be_read_names_its_field() -> None:
                     "drivers": [{"name": "y"}, {"name": "x", "allocatable": {"count": 0}, "topologyKeys": ["l", "k"]}]
                 },
             },
-            NodeDrivers(
+            CSINode(
                 node="n",
                 limits=(("x", 0), ("y", None)),
                 topology_keys=(("x", ("k", "l")), ("y", ())),
@@ -199,19 +199,19 @@ def test_a_size_that_cannot_be_read_names_its_field() -> None:
                 "capacity": "10Gi",
                 "maximumVolumeSize": "1Gi",
             },
-            StorageCapacity(namespace="ns", name="c", storage_class="s", topology=SELECTED, most=GI),
+            CSIStorageCapacity(namespace="ns", name="c", storage_class="s", topology=SELECTED, most=GI),
             id="capacity",
         ),
         pytest.param(
             Kind.STORAGE_CAPACITIES,
             {"metadata": {"name": "c", "namespace": "ns"}, "storageClassName": "s", "capacity": "1Gi"},
-            StorageCapacity(namespace="ns", name="c", storage_class="s", most=GI),
+            CSIStorageCapacity(namespace="ns", name="c", storage_class="s", most=GI),
             id="capacity that nobody reaches",
         ),
         pytest.param(
             Kind.STORAGE_DRIVERS,
             {"metadata": {"name": "d"}, "spec": {"storageCapacity": True}},
-            StorageDriver(name="d", tracks_capacity=True),
+            CSIDriver(name="d", tracks_capacity=True),
             id="driver",
         ),
         pytest.param(

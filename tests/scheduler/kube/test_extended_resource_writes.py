@@ -6,11 +6,11 @@ from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.extended_resource_writes import announcement, claim_body
 from solver.domain import ClaimId
-from solver.feasibility.extended_resources import special_claim
+from solver.feasibility.extended_resources import extended_resource_claim
 from tests.support.extended_builders import RESOURCE, container, pod
 
 POD = pod("p", container("main", cpu=1, gpu=2))
-SPECIAL = special_claim(POD, {RESOURCE: "gpu"}, 0)
+SPECIAL = extended_resource_claim(POD, {RESOURCE: "gpu"}, 0)
 
 MAPPING = {"containerName": "main", "resourceName": RESOURCE, "requestName": "container-0-request-1"}
 

@@ -15,7 +15,16 @@ from scheduler.kube import volume_writes
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import Conflict
 from scheduler.kube.writer import NoFence, Writer
-from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
+from solver.domain import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Placement,
+    PodId,
+    Reason,
+    ReasonCode,
+    VolumeBinding,
+    VolumeClaimId,
+)
 from tests.scheduler.kube.conftest import Cluster
 from tests.support import builders as b
 
@@ -44,7 +53,7 @@ class Stored:
         for name in self.volumes:
             await self.cluster.send("DELETE", f"/api/v1/persistentvolumes/{name}")
 
-    async def volume(self, size: str = "1Gi") -> Volume:
+    async def volume(self, size: str = "1Gi") -> PersistentVolume:
         name = f"{self.word}-{len(self.volumes)}"
         spec = {
             "capacity": {"storage": size},
@@ -60,7 +69,7 @@ class Stored:
                 return found
             await asyncio.sleep(0.05)
 
-    async def claim(self, name: str) -> VolumeClaim:
+    async def claim(self, name: str) -> PersistentVolumeClaim:
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": self.word,
@@ -72,10 +81,12 @@ class Stored:
         assert found is not None
         return found
 
-    def binder(self, *objects: Volume | VolumeClaim) -> VolumeBinder:
+    def binder(self, *objects: PersistentVolume | PersistentVolumeClaim) -> VolumeBinder:
         mirror = Mirror()
         for each in objects:
-            kind, key = (Kind.VOLUMES, each.name) if isinstance(each, Volume) else (Kind.VOLUME_CLAIMS, str(each.id))
+            kind, key = (
+                (Kind.VOLUMES, each.name) if isinstance(each, PersistentVolume) else (Kind.VOLUME_CLAIMS, str(each.id))
+            )
             mirror.apply(Change(kind=kind, key=key, value=each))
         self.mirrors.append(mirror)
         return VolumeBinder(self.cluster.client, mirror, Writer(RequestSlots(ConcurrencyLimit(most=8)), NoFence()))
@@ -93,7 +104,7 @@ def placed(*bindings: VolumeBinding, pod: str = "p", node: str = "n1") -> Placem
     return Placement(pod=PodId("x", pod), pod_uid=f"{pod}u", node=node, volumes=bindings)
 
 
-def given(claim: VolumeClaim, volume: Volume, **changes: Any) -> VolumeBinding:
+def given(claim: PersistentVolumeClaim, volume: PersistentVolume, **changes: Any) -> VolumeBinding:
     found = {"claim": claim.id, "claim_uid": claim.uid, "volume": volume.name, "volume_uid": volume.uid}
     return VolumeBinding(**{**found, **changes})
 
@@ -103,7 +114,7 @@ async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored)
     binder, path = stored.binder(claim, volume), f"/api/v1/persistentvolumes/{volume.name}"
     prepared = _prepared(await binder.prepare([placed(given(claim, volume))]))
     (kept,) = (each.stored for each in prepared)
-    assert isinstance(kept, Volume)
+    assert isinstance(kept, PersistentVolume)
     assert (kept.claim, kept.claim_uid) == (claim.id, claim.uid)
     written = await stored.cluster.send("GET", path)
     assert written["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
@@ -132,7 +143,7 @@ async def test_an_outdated_view_is_written_on_a_live_read(stored: Stored) -> Non
     )
     binding = VolumeBinding(claim=claim.id, claim_uid=claim.uid)
     (prepared,) = _prepared(await stored.binder(claim).prepare([placed(binding)]))
-    assert isinstance(prepared.stored, VolumeClaim)
+    assert isinstance(prepared.stored, PersistentVolumeClaim)
     assert (prepared.stored.selected_node, prepared.is_ours) == ("n1", True)
 
 

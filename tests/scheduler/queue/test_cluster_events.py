@@ -8,14 +8,14 @@ from scheduler.change import Kind, Object
 from scheduler.cluster import Transition
 from scheduler.queue import Backoff, ClusterEvent, PodState, SchedulingQueue, events_of
 from solver.domain import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     HostPort,
     LabelSelector,
     Namespace,
-    NodeDrivers,
     Reason,
     ReasonCode,
-    StorageCapacity,
-    StorageDriver,
     VolumeAttachment,
 )
 from tests.support import builders as b
@@ -294,9 +294,9 @@ def test_a_disruption_budget_says_what_could_help(
 
 VOLUME_CLAIM = v.volume_claim("data")
 DISK = v.volume("disk")
-LIMITED = NodeDrivers(node="n1", limits=(("d", 2),))
-ROOM = StorageCapacity(namespace="s", name="c", storage_class="x", topology=LabelSelector(), most=10)
-TELLING = StorageDriver(name="d", tracks_capacity=True)
+LIMITED = CSINode(node="n1", limits=(("d", 2),))
+ROOM = CSIStorageCapacity(namespace="s", name="c", storage_class="x", topology=LabelSelector(), most=10)
+TELLING = CSIDriver(name="d", tracks_capacity=True)
 ATTACHED = VolumeAttachment(name="a", attacher="d", node="n1")
 USING = v.using(b.pod("p", node_name="n1"), "data")
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.queue import EquivalenceKeys
-from solver.domain import Claim, ClaimId, GangId, HostPort, Pod, PodClaim, PodTerm
+from solver.domain import Claim, ClaimId, GangId, HostPort, Pod, PodAffinityTerm, PodClaim
 from tests.support.builders import allocation, claim, consumer, pod, request, toleration
 
 LABELS = {"job-name": "other"}
@@ -106,7 +106,7 @@ def test_what_its_claim_asks_for_makes_a_difference(world: World) -> None:
 
 
 def test_labels_and_namespace_count_for_a_pod_that_has_inter_pod_terms(world: World) -> None:
-    company = {"anti_affinity": (PodTerm(topology_key="zone"),)}
+    company = {"anti_affinity": (PodAffinityTerm(topology_key="zone"),)}
     one, other = world.pod("a", **company), world.pod("b", **company)
     labelled, elsewhere = (
         world.pod("c", labels=tuple(LABELS.items()), **company),

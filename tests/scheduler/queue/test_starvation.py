@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.queue import GangReplacements, StarvationTracker
-from solver.domain import Batch, GangId, Hold, Plan, Pod, ReasonCode
+from solver.domain import Batch, GangId, NodeReservation, Plan, Pod, ReasonCode
 from tests.support import builders as b
 
 BIG, SMALL, PLAIN = b.pod("big", "big"), b.pod("small", "small"), b.pod("plain")
@@ -22,8 +22,8 @@ def decided(starving: StarvationTracker, found: Plan, now: float, *pods: Pod) ->
     return starving.decided(b.batch(*pods), found, now)
 
 
-def held(pod: Pod, *nodes: str) -> Hold:
-    return Hold(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes)
+def held(pod: Pod, *nodes: str) -> NodeReservation:
+    return NodeReservation(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes)
 
 
 def test_a_pod_is_overdue_when_others_got_ahead_of_it_for_long_enough() -> None:

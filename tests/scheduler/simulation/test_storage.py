@@ -9,7 +9,7 @@ from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.simulator import SimulationCase
 from solver import solve
-from solver.domain import Budget, Plan, Policy, Volume, VolumeClaim, VolumeClaimId
+from solver.domain import Budget, PersistentVolume, PersistentVolumeClaim, Plan, Policy, VolumeClaimId
 from tests.support import manifests as m
 
 Json = dict[str, Any]
@@ -103,7 +103,7 @@ def test_a_volume_that_names_its_claim_is_bound_to_it() -> None:
 
 
 def test_a_live_claim_is_not_made_again() -> None:
-    made = VolumeClaim(
+    made = PersistentVolumeClaim(
         id=VolumeClaimId("default", "p-scratch"), uid="live", volume="v", is_bind_completed=True, owner_pod_uid="u"
     )
     entry = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": SPEC}}}
@@ -114,7 +114,7 @@ def test_a_live_claim_is_not_made_again() -> None:
 
 def live_claim(**more: Any) -> tuple[Change, ...]:
     """A claim of a live cluster that its controllers have not bound."""
-    found = VolumeClaim(
+    found = PersistentVolumeClaim(
         id=VolumeClaimId("default", "data"),
         uid="uid-data",
         storage_class="at-once",
@@ -142,7 +142,7 @@ def test_a_live_claim_gets_a_volume_that_is_added() -> None:
 
 
 def test_a_live_claim_gets_no_live_volume_that_its_controllers_left() -> None:
-    free = Volume(name="old", uid="old", storage_class="at-once", phase="Available", capacity=2**31 * 10**9)
+    free = PersistentVolume(name="old", uid="old", storage_class="at-once", phase="Available", capacity=2**31 * 10**9)
     free = msgspec.structs.replace(free, access_modes=("ReadWriteOnce",))
     standing = (*live_claim(), Change(kind=Kind.VOLUMES, key="old", value=free))
 

@@ -12,7 +12,7 @@ from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
 from scheduler.worker.change_log import without_known_pods
 from scheduler.worker.serve import UNITS_PER_DEVICE
-from solver import Engine, solve, solve_greedily
+from solver import SolverCache, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
@@ -185,7 +185,7 @@ def test_batches_of_a_new_process_may_spend_more_the_more_devices_there_are() ->
     """Else the first pods of a large cluster, with the selectors that all pods have, are decided one by one."""
     allowed: list[int] = []
 
-    def spending(world: Snapshot, pods: Batch, policy: Policy, budget: Budget, cache: Engine) -> Plan:
+    def spending(world: Snapshot, pods: Batch, policy: Policy, budget: Budget, cache: SolverCache) -> Plan:
         allowed.append(budget.cost_units)
         cache.paid_units += 10**9
         return solve(world, pods, policy, budget)

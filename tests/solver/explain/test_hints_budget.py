@@ -2,7 +2,7 @@
 
 import pytest
 
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.domain import Batch, Budget, Plan, Policy, Snapshot
 from solver.explain import hints
 from solver.feasibility import lint
@@ -20,7 +20,7 @@ def world() -> Snapshot:
     return b.snapshot(*NODES, b.gpu_slice("n1", count=8), b.gpu_class(), *claims)
 
 
-def decided(engine: Engine) -> Plan:
+def decided(engine: SolverCache) -> Plan:
     return solve(world(), Batch(pods=tuple(PODS)), Policy(), Budget(seconds=1e6), engine)
 
 
@@ -29,7 +29,7 @@ def hinted(plan: Plan) -> int:
 
 
 def test_every_pod_gets_its_reason_and_some_their_hints() -> None:
-    plan = decided(Engine())
+    plan = decided(SolverCache())
     assert len(plan.unplaced) == COUNT
     assert all("none matches" in each.reasons[0].message for each in plan.unplaced)
     most = hints._MOST_UNITS // hints._UNITS_PER_HINT  # noqa: SLF001 - the bound itself
@@ -37,7 +37,7 @@ def test_every_pod_gets_its_reason_and_some_their_hints() -> None:
 
 
 def test_a_hint_is_found_once_and_those_that_were_left_out_come_later() -> None:
-    engine, snapshot, counts = Engine(), world(), [0]
+    engine, snapshot, counts = SolverCache(), world(), [0]
     while counts[-1] < COUNT:
         plan = solve(snapshot, Batch(pods=tuple(PODS)), Policy(), Budget(seconds=1e6), engine)
         assert hinted(plan) > counts[-1]

@@ -21,7 +21,7 @@ from solver.domain.quantity import parse
 from solver.greedy import candidates
 from solver.model.objective import names, values
 from solver.problem.devices.device_properties import NodeSizes
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.solver.test_node_allocatable import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -142,7 +142,7 @@ def test_the_check_notices_that_admin_access_is_charged() -> None:
 
 
 def test_it_stays_too_large_when_it_is_published_again() -> None:
-    engine, known = Engine(), b.snapshot(N1, taking(b.gpu_slice("n1", count=1), cpu="5"), GPU, asking())
+    engine, known = SolverCache(), b.snapshot(N1, taking(b.gpu_slice("n1", count=1), cpu="5"), GPU, asking())
     assert s.codes(solve(known, b.batch(pod()), Policy(), s.PATIENT, engine), "p") == ["DevicesNone", "NodeTooSmall"]
 
     (old,) = known.slices

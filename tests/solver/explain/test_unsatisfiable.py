@@ -10,7 +10,7 @@ from solver.domain import Node, Pod, Policy, wording
 from solver.explain.unsatisfiable import UnsatisfiableRequirements
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 
 HOST = "kubernetes.io/hostname"
@@ -33,7 +33,7 @@ class Looked(tuple[Node, ...]):  # noqa: SLOT001 -- it counts
 
 def problem_of(hosts: Iterable[str], *pods: Pod) -> Problem:
     nodes = (b.node(name, labels={HOST: name}) for name in hosts)
-    return prepare(b.snapshot(nodes), b.batch(*pods), Policy(), Engine())
+    return prepare(b.snapshot(nodes), b.batch(*pods), Policy(), SolverCache())
 
 
 def on_host(name: str, host: str) -> Pod:

@@ -236,7 +236,7 @@ def test_every_objection_is_given_and_each_once() -> None:
     ],
 )
 def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say(pod: Pod) -> None:
-    late = claims.late(pod, lambda _: False)
+    late = claims.missing_claims(pod, lambda _: False)
 
     assert late
     assert late == objections(pod)
@@ -257,4 +257,4 @@ def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say
     ],
 )
 def test_a_pod_of_which_more_can_be_said_than_that_its_claims_are_late_is_not_late(pod: Pod) -> None:
-    assert claims.late(pod, lambda claim: claim.name == "made") == ()
+    assert claims.missing_claims(pod, lambda claim: claim.name == "made") == ()

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from solver.domain import ContainerRequests, DeviceClass, ExtendedResourceClaim
-from solver.feasibility.extended_resources import class_of, explicit_classes, special_claim
+from solver.feasibility.extended_resources import class_of, explicit_classes, extended_resource_claim
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
 
@@ -13,7 +13,7 @@ def _class_of(resource: str, *classes: DeviceClass) -> str | None:
 
 
 def _claim(*containers: ContainerRequests, served: Mapping[str, str] | None = None) -> ExtendedResourceClaim:
-    return special_claim(pod("p", *containers), served or {RESOURCE: "gpu"}, 0)
+    return extended_resource_claim(pod("p", *containers), served or {RESOURCE: "gpu"}, 0)
 
 
 def _counts(claim: ExtendedResourceClaim) -> dict[str, int]:

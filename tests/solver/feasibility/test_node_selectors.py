@@ -60,17 +60,17 @@ def test_a_term_without_requirements_matches_nothing() -> None:
 
 
 def test_a_selector_without_terms_matches_nothing() -> None:
-    assert not node_fit.matches(NodeSelector(), "n1", LABELS)
+    assert not node_fit.matches_node_selector(NodeSelector(), "n1", LABELS)
 
 
 def test_an_empty_term_beside_one_that_holds_changes_nothing() -> None:
     selector = b.node_selector(NodeSelectorTerm(), b.expressions(b.requirement("zone", "In", "a")))
-    assert node_fit.matches(selector, "n1", LABELS)
+    assert node_fit.matches_node_selector(selector, "n1", LABELS)
 
 
 def test_terms_are_alternatives() -> None:
     terms = (b.expressions(b.requirement("zone", "In", value)) for value in ("b", "a"))
-    assert node_fit.matches(b.node_selector(*terms), "n1", LABELS)
+    assert node_fit.matches_node_selector(b.node_selector(*terms), "n1", LABELS)
 
 
 def test_requirements_of_a_term_hold_together() -> None:
@@ -79,11 +79,11 @@ def test_requirements_of_a_term_hold_together() -> None:
 
 
 def test_a_field_is_the_name_of_the_node() -> None:
-    assert node_fit.matches(b.on_node("n1"), "n1", {})
+    assert node_fit.matches_node_selector(b.on_node("n1"), "n1", {})
 
 
 def test_a_label_does_not_stand_for_a_field() -> None:
-    assert not node_fit.matches(b.on_node("n1"), "n2", {"metadata.name": "n1"})
+    assert not node_fit.matches_node_selector(b.on_node("n1"), "n2", {"metadata.name": "n1"})
 
 
 def test_fields_and_expressions_of_a_term_hold_together() -> None:

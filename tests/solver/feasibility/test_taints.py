@@ -36,22 +36,22 @@ def test_a_toleration_covers_a_taint(toleration: Toleration, *, covers: bool) ->
     [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False), ("None", False), ("Later", False)],
 )
 def test_an_effect_keeps_work_away(effect: str, *, blocks: bool) -> None:
-    assert (node_fit.first_untolerated([b.taint("key", effect=effect)], ()) is not None) is blocks
+    assert (node_fit.first_untolerated_taint([b.taint("key", effect=effect)], ()) is not None) is blocks
 
 
 def test_the_first_taint_that_nothing_covers_is_named() -> None:
     found = [b.taint("a"), b.taint("soft", effect="None"), b.taint("c"), b.taint("d")]
-    assert node_fit.first_untolerated(found, (b.toleration("a"),)) == b.taint("c")
+    assert node_fit.first_untolerated_taint(found, (b.toleration("a"),)) == b.taint("c")
 
 
 def test_how_long_a_taint_is_tolerated_plays_no_part() -> None:
     toleration = Toleration(key="key", operator="Exists", toleration_seconds=0)
-    assert node_fit.first_untolerated([TAINT], (toleration,)) is None
+    assert node_fit.first_untolerated_taint([TAINT], (toleration,)) is None
 
 
 def test_every_taint_needs_its_toleration() -> None:
     both: list[Taint] = [TAINT, b.taint("key", "value", "NoExecute")]
-    assert node_fit.first_untolerated(both, (b.toleration("key", effect="NoSchedule"),)) == both[1]
+    assert node_fit.first_untolerated_taint(both, (b.toleration("key", effect="NoSchedule"),)) == both[1]
 
 
 @pytest.mark.parametrize(("key", "covers"), [("", False), ("other", False), (BINDING_FAILED_TAINT, True)])

@@ -6,7 +6,7 @@ from solver.domain import Budget, Policy, SearchParams
 from solver.model import cells
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.search import bound
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -22,7 +22,7 @@ def problem() -> Problem:
         for name, count in PODS_OF.items()
         for index in range(count)
     ]
-    return prepare(b.snapshot(nodes), b.batch(*pods), Policy(levels=()), Engine())
+    return prepare(b.snapshot(nodes), b.batch(*pods), Policy(levels=()), SolverCache())
 
 
 def placed_at_most(made: Problem) -> int | None:

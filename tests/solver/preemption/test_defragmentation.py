@@ -17,7 +17,7 @@ POLICY = Policy(preemption=RULES)
 
 def fewest(snapshot: Snapshot, *pods: Pod) -> Relocation:
     budget = Budget(seconds=60.0, deterministic_seconds=10.0)
-    return defragmentation.fewest(snapshot, Batch(pods=pods), POLICY, budget)
+    return defragmentation.fewest_moves(snapshot, Batch(pods=pods), POLICY, budget)
 
 
 def controlled(pod: Pod) -> Pod:

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, Pod, Policy, ReasonCode, Snapshot
-from solver.preemption.nominated_pods import held
-from solver.problem.solver_cache import Engine
+from solver.preemption.nominated_pods import reserve_for_nominated
+from solver.problem.solver_cache import SolverCache
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import DEVICES, decide, holding, running
@@ -75,7 +75,9 @@ def test_of_two_nominated_pods_the_first_does_not_wait() -> None:
 
 
 def test_the_devices_are_held_and_the_claim_is_not_allocated() -> None:
-    seen = held(snapshot(), Batch(pods=(SECOND,)), Policy(preemption=DEVICES), Engine(), Budget(seconds=60.0))
+    seen = reserve_for_nominated(
+        snapshot(), Batch(pods=(SECOND,)), Policy(preemption=DEVICES), SolverCache(), Budget(seconds=60.0)
+    )
 
     allocations = {each.id.name: each.allocation for each in seen.claims if each.id.name not in {"one", "two"}}
     assert allocations.pop("shared") is None

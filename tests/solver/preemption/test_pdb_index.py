@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver.domain import (
-    SYSTEM_PRIORITY,
+    SYSTEM_CRITICAL_PRIORITY,
     Batch,
-    DisruptionBudget,
     LabelRequirement,
     LabelSelector,
     Plan,
     Pod,
+    PodDisruptionBudget,
     Policy,
     Snapshot,
     label_selectors,
@@ -35,7 +35,7 @@ requirements = st.builds(
 )
 selectors = st.lists(requirements, max_size=2).map(lambda rows: LabelSelector(requirements=tuple(rows)))
 budgets = st.builds(
-    lambda namespace, selector, is_stale: DisruptionBudget(
+    lambda namespace, selector, is_stale: PodDisruptionBudget(
         namespace=namespace, name="one", selector=selector, allowed=1, is_stale=is_stale
     ),
     st.sampled_from(NAMESPACES),
@@ -51,7 +51,7 @@ pods = st.builds(
 
 @given(running_pods=st.lists(pods, max_size=6), asked=st.lists(pods, max_size=3), found=st.lists(budgets, max_size=5))
 def test_the_index_finds_the_budgets_that_select_a_pod(
-    running_pods: list[Pod], asked: list[Pod], found: list[DisruptionBudget]
+    running_pods: list[Pod], asked: list[Pod], found: list[PodDisruptionBudget]
 ) -> None:
     over = PdbIndex(replace(b.snapshot(), pods=tuple(running_pods), budgets=tuple(found)))
     for pod in (*running_pods, *asked):
@@ -63,10 +63,10 @@ def test_the_index_finds_the_budgets_that_select_a_pod(
         assert bool(positions) == bool(selecting)
 
 
-def long_budgets(count: int, rows: int, namespace: str = "other") -> tuple[DisruptionBudget, ...]:
+def long_budgets(count: int, rows: int, namespace: str = "other") -> tuple[PodDisruptionBudget, ...]:
     """Budgets of a namespace that hold for all of its pods, at the end of a long look."""
     return tuple(
-        DisruptionBudget(
+        PodDisruptionBudget(
             namespace=namespace,
             name=f"b{number}",
             selector=LabelSelector(
@@ -79,7 +79,7 @@ def long_budgets(count: int, rows: int, namespace: str = "other") -> tuple[Disru
     )
 
 
-def crowd(*found: DisruptionBudget) -> Snapshot:
+def crowd(*found: PodDisruptionBudget) -> Snapshot:
     """Pods of another namespace, each with labels of its own, beside one that may go."""
     others = [b.pod(f"o{n}", namespace="other", node_name="n1", cpu=1, labels={"app": f"o{n}"}) for n in range(30)]
     low = running("low", "n2", cpu=2)
@@ -112,7 +112,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> int:
     return 10
 
 
-def scene(*found: DisruptionBudget) -> Snapshot:
+def scene(*found: PodDisruptionBudget) -> Snapshot:
     """A pod of each namespace that would have to go."""
     lows = [replace(running("low", "n1", cpu=2, namespace=each), uid=each) for each in NAMESPACES]
     return replace(b.snapshot(b.node("n1", cpu=4), lows), budgets=found)
@@ -133,7 +133,7 @@ def test_pods_of_a_namespace_whose_budgets_are_too_long_stay_and_others_go(short
 
 def test_the_system_evicts_them_all_the_same(short: int) -> None:
     many = tuple(replace(each, namespace="other") for each in long_budgets(1, short + 1))
-    assert victims(asked(scene(*many), 4, SYSTEM_PRIORITY)) == ["low", "low"]
+    assert victims(asked(scene(*many), 4, SYSTEM_CRITICAL_PRIORITY)) == ["low", "low"]
 
 
 def test_when_the_time_is_up_what_is_not_known_yet_forbids_every_eviction() -> None:

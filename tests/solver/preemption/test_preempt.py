@@ -544,7 +544,7 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     def extended(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(preempt, preempt.extended.__name__, extended)
+    monkeypatch.setattr(preempt, preempt.add_preemptions.__name__, extended)
     snapshot = b.snapshot(b.node("n1", cpu=4))
     forgiving = Budget(seconds=60.0, deterministic_seconds=1.0, is_forgiving=True)
     batch = Batch(pods=(b.pod("small", cpu=1), b.pod("large", cpu=10)))

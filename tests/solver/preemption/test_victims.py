@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import SYSTEM_PRIORITY, Batch, Gang, Plan, Pod, Policy, PreemptionRules, Protection, Snapshot
+from solver.domain import (
+    SYSTEM_CRITICAL_PRIORITY,
+    Batch,
+    Gang,
+    Plan,
+    Pod,
+    Policy,
+    PreemptionRules,
+    Protection,
+    Snapshot,
+)
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import DEVICES, NOW, RULES, decide, disruption_budget, holding, running, victims
@@ -61,8 +71,8 @@ SHIELDS = {
 
 @pytest.mark.parametrize("scene", SHIELDS.values(), ids=SHIELDS)
 def test_who_shields_itself_stays_for_users_and_goes_for_the_system(scene: Callable[[], Snapshot]) -> None:
-    assert victims(decided(scene(), asking(SYSTEM_PRIORITY - 1))) == []
-    plan = decided(scene(), asking(SYSTEM_PRIORITY))
+    assert victims(decided(scene(), asking(SYSTEM_CRITICAL_PRIORITY - 1))) == []
+    plan = decided(scene(), asking(SYSTEM_CRITICAL_PRIORITY))
     assert victims(plan) == ["low"]
     assert plan.preemptions[0].victims[0].breaks_budgets
 
@@ -94,7 +104,7 @@ def test_pods_that_are_to_be_spared_go_last() -> None:
     nodes = [b.node("n1", cpu=2), b.node("n2", cpu=2)]
     plain = running("plain", "n2", cpu=2, priority=500)
     spared = replace(b.snapshot(nodes, replace(LOW, is_preemptible=False), plain))
-    assert victims(decided(spared, asking(SYSTEM_PRIORITY))) == ["plain"]
+    assert victims(decided(spared, asking(SYSTEM_CRITICAL_PRIORITY))) == ["plain"]
 
 
 def test_of_those_that_are_to_be_spared_the_fewest_go() -> None:
@@ -104,7 +114,7 @@ def test_of_those_that_are_to_be_spared_the_fewest_go() -> None:
         replace(running("b0", "n2", cpu=3, priority=5), is_preemptible=False),
         running("b1", "n2", cpu=1, priority=5),
     ]
-    pod = b.pod("asks", cpu=4, priority=SYSTEM_PRIORITY)
+    pod = b.pod("asks", cpu=4, priority=SYSTEM_CRITICAL_PRIORITY)
     assert victims(decided(b.snapshot(nodes, two, one), pod)) == ["b0", "b1"]
 
 
@@ -114,18 +124,21 @@ def test_whoever_is_started_again_and_again_is_no_shield_against_the_system() ->
     rules = replace(DEVICES, minimum_run_seconds=300, now=NOW)
     snapshot = b.snapshot(*objects, held, low)
     assert victims(decided(snapshot, b.pod("asks", "mine", priority=10), rules)) == []
-    assert victims(decided(snapshot, b.pod("asks", "mine", priority=SYSTEM_PRIORITY), rules)) == ["low"]
+    assert victims(decided(snapshot, b.pod("asks", "mine", priority=SYSTEM_CRITICAL_PRIORITY), rules)) == ["low"]
 
 
 def test_what_the_same_plan_places_is_evicted_for_nobody() -> None:
-    system, late = b.pod("system", cpu=2, priority=SYSTEM_PRIORITY + 1), b.pod("late", cpu=2, priority=SYSTEM_PRIORITY)
+    system, late = (
+        b.pod("system", cpu=2, priority=SYSTEM_CRITICAL_PRIORITY + 1),
+        b.pod("late", cpu=2, priority=SYSTEM_CRITICAL_PRIORITY),
+    )
     plan = decide(b.snapshot(NODE), system, late)
     assert [each.pod.name for each in plan.placements] == ["system"]
     assert victims(plan) == []
 
 
 def test_a_plan_that_breaks_a_budget_for_a_user_is_refused() -> None:
-    plan = decide(two_budgets(), asking(SYSTEM_PRIORITY))
+    plan = decide(two_budgets(), asking(SYSTEM_CRITICAL_PRIORITY))
     user = asking(10)
     rules = {each.rule for each in check(two_budgets(), Batch(pods=(user,)), plan, Policy(preemption=RULES))}
     assert "VictimBudget" in {str(each) for each in rules}

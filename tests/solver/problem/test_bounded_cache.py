@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.domain import Policy, ResourceSlice, Snapshot
 from solver.problem.bounded_cache import BoundedCache, bytes_of
 from solver.problem.devices.slice_cache import Selectors, SliceCache
@@ -87,7 +87,7 @@ def picture(number: int, *slices: ResourceSlice) -> Snapshot:
 
 
 def test_an_engine_that_sees_ever_new_pods_holds_no_more_than_its_bounds() -> None:
-    engine, only = Engine(), b.gpu_slice("n0", count=2)
+    engine, only = SolverCache(), b.gpu_slice("n0", count=2)
     for number in range(60):
         labels = {f"key-{number}-{'x' * 3000}": "v"}
         pod = b.pod("p", "c", tolerations=(b.toleration(f"key-{number}-{'x' * 3000}"),))

@@ -5,18 +5,18 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.domain import (
     Budget,
     Claim,
     LabelRequirement,
     LabelSelector,
     NodeSelector,
+    PersistentVolumeClaim,
     Plan,
     Pod,
     Policy,
     Snapshot,
-    VolumeClaim,
     VolumeClaimId,
 )
 from solver.problem import charging
@@ -53,7 +53,7 @@ def crowded(make: Callable[[int], Claim]) -> tuple[Snapshot, list[Pod]]:
     return b.snapshot(nodes, slices, b.gpu_class(), claims, b.claim("c", b.request())), [*pods, b.pod("p", "c")]
 
 
-def decided(snapshot: Snapshot, pods: list[Pod], units: int, engine: Engine | None = None) -> Plan:
+def decided(snapshot: Snapshot, pods: list[Pod], units: int, engine: SolverCache | None = None) -> Plan:
     budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=units, may_leave=True)
     return solve(snapshot, b.batch(*pods), Policy(), budget, engine)
 
@@ -73,7 +73,7 @@ def test_whoever_is_left_is_reached_by_later_decisions_because_what_was_worked_o
     make: Callable[[int], Claim],
 ) -> None:
     snapshot, pods = crowded(make)
-    engine, plans = Engine(), list[Plan]()
+    engine, plans = SolverCache(), list[Plan]()
     while len(plans) < 20 and (not plans or plans[-1].later):
         plans.append(decided(snapshot, pods, 5_000, engine))
     assert 1 < len(plans) < 20
@@ -96,7 +96,7 @@ def test_a_pod_that_demands_nearly_all_comes_after_those_that_demand_little() ->
         rows = (b.request(f"r{i}", tolerations=(b.toleration(f"{name}-{i}"),)) for i in range(count))
         snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim(name, *rows, namespace=namespace)))
     pods = [b.pod(name, b.entry(name, namespace=to), namespace=to) for name, (to, _) in demands.items()]
-    engine = Engine()
+    engine = SolverCache()
     decided(snapshot, plain[-1:], 1_000_000, engine)  # what the class selects is known
     plan = decided(snapshot, pods, 40 * 8 * NODES, engine)
     assert [each.name for each in (*plan.later, *plan.costly)] == ["large"]
@@ -128,7 +128,7 @@ def test_terms_of_node_affinity_are_paid_by_their_namespace() -> None:
 
 
 def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
-    made, pods = list[VolumeClaim](), list[Pod]()
+    made, pods = list[PersistentVolumeClaim](), list[Pod]()
     for number in range(10):
         pod, claims = by_volumes(number, 20)
         made += claims
@@ -140,7 +140,7 @@ def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
     assert {each.namespace for each in plan.later} == {"other"}
 
 
-def by_volumes(number: int, count: int) -> tuple[Pod, list[VolumeClaim]]:
+def by_volumes(number: int, count: int) -> tuple[Pod, list[PersistentVolumeClaim]]:
     """A pod with many claims, each with a long selector of its own."""
     names = [f"h{number}-{each}" for each in range(count)]
     rows = [[LabelRequirement(key=f"{name}-{row}", operator="DoesNotExist") for row in range(50)] for name in names]

@@ -6,20 +6,20 @@ import pytest
 
 from solver.domain import Policy
 from solver.problem.prepare import prepare, uncollected
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 
 
 def test_nothing_is_collected_while_a_problem_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    real = Engine.inventory
+    real = SolverCache.inventory
 
     def inventory(*arguments: object) -> object:
         seen.append(gc.isenabled())
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Engine, "inventory", inventory)
-    prepare(b.snapshot(b.node("n0")), b.batch(b.pod("p")), Policy(), Engine())
+    monkeypatch.setattr(SolverCache, "inventory", inventory)
+    prepare(b.snapshot(b.node("n0")), b.batch(b.pod("p")), Policy(), SolverCache())
     assert (seen, gc.isenabled()) == ([False], True)
 
 

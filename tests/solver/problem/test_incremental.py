@@ -13,10 +13,10 @@ from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
 from solver.problem import solver_cache
 from solver.problem.devices import incremental, node_groups
 from solver.problem.devices.device_types import LayoutInput
-from solver.problem.devices.layout import GroupKey, Layout
+from solver.problem.devices.layout import DeviceLayout, GroupKey
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 from tests.support.strategies import DRIVERS, NUMA, Situation, situations
 
@@ -105,10 +105,10 @@ def look(problem: Problem) -> dict[str, object]:
 @given(histories())
 def test_what_is_taken_over_equals_what_is_worked_out_from_nothing(case: tuple[Situation, list[Snapshot]]) -> None:
     situation, snapshots = case
-    engine = Engine()
+    engine = SolverCache()
     for snapshot in snapshots:
         warm = prepare(snapshot, situation.batch, Policy(), engine)
-        cold = prepare(snapshot, situation.batch, Policy(), Engine())
+        cold = prepare(snapshot, situation.batch, Policy(), SolverCache())
         assert look(warm) == look(cold)
         placed = [[each.choices for each in greedy.candidates(problem)] for problem in (warm, cold)]
         assert placed[0] == placed[1]
@@ -135,7 +135,7 @@ def _changed(snapshot: Snapshot, number: int, change: Change) -> Snapshot:
 
 @pytest.mark.parametrize(("value", "groups"), [("b", [0, 0]), ("w", [0, 1])])
 def test_a_value_that_devices_of_all_nodes_have_becomes_no_label(value: str, groups: list[int]) -> None:
-    engine, (slices, batch) = Engine(), _cluster("aab", "ccd")
+    engine, (slices, batch) = SolverCache(), _cluster("aab", "ccd")
     wide = b.resource_slice("wide", b.device("w", attributes={ROOT: "w"}), at=b.scope(all_nodes=True))
     before = b.snapshot([b.node(f"n{index}") for index in range(2)], slices, wide, b.gpu_class(), ALIGNED)
     prepare(before, batch, Policy(), engine)
@@ -145,18 +145,18 @@ def test_a_value_that_devices_of_all_nodes_have_becomes_no_label(value: str, gro
     after = structs.replace(before, slices=tuple(again if each is old else each for each in before.slices))
 
     assert prepare(after, batch, Policy(), engine).layout.group_of == groups
-    assert look(prepare(after, batch, Policy(), engine)) == look(prepare(after, batch, Policy(), Engine()))
+    assert look(prepare(after, batch, Policy(), engine)) == look(prepare(after, batch, Policy(), SolverCache()))
 
 
 def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, (slices, batch) = Engine(), _cluster("aabb", "aabb", "aaab")
+    engine, (slices, batch) = SolverCache(), _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
     prepare(before, batch, Policy(), engine)
     described: list[int] = []
     real = node_groups.describe
 
     def describe(
-        layout: Layout, drafting: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]
+        layout: DeviceLayout, drafting: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]
     ) -> GroupKey:
         described.append(node)
         return real(layout, drafting, node, surroundings)
@@ -171,7 +171,7 @@ def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyP
 def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[int]) -> None:
     slices, batch = _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), Engine()).inventory
+    stock = prepare(before, batch, Policy(), SolverCache()).inventory
     found = incremental.updated_inventory(
         stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),)
     )
@@ -181,7 +181,7 @@ def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[i
 
 
 def test_groups_are_numbered_by_their_first_node() -> None:
-    engine, (slices, batch) = Engine(), _cluster("aabb", "aabb", "aaab")
+    engine, (slices, batch) = SolverCache(), _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
     assert prepare(before, batch, Policy(), engine).layout.group_of == [0, 0, 1]
     after = _changed(before, 0, lambda device: _with(device, ROOT, "a"))
@@ -198,7 +198,7 @@ def test_groups_are_numbered_by_their_first_node() -> None:
 def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_taken_over: bool) -> None:
     slices, batch = _cluster("aabb", "aabb")
     before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), Engine()).inventory
+    stock = prepare(before, batch, Policy(), SolverCache()).inventory
     found = incremental.updated_inventory(stock, before.slices, _changed(before, 0, change).slices, ())
     assert (found is not None) is is_taken_over
 
@@ -207,7 +207,7 @@ def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_
 def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> None:
     slices, batch = _cluster("aabb", "aabb")
     before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), Engine()).inventory
+    stock = prepare(before, batch, Policy(), SolverCache()).inventory
     again = structs.replace(before.slices[0], generation=generation)
     found = incremental.updated_inventory(stock, before.slices, (again, *before.slices[1:]), ())
     assert (found is not None) is (generation > 1)
@@ -215,7 +215,7 @@ def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> 
 
 def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver_cache, "_MOST_LAYOUTS", 2)
-    engine, (slices, batch) = Engine(), _cluster("aabb")
+    engine, (slices, batch) = SolverCache(), _cluster("aabb")
     snapshot = _snapshot(slices)
     for number in range(4):
         prepare(snapshot, batch, Policy(), engine)
@@ -225,8 +225,8 @@ def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest
 
 
 def test_a_cluster_none_of_whose_pools_can_be_used_is_taken_over_as_well() -> None:
-    engine, batch = Engine(), b.batch(b.pod("p"))
+    engine, batch = SolverCache(), b.batch(b.pod("p"))
     before = b.snapshot(b.node("n0"), b.resource_slice("n0", b.device("d0"), slice_count=2))
     prepare(before, batch, Policy(), engine)
     again = structs.replace(before, slices=(*before.slices,))
-    assert look(prepare(again, batch, Policy(), engine)) == look(prepare(again, batch, Policy(), Engine()))
+    assert look(prepare(again, batch, Policy(), engine)) == look(prepare(again, batch, Policy(), SolverCache()))

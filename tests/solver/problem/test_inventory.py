@@ -73,7 +73,9 @@ def test_selectors_of_devices_reach_the_nodes_that_they_match_one_by_one(found: 
     stock = s.inventory(NODES, b.resource_slice("pool", *devices, at=b.scope(per_device=True)))
     reached = {record.id.device: record.nodes for record in stock.records}
     for number, selector in enumerate(found):
-        nodes = frozenset(n for n, node in enumerate(NODES) if node_fit.matches(selector, node.name, dict(node.labels)))
+        nodes = frozenset(
+            n for n, node in enumerate(NODES) if node_fit.matches_node_selector(selector, node.name, dict(node.labels))
+        )
         assert reached.get(f"d{number}", frozenset()) == nodes
 
 

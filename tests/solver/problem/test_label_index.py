@@ -37,7 +37,7 @@ terms = st.builds(
 def test_nodes_are_matched_as_one_by_one(things: list[dict[str, str]], found: list[NodeSelectorTerm]) -> None:
     names = [f"n{number}" for number in range(len(things))]
     selector, index = NodeSelector(terms=tuple(found)), LabelIndex(things, names)
-    expected = [n for n, each in enumerate(things) if node_fit.matches(selector, names[n], each)]
+    expected = [n for n, each in enumerate(things) if node_fit.matches_node_selector(selector, names[n], each)]
     assert positions_of(index.matching(selector), len(things)) == expected
 
 

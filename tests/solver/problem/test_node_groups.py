@@ -4,7 +4,7 @@ import pytest
 
 from solver import solve
 from solver.domain import Claim, Device, NodeScope, Policy, ResourceSlice, Taint
-from solver.problem.devices.layout import GLOBAL, MOST_UNITS, Layout
+from solver.problem.devices.layout import GLOBAL, MOST_UNITS, DeviceLayout
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -13,7 +13,7 @@ ONE = b.claim("c", b.request("r"))
 ALIGNED = b.claim("c", b.request("r", count=2), constraints=(b.match(ROOT),))
 
 
-def layout(*slices: ResourceSlice, claim: Claim = ONE) -> Layout:
+def layout(*slices: ResourceSlice, claim: Claim = ONE) -> DeviceLayout:
     nodes = [b.node(name, labels={"zone": "a"}) for name in ("n1", "n2")]
     return s.problem(nodes, slices, b.gpu_class(), claim, pods=[b.pod("p", "c")]).layout
 
@@ -23,7 +23,7 @@ def cards(node_name: str, *values: b.Attribute, attribute: str = ROOT) -> Resour
     return b.resource_slice(node_name, *devices)
 
 
-def totals(found: Layout, node: int = 0) -> list[int]:
+def totals(found: DeviceLayout, node: int = 0) -> list[int]:
     return [each.total for each in found.groups[found.group_of[node]].types]
 
 

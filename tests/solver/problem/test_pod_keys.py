@@ -2,8 +2,8 @@
 
 import pytest
 
-from solver.domain import LabelSelector, PodTerm
-from solver.feasibility.selector_index import Matcher, described
+from solver.domain import LabelSelector, PodAffinityTerm
+from solver.feasibility.selector_index import LabelMatcher, matched_labels
 from solver.problem.inter_pod.inter_pod_context import RunningPods, Topologies, Topology
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -28,7 +28,7 @@ def test_wide_terms_that_demand_what_no_pod_of_a_batch_has_are_not_looked_at(mon
         for k in range(20)
     ]
     pods = [neighbour(f"v{i}", app="web", own=f"{i}", cpu=1) for i in range(10)]
-    looked = counted(monkeypatch, Matcher, "holds")
+    looked = counted(monkeypatch, LabelMatcher, "holds")
     problem = s.problem([zoned("n1")], running, pods=pods)
 
     assert len(problem.classes) > 0
@@ -36,12 +36,12 @@ def test_wide_terms_that_demand_what_no_pod_of_a_batch_has_are_not_looked_at(mon
 
 
 def test_own_terms_cost_pods_of_other_namespaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def own(number: int) -> PodTerm:
+    def own(number: int) -> PodAffinityTerm:
         return term(HOST, requirement(f"none-{number}", "DoesNotExist"), app="web", namespaces=["aaa"])
 
     running = [neighbour(f"h{k}", namespace="aaa", on="n1", anti_affinity=[own(k)]) for k in range(20)]
     pods = [neighbour(f"v{i}", app="web", cpu=1 + i) for i in range(10)]
-    looked = counted(monkeypatch, Matcher, "holds")
+    looked = counted(monkeypatch, LabelMatcher, "holds")
     s.problem([zoned("n1")], running, pods=pods)
 
     assert looked == []
@@ -54,7 +54,7 @@ def test_own_terms_cost_pods_of_other_namespaces_nothing(monkeypatch: pytest.Mon
 def test_whether_terms_of_running_pods_keep_a_pod_away_is_looked_up(
     labels: dict[str, str], of_namespace: dict[str, str], *, is_kept_away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def terms(number: int) -> list[PodTerm]:
+    def terms(number: int) -> list[PodAffinityTerm]:
         by_namespace = selector(requirement("team", "In", f"t{number}"))
         return [
             term(HOST, requirement("tier", "In", f"t{number}"), app="web"),
@@ -63,9 +63,9 @@ def test_whether_terms_of_running_pods_keep_a_pod_away_is_looked_up(
 
     pods = tuple(neighbour(f"h{k}", on="n1", anti_affinity=terms(k)) for k in range(20))
     residents = RunningPods.of(pods, {"n1": 0})
-    looked = counted(monkeypatch, Matcher, "holds")
+    looked = counted(monkeypatch, LabelMatcher, "holds")
 
-    assert residents.keep_away(described(b.NAMESPACE, of_namespace.items(), labels.items())) == is_kept_away
+    assert residents.keep_away(matched_labels(b.NAMESPACE, of_namespace.items(), labels.items())) == is_kept_away
     assert len(looked) <= 2  # of 40
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
-from solver.problem.devices.slice_cache import Learned, Matched, SliceCache
+from solver.problem.devices.slice_cache import Matched, SelectorResults, SliceCache
 from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -50,7 +50,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
 
 
 def test_only_the_slice_that_changed_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, batch = Engine(), b.batch(POD)
+    engine, batch = SolverCache(), b.batch(POD)
     first, second = of_model("n0", "slow"), of_model("n1", "slow")
     solve(picture(first, second), batch, Policy(), s.PATIENT, engine)
     seen = looked_at(monkeypatch)
@@ -61,7 +61,7 @@ def test_only_the_slice_that_changed_is_looked_at_again(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("changed", [of_model("n1", "slow"), of_model("n1", "fast", 1), of_model("n1", "x", 3)])
 def test_what_is_planned_after_a_change_is_what_a_new_memory_plans(changed: ResourceSlice) -> None:
-    engine, batch = Engine(), b.batch(POD)
+    engine, batch = SolverCache(), b.batch(POD)
     first = of_model("n0", "fast", count=3)
     for each in (of_model("n1", "fast"), changed, of_model("n1", "slow")):
         snapshot = picture(first, each)
@@ -71,7 +71,7 @@ def test_what_is_planned_after_a_change_is_what_a_new_memory_plans(changed: Reso
 def test_a_slice_that_is_the_same_in_content_but_not_the_same_object_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine, batch, only = Engine(), b.batch(POD), of_model("n0", "slow")
+    engine, batch, only = SolverCache(), b.batch(POD), of_model("n0", "slow")
     solve(picture(only), batch, Policy(), s.PATIENT, engine)
     seen = looked_at(monkeypatch)
     solve(picture(replace(only)), batch, Policy(), s.PATIENT, engine)
@@ -95,7 +95,7 @@ def test_slices_that_are_gone_are_forgotten() -> None:
 
 
 def test_counters_are_drawn_as_the_slice_of_today_says() -> None:
-    engine = Engine()
+    engine = SolverCache()
     sets = b.resource_slice("n0", name="sets", slice_count=2, counter_sets={"set": {"units": 4}})
 
     def cut(units: int) -> ResourceSlice:
@@ -141,18 +141,18 @@ def test_a_selector_of_several_requests_is_put_to_a_device_once(monkeypatch: pyt
         FAST,
         [b.claim("c", small), b.claim("d", large)],
     )
-    prepare(snapshot, b.batch(POD, b.pod("q", "d")), Policy(), Engine())
+    prepare(snapshot, b.batch(POD, b.pod("q", "d")), Policy(), SolverCache())
     assert [asked.count(f"{MODEL}{text}") for text in (" == 'fast'", ".size() > 2", ".size() > 3")] == [2, 1, 1]
 
 
 def test_what_another_process_worked_out_is_not_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, child, batch = Engine(), Engine(), b.batch(POD)
+    parent, child, batch = SolverCache(), SolverCache(), b.batch(POD)
     snapshot = picture(of_model("n0", "slow"), of_model("n1", "fast"))
     for engine in (parent, child):
         engine.inventory(snapshot, Policy().owned)
     assert child.learned() == ()
     plan = solve(snapshot, batch, Policy(), s.PATIENT, child)
-    told = msgspec.msgpack.decode(msgspec.msgpack.encode(child.learned()), type=tuple[Learned, ...])
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(child.learned()), type=tuple[SelectorResults, ...])
     parent.learn(told, snapshot.slices)
     seen = looked_at(monkeypatch)
     assert solve(snapshot, batch, Policy(), s.PATIENT, parent) == plan

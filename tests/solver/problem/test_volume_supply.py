@@ -7,11 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver.domain import LabelRequirement, LabelSelector, Pod, Policy, Snapshot, Volume, VolumeClaim, label_selectors
+from solver.domain import (
+    LabelRequirement,
+    LabelSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Policy,
+    Snapshot,
+    label_selectors,
+)
 from solver.feasibility import volumes
 from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
-from solver.problem.solver_cache import Engine
+from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.volume_supply import UnboundVolumes
 from solver.problem.volumes.volume_topology import ReachableNodes
@@ -33,7 +42,7 @@ selectors = st.none() | st.lists(requirements, max_size=2).map(lambda rows: Labe
 
 
 @st.composite
-def shelves(draw: st.DrawFn) -> list[Volume]:
+def shelves(draw: st.DrawFn) -> list[PersistentVolume]:
     return [
         replace(
             v.volume(
@@ -63,17 +72,19 @@ claims = st.builds(
 
 
 @given(free=shelves(), claim=claims)
-def test_the_volumes_that_fit_are_those_that_fit_one_by_one(free: list[Volume], claim: VolumeClaim) -> None:
+def test_the_volumes_that_fit_are_those_that_fit_one_by_one(
+    free: list[PersistentVolume], claim: PersistentVolumeClaim
+) -> None:
     shelf = UnboundVolumes.of(free, (), ReachableNodes(INDEX))
     members = shelf.fitting(claim)
-    expected = [each for each in free if volumes.fits(each, claim)]
+    expected = [each for each in free if volumes.volume_fits(each, claim)]
     assert shelf.listed(members) == sorted(expected, key=lambda each: (each.capacity, each.name))
     reached = [[each for each in shelf.listed(members) if _reaches(each, name)] for name in NODES]
     assert [shelf.listed(shelf.on(members, node)) for node in range(len(NODES))] == reached
     assert shelf.counts(members).tolist() == [len(each) for each in reached]
 
 
-def _reaches(volume: Volume, name: str) -> bool:
+def _reaches(volume: PersistentVolume, name: str) -> bool:
     found = volume.node_affinity
     return found is None or any(volumes.allows(term, {v.HOST: name}) for term in found.terms)
 
@@ -95,7 +106,7 @@ def scene(pods: int, count: int, selector: LabelSelector | None = None) -> tuple
 def test_selectors_of_claims_are_not_put_to_every_volume() -> None:
     snapshot, pods = scene(6, 10)
     with mock.patch.object(label_selectors, "is_met", side_effect=label_selectors.is_met) as compared:
-        problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
+        problem = prepare(snapshot, b.batch(*pods), Policy(), SolverCache())
     assert len(problem.classes) == len(pods)
     assert compared.call_count == 0
 
@@ -107,7 +118,7 @@ def test_claims_that_can_get_the_same_volumes_are_of_one_shape() -> None:
         replace(each, selector=LabelSelector(requirements=(row,)))
         for each, row in zip(snapshot.volume_claims, rows, strict=True)
     ]
-    problem = prepare(replace(snapshot, volume_claims=tuple(alike)), b.batch(*pods), Policy(), Engine())
+    problem = prepare(replace(snapshot, volume_claims=tuple(alike)), b.batch(*pods), Policy(), SolverCache())
     assert problem.volume_index is not None
     assert len(problem.volume_index.supply.supplies) == 1
     assert len(problem.classes) == 1
@@ -123,7 +134,7 @@ def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> 
         for k in range(1, 81)
     ]
     made = tuple(replace(each, selector=own) for each, own in zip(snapshot.volume_claims, nested, strict=True))
-    problem = prepare(replace(snapshot, volume_claims=made), b.batch(*pods), Policy(), Engine())
+    problem = prepare(replace(snapshot, volume_claims=made), b.batch(*pods), Policy(), SolverCache())
     assert problem.volume_index is not None
     assert len(problem.volume_index.supply.supplies) == len(pods)
     found = [each for each in problem.limits if each.rule == "volumes of a node"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.bench.workloads import workloads
-from solver import Engine, solve, solve_greedily
+from solver import SolverCache, solve, solve_greedily
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, SearchStatus
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import EngineResult, EngineStatus
@@ -119,7 +119,7 @@ def test_what_other_stages_found_stands_where_one_contradicts_itself(
 
 
 def test_a_neighbourhood_without_a_solution_contradicts_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = prepare(SNAPSHOT, BATCH, Policy(), Engine())
+    problem = prepare(SNAPSHOT, BATCH, Policy(), SolverCache())
     monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: EngineResult(EngineStatus.INFEASIBLE, None, None))
     with pytest.raises(ContradictionError, match="neighbourhood"):
         subproblem.solve(problem, candidates(problem)[0], [0, 1], subproblem.effort(PATIENT, 1.0, presolve=False))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import Budget, Level, Pod, Policy, SearchParams
+from solver.domain import Budget, LevelReport, Pod, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model.objective import names, values
@@ -92,9 +92,11 @@ def test_pods_that_use_the_same_cluster_wide_devices_are_one_part() -> None:
 def test_a_level_is_proven_where_every_part_proves_it() -> None:
     problem = zoned([("a", 1, 0), ("b", 1, 0)])
     name, *_ = names(problem)
-    proven, open_one = (Level(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
-    assert decompose.summed(problem, [(proven,), (proven,)])[0] == Level(name=name, value=2, bound=2, proven=True)
-    assert decompose.summed(problem, [(proven,), (open_one,)])[0] == Level(name=name, value=2, bound=3, proven=False)
+    proven, open_one = (LevelReport(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
+    assert decompose.summed(problem, [(proven,), (proven,)])[0] == LevelReport(name=name, value=2, bound=2, proven=True)
+    assert decompose.summed(problem, [(proven,), (open_one,)])[0] == LevelReport(
+        name=name, value=2, bound=3, proven=False
+    )
 
 
 def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from solver.domain import Budget, Level, SearchParams
+from solver.domain import Budget, LevelReport, SearchParams
 from solver.greedy import candidates
 from solver.model.objective import names, values
 from solver.problem.problem import Problem
@@ -60,9 +60,9 @@ def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work(
 
 def test_who_waits_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
-    levels = [Level(name=name, value=0, bound=0, proven=True) for name in names(problem)]
+    levels = [LevelReport(name=name, value=0, bound=0, proven=True) for name in names(problem)]
     assert bound.only_packs(problem, levels)
-    open_one = Level(name="placed:0", value=7, bound=8, proven=False)
+    open_one = LevelReport(name="placed:0", value=7, bound=8, proven=False)
     assert not bound.only_packs(problem, [open_one, *levels[1:]])
-    everybody = Level(name="placed:0", value=8, bound=9, proven=False)
+    everybody = LevelReport(name="placed:0", value=8, bound=9, proven=False)
     assert bound.only_packs(problem, [everybody, *levels[1:]])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver import greedy
-from solver.domain import Level, Pod, SearchParams
+from solver.domain import LevelReport, Pod, SearchParams
 from solver.model import build, cells
 from solver.model.objective import Values, best, values
 from solver.problem.node_arrays import PODS, Room
@@ -71,7 +71,7 @@ def fits(problem: Problem, choices: list[Choice]) -> bool:
     return True
 
 
-def scores(problem: Problem) -> Level:
+def scores(problem: Problem) -> LevelReport:
     return scoring.search(problem, best(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
 
 

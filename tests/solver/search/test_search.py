@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from solver import greedy
-from solver.domain import Budget, Level, Pod
+from solver.domain import Budget, LevelReport, Pod
 from solver.engines import cpsat
 from solver.engines.cpsat import EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
@@ -38,14 +38,14 @@ def nothing_known(problem: Problem) -> Bounds:
     return Bounds((None,) * len(names(problem)), (0, 0))
 
 
-def levels(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> tuple[Level, ...]:
+def levels(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> tuple[LevelReport, ...]:
     limits = bound.bounds(problem, values(problem, start), budget)
     return exact.improve(problem, start, limits, budget).levels
 
 
 def test_the_search_places_what_the_greedy_missed() -> None:
     problem = packing((1, 3, 3, 1))
-    assert levels(problem, Solution())[0] == Level(name="placed:0", value=4, bound=4, proven=True)
+    assert levels(problem, Solution())[0] == LevelReport(name="placed:0", value=4, bound=4, proven=True)
 
 
 def test_the_search_proves_all_levels_of_a_small_case() -> None:

@@ -11,17 +11,17 @@ from solver.domain import (
     Batch,
     Claim,
     ClaimId,
+    ContainerExtendedResourceRequest,
     DeviceId,
     DeviceResult,
     ExtendedResourceClaim,
-    Hold,
+    NodeReservation,
     NodeSelector,
     OwnedDevices,
     Plan,
     Pod,
     PodId,
     Policy,
-    RequestMapping,
     Snapshot,
 )
 from tests.support import builders as b
@@ -270,7 +270,9 @@ def special() -> Case:
     made = ExtendedResourceClaim(
         id=ClaimId("default", "placed-devices"),
         requests=(b.request("container-0-request-0", count=2),),
-        mappings=(RequestMapping(container="main", resource=x.RESOURCE, request="container-0-request-0"),),
+        mappings=(
+            ContainerExtendedResourceRequest(container="main", resource=x.RESOURCE, request="container-0-request-0"),
+        ),
     )
     results = tuple(b.result("container-0-request-0", f"gpu-{i}", "n1") for i in range(2))
     return Case(
@@ -432,7 +434,7 @@ def owned(*, drivers: tuple[str, ...] = (), **labels: str) -> Change:
 def held(*overdue: str, **fields: Any) -> Change:
     """Hold node n1 for a pod that is not there; these pods of the batch are overdue as well."""
     fields = {"priority": 0, **fields}
-    hold = Hold(pod=PodId("default", "long"), uids=("uid-long",), nodes=("n1",), **fields)
+    hold = NodeReservation(pod=PodId("default", "long"), uids=("uid-long",), nodes=("n1",), **fields)
     ids = tuple(PodId("default", name) for name in overdue)
     return lambda case: case._replace(batch=replace(case.batch, node_reservations=(hold,), overdue=ids))
 

@@ -5,12 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import (
-    BINDING_FAILED_TAINT,
-    AllocationMode,
-    ConstraintKind,
-    RequestMapping,
-)
+from solver.domain import BINDING_FAILED_TAINT, AllocationMode, ConstraintKind, ContainerExtendedResourceRequest
 from solver.verify import Rule, check
 from tests.solver.verify import cases as c
 from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
@@ -349,7 +344,11 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         "a container that asks for nothing gets the devices",
         c.special,
         c.special_claim(
-            mappings=(RequestMapping(container="other", resource=x.RESOURCE, request="container-0-request-0"),)
+            mappings=(
+                ContainerExtendedResourceRequest(
+                    container="other", resource=x.RESOURCE, request="container-0-request-0"
+                ),
+            )
         ),
         {Rule.EXTENDED_RESOURCE_MAPPINGS},
     ),

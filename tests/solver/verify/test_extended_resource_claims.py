@@ -9,11 +9,11 @@ from solver import solve, verify
 from solver.domain import (
     Batch,
     Budget,
+    ContainerExtendedResourceRequest,
     ExtendedResourceClaim,
     Plan,
     Policy,
     Request,
-    RequestMapping,
     Snapshot,
     SubRequest,
 )
@@ -41,7 +41,9 @@ def _with(plan: Plan, special: ExtendedResourceClaim | None) -> Plan:
     return replace(plan, placements=(replace(plan.placements[0], extended_resource_claim=special),))
 
 
-def _mapped(change: Callable[[tuple[RequestMapping, ...]], tuple[RequestMapping, ...]]) -> Callable[[Plan], Plan]:
+def _mapped(
+    change: Callable[[tuple[ContainerExtendedResourceRequest, ...]], tuple[ContainerExtendedResourceRequest, ...]],
+) -> Callable[[Plan], Plan]:
     def changed(plan: Plan) -> Plan:
         special = _special(plan)
         return _with(plan, replace(special, mappings=change(special.mappings)))

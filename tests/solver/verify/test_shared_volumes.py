@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Batch, NodeDrivers, Plan, Snapshot, VolumeBinding
+from solver.domain import Batch, CSINode, Plan, Snapshot, VolumeBinding
 from solver.verify import Rule, check
 from tests.support import builders as b
 from tests.support import volume_builders as v
@@ -22,7 +22,7 @@ def valid() -> tuple[Snapshot, Batch, Plan]:
         b.snapshot(*(b.node(name, labels={v.HOST: name, ZONE: name[0]}) for name in ("a1", "a2", "b1"))),
         v.storage_class(v.DYNAMIC, DRIVER),
         claim,
-        *(NodeDrivers(node=name, topology_keys=((DRIVER, (ZONE,)),)) for name in ("a1", "a2", "b1")),
+        *(CSINode(node=name, topology_keys=((DRIVER, (ZONE,)),)) for name in ("a1", "a2", "b1")),
     )
     pods = tuple(v.using(b.pod(name), "data") for name in ("first", "second"))
     bound = VolumeBinding(claim=claim.id, claim_uid=claim.uid)
@@ -45,7 +45,7 @@ def second(**fields: str) -> Change:
     return change
 
 
-def driver(*found: NodeDrivers) -> Change:
+def driver(*found: CSINode) -> Change:
     """Let nodes say something else of their drivers."""
     return lambda snapshot, plan: (replace(snapshot, node_drivers=found), plan)
 
@@ -56,7 +56,7 @@ def test_the_plan_is_valid() -> None:
 
 def test_a_driver_without_keys_is_reached_from_everywhere() -> None:
     snapshot, batch, plan = valid()
-    snapshot, plan = driver(*(NodeDrivers(node=name, topology_keys=((DRIVER, ()),)) for name in ("a1", "b1")))(
+    snapshot, plan = driver(*(CSINode(node=name, topology_keys=((DRIVER, ()),)) for name in ("a1", "b1")))(
         snapshot, second(at="b1")(snapshot, plan)[1]
     )
     assert check(snapshot, batch, plan) == ()
@@ -70,22 +70,22 @@ def test_a_driver_without_keys_is_reached_from_everywhere() -> None:
         pytest.param(second(node="gone"), {Rule.VOLUME_UNMADE, Rule.VOLUME_TWICE}, id="a node that is not there"),
         pytest.param(driver(), {Rule.VOLUME_ELSEWHERE}, id="a provisioner of which nothing is known"),
         pytest.param(
-            driver(NodeDrivers(node="a1", topology_keys=((DRIVER, (ZONE,)),))), {Rule.VOLUME_ELSEWHERE}, id="no driver"
+            driver(CSINode(node="a1", topology_keys=((DRIVER, (ZONE,)),))), {Rule.VOLUME_ELSEWHERE}, id="no driver"
         ),
         pytest.param(
-            driver(*(NodeDrivers(node=name, topology_keys=((DRIVER, (v.HOST,)),)) for name in ("a1", "a2"))),
+            driver(*(CSINode(node=name, topology_keys=((DRIVER, (v.HOST,)),)) for name in ("a1", "a2"))),
             {Rule.VOLUME_ELSEWHERE},
             id="another value",
         ),
         pytest.param(
-            driver(*(NodeDrivers(node=name, topology_keys=((DRIVER, ("none",)),)) for name in ("a1", "a2"))),
+            driver(*(CSINode(node=name, topology_keys=((DRIVER, ("none",)),)) for name in ("a1", "a2"))),
             {Rule.VOLUME_ELSEWHERE},
             id="nodes without the label",
         ),
         pytest.param(
             driver(
-                NodeDrivers(node="a1", topology_keys=((DRIVER, (ZONE,)),)),
-                NodeDrivers(node="a2", topology_keys=((DRIVER, ()),)),
+                CSINode(node="a1", topology_keys=((DRIVER, (ZONE,)),)),
+                CSINode(node="a2", topology_keys=((DRIVER, ()),)),
             ),
             {Rule.VOLUME_ELSEWHERE},
             id="other keys",

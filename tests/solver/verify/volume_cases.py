@@ -6,16 +6,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from solver.domain import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     DiskKind,
     InlineDisk,
     LabelRequirement,
     LabelSelector,
-    NodeDrivers,
     Placement,
     PodVolume,
     Snapshot,
-    StorageCapacity,
-    StorageDriver,
     VolumeAttachment,
     VolumeBinding,
     VolumeClaimId,
@@ -60,10 +60,10 @@ def volumes() -> c.Case:
         v.volume("other", "50Gi", labels={"disk": "fast"}),
         v.volume("own", claim=made, driver="csi.example.com"),
         v.volume("attached", driver="csi.example.com"),
-        NodeDrivers(node="n1", limits=(("csi.example.com", 4),)),
+        CSINode(node="n1", limits=(("csi.example.com", 4),)),
         VolumeAttachment(name="a", attacher="csi.example.com", node="n1", volume="attached"),
-        StorageDriver(name="csi.example.com", tracks_capacity=True),
-        StorageCapacity(namespace="s", name="c", storage_class=v.DYNAMIC, topology=topology, most=_TI),
+        CSIDriver(name="csi.example.com", tracks_capacity=True),
+        CSIStorageCapacity(namespace="s", name="c", storage_class=v.DYNAMIC, topology=topology, most=_TI),
     )
     placed = Placement(
         pod=first.id,

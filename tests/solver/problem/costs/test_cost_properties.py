@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver import Engine, solve
+from solver import SolverCache, solve
 from solver.domain import Node, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
@@ -53,7 +53,7 @@ def pods(draw: st.DrawFn, name: str) -> Pod:
 
 def plan_of(world: tuple[list[Node], list[Pod], list[Pod]], waiting: list[Pod]) -> Plan:
     nodes, running, _ = world
-    return solve(b.snapshot(nodes, running), b.batch(*waiting), Policy(), s.PATIENT, Engine())
+    return solve(b.snapshot(nodes, running), b.batch(*waiting), Policy(), s.PATIENT, SolverCache())
 
 
 def levels(plan: Plan) -> list[tuple[str, int]]:

@@ -98,7 +98,9 @@ class _Extraction:
             pod = problem.pod(position)
             shared_ids = {problem.shared[each].claim.id for each in pod_class.shared}
             own = tuple(
-                each for each in pod.claim_ids if problem.claims[each].allocation is None and each not in shared_ids
+                each
+                for each in pod.claim_ids
+                if problem.requests.claims[each].allocation is None and each not in shared_ids
             )
             if special is not None:
                 specials[position] = special
@@ -116,7 +118,7 @@ class _Extraction:
         volumes = (
             bindings(volume_index, pod, name, names, self.settled.made_on) if volume_index is not None and names else ()
         )
-        node_allocatable = tuple(self._node_allocatable(pod)) if self.problem.takes_node_resources else ()
+        node_allocatable = tuple(self._node_allocatable(pod)) if self.problem.requests.takes_node_resources else ()
         return Placement(
             pod=pod.id,
             pod_uid=pod.uid,
@@ -131,7 +133,7 @@ class _Extraction:
         """Give what each of a pod's claims takes of the node's own resources, and for which containers."""
         for claim_id in pod.claim_ids:
             made = self.allocations.get(claim_id)
-            allocation = made.allocation if made is not None else self.problem.claims[claim_id].allocation
+            allocation = made.allocation if made is not None else self.problem.requests.claims[claim_id].allocation
             amounts = of_allocation(self.problem.inventory, allocation) if allocation is not None else {}
             if amounts:
                 entries = {entry.entry for entry in pod.claims if entry.claim == claim_id}
@@ -196,11 +198,11 @@ class _Extraction:
         return layout.members[node][each] if each >= 0 else layout.wide_members[-each - 1]
 
     def _is_free(self, record: int) -> bool:
-        return not self.problem.usage.is_held(record)
+        return not self.problem.available.usage.is_held(record)
 
     def _allocate(self, claim_ids: tuple[ClaimId, ...], node: int) -> None:
         for claim_id in claim_ids:
-            claim = self.problem.claims[claim_id]
+            claim = self.problem.requests.claims[claim_id]
             chosen = sorted(self.results.get(claim_id, []), key=lambda result: result[0])
             records = self.problem.inventory.records
             allocation = Allocation(
@@ -259,7 +261,7 @@ def _config(problem: Problem, claim: Claim, chosen: list[tuple[int, int, int]]) 
     merged = [
         OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=tuple(requests), source="FromClass")
         for class_name, requests in users.items()
-        for entry in problem.device_classes[class_name].config
+        for entry in problem.requests.device_classes[class_name].config
     ]
     merged += [
         OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=entry.requests, source="FromClaim")
@@ -316,7 +318,7 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
 
 
 def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:
-    before = problem.usage
+    before = problem.available.usage
     usage = Usage(
         exclusive=set(before.exclusive),
         shared={record: dict(consumed) for record, consumed in before.shared.items()},
@@ -339,7 +341,7 @@ def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:
 
 
 def _room(problem: Problem, solution: Solution) -> Room:
-    room = Room({resource: amounts.copy() for resource, amounts in problem.room.free.items()})
+    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
     for choice in solution.choices:
         room.change(PODS, choice.node, -1)
         for resource, amount in problem.classes[choice.pod_class].requests:

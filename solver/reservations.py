@@ -261,7 +261,7 @@ class _Lacking:
 
     def devices(self, parts: tuple[Part, ...], node: int) -> int:
         """Count the devices that are missing for some components; `_NEVER` where the node can never serve them."""
-        key = (parts, self.problem.layout.group_of[node], self.problem.states[node])
+        key = (parts, self.problem.layout.group_of[node], self.problem.available.states[node])
         if key not in self.known:
             self.known[key] = min(_NEVER, sum(part.copies * self._component(part.component, node) for part in parts))
         return self.known[key]
@@ -269,7 +269,7 @@ class _Lacking:
     def room(self, pod_class: PodClass, node: int) -> int:
         """Sum up over all resources the percentage of the request that is missing."""
         return sum(
-            100 * min(amount, max(0, amount - int(self.problem.room.of(resource)[node]))) // amount
+            100 * min(amount, max(0, amount - int(self.problem.available.room.of(resource)[node]))) // amount
             for resource, amount in ((PODS, 1), *pod_class.requests)
             if amount > 0
         )
@@ -286,7 +286,7 @@ class _Lacking:
         problem = self.problem
         device = type_at(problem.layout, problem.group(node), reference)
         takes = device.takes[line.demand]
-        state = problem.states[node]
+        state = problem.available.states[node]
         left = (
             (problem.wide_left(budget) if budget >= GLOBAL else state[budget]) // amount for budget, amount in takes
         )

@@ -80,7 +80,7 @@ def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[in
     A gang is dropped that misses its minimum. So are all pods that share a claim for all devices: the node of one pod
     decides what all devices are, and that pod may be the one that is dropped.
     """
-    together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
+    together = [(frozenset(rule.classes), rule.need) for rule in problem.rules.gangs]
     for shared in problem.shared:
         if _takes_all(problem, shared):
             users = frozenset(each.index for each in problem.classes if shared.index in each.shared)
@@ -100,7 +100,7 @@ def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[in
 
 def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
     """Whether a claim may ask for all devices."""
-    requests = (row for part in shared.parts for row in problem.components[part.component].requests)
+    requests = (row for part in shared.parts for row in problem.requests.components[part.component].requests)
     return any(not ask.needed for row in requests for ask in row)
 
 

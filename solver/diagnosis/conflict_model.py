@@ -60,7 +60,7 @@ class _Model:
                 case FactKind.RESOURCE:
                     self._require(Expression(), fact, low=1)
                 case FactKind.IN_USE:
-                    held = [index for index in self._devices() if self.problem.usage.is_held(index)]
+                    held = [index for index in self._devices() if self.problem.available.usage.is_held(index)]
                     self._forbid(held, fact)
                 case FactKind.TAINT:
                     self._forbid([index for index in self._devices() if self._has(index, fact.subject)], fact)
@@ -82,8 +82,8 @@ class _Model:
             self._require(chosen, self._fact(FactKind.REQUEST, claim, request.name), low=1)
 
     def _matching(self, alternative: SubRequest) -> Iterator[int]:
-        key = demand.key_of(alternative, self.problem.device_classes, self.problem.policy)
-        answers = self.problem.answers[self.problem.demands.index(key)]
+        key = demand.key_of(alternative, self.problem.requests.device_classes, self.problem.policy)
+        answers = self.problem.requests.answers[self.problem.requests.demands.index(key)]
         return (index for index in answers.verdicts if answers.at(self.problem.inventory.records[index], 0) in _USABLE)
 
     def _constraint(self, claim: Claim, constraint: Constraint) -> None:

@@ -206,7 +206,7 @@ def _of_claim(claim: Claim, place: str) -> Iterator[Fact]:
 
 def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[Fact]:
     for resource, amount in pod_class.requests:
-        left = int(problem.room.of(resource)[node])
+        left = int(problem.available.room.of(resource)[node])
         if amount > left and resource != PODS:
             yield Fact(kind=FactKind.RESOURCE, text=f"{resource}: {short(resource, amount, left)}", subject=resource)
 
@@ -215,7 +215,7 @@ def _of_taints(problem: Problem) -> Iterator[Fact]:
     """Give the taints of matching devices that only a taint excludes."""
     tainted = [
         index
-        for answers in problem.answers
+        for answers in problem.requests.answers
         for index, verdict in answers.verdicts.items()
         if verdict is Verdict.TAINTED
     ]

@@ -55,7 +55,7 @@ class FeasibilityProbe:
     def left(self, case: ProbeCase, node: str, resource: str) -> int:
         """Give the free amount of a resource on a node, in the units of `Pod.requests`."""
         problem = self.prepare(case)
-        return max(int(problem.room.of(resource)[problem.inventory.node_index[node]]), 0)
+        return max(int(problem.available.room.of(resource)[problem.inventory.node_index[node]]), 0)
 
     def decide(self, problem: Problem) -> bool | None:
         """Whether a problem's one pod can be placed."""

@@ -86,7 +86,7 @@ class _Usable(NamedTuple):
 def _usable(problem: Problem, explanation: Explanation, asked: NamedAlternative, node: int) -> _Usable:
     matching = free = 0
     records: list[int] = []
-    answers = problem.answers[asked.ask.demand]
+    answers = problem.requests.answers[asked.ask.demand]
     for index in answers.verdicts:
         verdict = answers.at(problem.inventory.records[index], node)
         if verdict in _ABSENT:
@@ -95,7 +95,7 @@ def _usable(problem: Problem, explanation: Explanation, asked: NamedAlternative,
         if verdict is Verdict.YES:
             is_free = not explanation.supplies.obstacle(index, asked.ask.demand)
         else:
-            is_free = not problem.usage.is_held(index)
+            is_free = not problem.available.usage.is_held(index)
         free += is_free
         if is_free and verdict is Verdict.YES:
             records.append(index)
@@ -220,7 +220,7 @@ class _PodReport:
         problem, pod = self.problem, self.case.pod
         selectors = tuple(
             claim.allocation.node_selector
-            for claim in (problem.claims[each] for each in pod.claim_ids)
+            for claim in (problem.requests.claims[each] for each in pod.claim_ids)
             if claim.allocation is not None and claim.allocation.node_selector is not None
         )
         demand = node_fit.demand_of(pod, selectors)
@@ -233,7 +233,7 @@ class _PodReport:
         yield " or ".join(each.partition(HINT)[0] for each in others) or "the node cannot serve the pod's resources"
 
     def _lacking(self, way: PodClass, node: int) -> Iterator[str]:
-        room = self.problem.room
+        room = self.problem.available.room
         for resource, amount in ((PODS, 1), *way.requests):
             left = int(room.of(resource)[node])
             if amount > 0 and left < amount:

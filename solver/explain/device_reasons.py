@@ -70,7 +70,7 @@ class OversizedDevices:
     def _sentence(self, demand: int, record: DeviceRecord, number: int) -> str:
         if not self.problem.policy.tells_inventory:
             return "a matching device takes more of its node than it has"
-        inventory, requested = self.problem.inventory, dict(self.problem.demands[demand].capacity)
+        inventory, requested = self.problem.inventory, dict(self.problem.requests.demands[demand].capacity)
         consumed = dict(capacity.consumption(record.id.driver, record.device, requested) or ())
         resource, taken, there = next(inventory.sizes.excess(record.device, consumed, number))
         has = f"has {amount_of(resource, there)}" if there else "has none"
@@ -80,11 +80,11 @@ class OversizedDevices:
     def _places(self, demand: int) -> list[_Place]:
         """Give the oversized devices of a demand, each with the nodes that are too small."""
         if demand not in self.places:
-            self.places[demand] = list(self._found(demand)) if self.problem.takes_node_resources else []
+            self.places[demand] = list(self._found(demand)) if self.problem.requests.takes_node_resources else []
         return self.places[demand]
 
     def _found(self, demand: int) -> Iterator[_Place]:
-        answers = self.problem.answers[demand]
+        answers = self.problem.requests.answers[demand]
         for index, verdict in answers.verdicts.items():
             record, small = self.problem.inventory.records[index], answers.too_small.get(index)
             if verdict is Verdict.TOO_LARGE:
@@ -135,7 +135,7 @@ class DeviceSupplies:
         """Give the most devices of one node that are free for any of some requests; None if some are shareable."""
         found: set[int] = set()
         for demand in {ask.demand for ask in asks}:
-            verdicts = self.problem.answers[demand].verdicts
+            verdicts = self.problem.requests.answers[demand].verdicts
             found |= {i for i, verdict in verdicts.items() if verdict is Verdict.YES and not self.obstacle(i, demand)}
         records = [self.problem.inventory.records[index] for index in found]
         if any(record.device.allow_multiple_allocations for record in records):
@@ -146,7 +146,7 @@ class DeviceSupplies:
 
     def _count(self, ask: Ask, wanted: set[int]) -> DeviceSupply:
         """Count devices over nodes; a device that several nodes can use counts once."""
-        problem, answers = self.problem, self.problem.answers[ask.demand]
+        problem, answers = self.problem, self.problem.requests.answers[ask.demand]
         inventory = problem.inventory
         verdicts: Counter[Verdict] = Counter()
         obstacles: Counter[str] = Counter()
@@ -173,7 +173,7 @@ class DeviceSupplies:
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
         """Give the verdict on a device for some nodes, which may be too small for it (KEP-5517)."""
-        answers = self.problem.answers[ask.demand]
+        answers = self.problem.requests.answers[ask.demand]
         small = answers.too_small.get(index, frozenset())
         is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(small)
         if is_had:
@@ -187,7 +187,7 @@ class DeviceSupplies:
         device = layout.wide_types[position] if node < 0 else problem.group(node).types[position]
         if not device.takes[demand]:
             return ""
-        if not device.is_shareable and problem.usage.is_held(index):
+        if not device.is_shareable and problem.available.usage.is_held(index):
             return _USED
         short = [budget for budget, amount in device.takes[demand] if self._left(node, budget) < amount]
         if not short:
@@ -197,7 +197,7 @@ class DeviceSupplies:
         return _CAPACITY if device.is_shareable else _COUNTERS
 
     def _left(self, node: int, budget: int) -> int:
-        return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.states[node][budget]
+        return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.available.states[node][budget]
 
 
 def joined(reasons: Iterable[Reason]) -> Iterator[Reason]:

@@ -34,7 +34,7 @@ class GangReasons:
         placed = Counter(choice.pod_class for choice in solution.choices)
         waiting = {
             index: rule
-            for rule in problem.gangs
+            for rule in problem.rules.gangs
             if rule.need and not any(placed[each] for each in rule.classes)
             for index in rule.classes
         }

@@ -55,7 +55,7 @@ class Hints:
 
     def on_capacity(self, demand: int) -> str:
         """Say by how much matching devices are too small for a capacity request."""
-        wanted = dict(self.problem.demands[demand].capacity)
+        wanted = dict(self.problem.requests.demands[demand].capacity)
         return self._within_budget(lambda: lint.of_requests(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
@@ -88,7 +88,7 @@ class Hints:
 
     def _on_demand(self, demand: int) -> str:
         """Say what is wrong with the selectors of a demand; cached in the inventory."""
-        key, known = self.problem.demands[demand], self.problem.inventory.hints
+        key, known = self.problem.requests.demands[demand], self.problem.inventory.hints
         asked = (key.class_selectors, key.selectors)
         hint = known.get(asked)
         if hint is None:
@@ -121,10 +121,10 @@ class Hints:
 
     def _sizes(self, demand: int) -> list[Candidate]:
         """Give one matching device of each size; cached by selectors, which many demands share."""
-        key = self.problem.demands[demand]
+        key = self.problem.requests.demands[demand]
         asked = (key.class_selectors, key.selectors)
         if asked not in self.sizes:
-            records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
+            records, verdicts = self.problem.inventory.records, self.problem.requests.answers[demand].verdicts
             self._pay(len(verdicts))
             matching = (records[index] for index, verdict in verdicts.items() if verdict in _MATCHING)
             of_size = {record.size_class: record for record in matching}
@@ -132,7 +132,7 @@ class Hints:
         return self.sizes[asked]
 
     def _matching(self, demand: int) -> list[Candidate]:
-        records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
+        records, verdicts = self.problem.inventory.records, self.problem.requests.answers[demand].verdicts
         return self._candidates([records[index] for index, verdict in verdicts.items() if verdict in _MATCHING])
 
     def _candidates(self, records: Sequence[DeviceRecord]) -> list[Candidate]:
@@ -141,7 +141,7 @@ class Hints:
 
     def _elsewhere(self, demand: int, roomy: Mask) -> str:
         """Name the nodes with matching devices, if only nodes have them where the pod does not fit."""
-        inventory, verdicts = self.problem.inventory, self.problem.answers[demand].verdicts
+        inventory, verdicts = self.problem.inventory, self.problem.requests.answers[demand].verdicts
         self._pay(len(verdicts))
         matching = [inventory.records[index] for index, verdict in verdicts.items() if verdict in _MATCHING]
         homes = {record.home for record in matching if record.home >= 0}

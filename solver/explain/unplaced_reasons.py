@@ -90,7 +90,13 @@ class Explanation:
         self.affinity_targets = AffinityTargets(self.unsatisfiable)
         found = [
             numbers.setdefault(
-                Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
+                Condition(
+                    group,
+                    problem.available.states[node],
+                    problem.available.wide_state,
+                    bool(problem.available.is_whole[node]),
+                ),
+                len(numbers),
             )
             for node, group in enumerate(problem.layout.group_of)
         ]
@@ -141,7 +147,7 @@ class Explanation:
 
     def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
         """Give the reason if a claim is allocated on certain nodes, so that a new node does not help."""
-        for claim in (self.problem.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
+        for claim in (self.problem.requests.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
             selector = claim.allocation.node_selector if claim.allocation is not None else None
             if selector is not None and node_fit.names_nodes(selector):
                 message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
@@ -154,15 +160,15 @@ class Explanation:
         A node that is reserved for another pod counts as reserved only if the pod would fit there.
         """
         problem, held = self.problem, np.zeros(self.problem.node_count, dtype=np.bool_)
-        held[list(problem.held.get(pod_class.index, ()))] = True
+        held[list(problem.rules.reserved.get(pod_class.index, ()))] = True
         allowed, counts = pod_class.verdicts.allowed | held, dict[Reason, int]()
         for resource, amount in ((PODS, 1), *pod_class.requests):
-            short = allowed & (problem.room.of(resource) < amount)
+            short = allowed & (problem.available.room.of(resource) < amount)
             if amount > 0 and short.any():
                 own = min(MOST, self.unsatisfiable.asked(pod_class, resource))
                 is_too_small = bool((self.unsatisfiable.sizes_of(resource)[short] < own).all())
                 counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
-        roomy = allowed & problem.room.fits(pod_class.requests)
+        roomy = allowed & problem.available.room.fits(pod_class.requests)
         free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_RESERVED)
         open_nodes, _ = placement_state.refused(self.trackers, pod_class, free & ~held)
         kept = self._serving(pod_class, free & ~open_nodes)
@@ -241,7 +247,7 @@ class Explanation:
         special = pod_class.specials[0]
         resources = {} if special is None else {mapping.request: mapping.resource for mapping in special.mappings}
         for part, source in self._sources(pod_class):
-            claim, component = problem.claims[source.claim], problem.components[part.component]
+            claim, component = problem.requests.claims[source.claim], problem.requests.components[part.component]
             place = f"claim {entries.get(source.claim)}, " if len(pod.claim_ids) > 1 else ""
             for order, (position, asks) in enumerate(zip(source.positions, component.requests, strict=True)):
                 request = claim.requests[position]
@@ -275,7 +281,7 @@ class Explanation:
         text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
         text += [f"{verdicts[each]} {word}" for each, word in VERDICT_WORDS.items() if verdicts.get(each)]
         if verdicts.get(Verdict.OFFERED_TWICE):
-            resource = self.problem.demands[asked.ask.demand].extended_resource
+            resource = self.problem.requests.demands[asked.ask.demand].extended_resource
             both = f"as {resource}, the extended resource of class {asked.device_class}"
             text.append(f"{verdicts[Verdict.OFFERED_TWICE]} offered by a device plugin of their node too, {both}")
         if 0 < supply.largest < min(needed, matching):
@@ -283,7 +289,7 @@ class Explanation:
         elif 0 < supply.most < supply.free and needed:
             text.append(f"at most {supply.most} of them on one node")
         if failed:
-            failure = self.problem.answers[asked.ask.demand].failure
+            failure = self.problem.requests.answers[asked.ask.demand].failure
             shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"
             text.append(f"{failed} could not be checked (CEL runtime error{shown})")
         return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
@@ -306,7 +312,9 @@ class Explanation:
         if not problem.policy.tells_inventory:
             return ""
         found = (
-            self.hints.on_links(problem.claims[source.claim], source.positions, problem.components[part.component])
+            self.hints.on_links(
+                problem.requests.claims[source.claim], source.positions, problem.requests.components[part.component]
+            )
             for part, source in self._sources(pod_class)
         )
         return next(filter(None, found), "")
@@ -358,7 +366,7 @@ class Explanation:
     def _constrained(self, pod_class: PodClass, nodes: int, fallback: str) -> Reason:
         attributes = []
         for part in self.problem.parts_of(pod_class):
-            for link in self.problem.components[part.component].links:
+            for link in self.problem.requests.components[part.component].links:
                 relation = "equal" if link.kind is ConstraintKind.MATCH else "different"
                 attributes.append(f"{relation} {link.attribute.domain}/{link.attribute.id}")
         named: defaultdict[str, list[str]] = defaultdict(list)

@@ -247,8 +247,8 @@ def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable
     conditions = tuple(conditions)
     for count in range(asked.needed - 1, 0, -1):
         fewer = component._replace(requests=((asked._replace(needed=count),),))
-        changed = replace(problem, requests=replace(problem.requests, components=[*problem.components, fewer]))
-        part = Part(len(problem.components), 1)
+        changed = replace(problem, requests=replace(problem.requests, components=[*problem.requests.components, fewer]))
+        part = Part(len(problem.requests.components), 1)
         if any(serve(changed, (part,), condition) is not None for condition in conditions):
             return count, asked.needed
     return 0, 0
@@ -258,6 +258,6 @@ def _only(problem: Problem, parts: tuple[Part, ...]) -> Component | None:
     """Give the component of a pod with one request, one alternative, and several devices; else None."""
     if len(parts) != 1 or parts[0].copies != 1:
         return None
-    component = problem.components[parts[0].component]
+    component = problem.requests.components[parts[0].component]
     is_plain = len(component.requests) == 1 and len(component.requests[0]) == 1
     return component if is_plain and component.requests[0][0].needed > 1 else None

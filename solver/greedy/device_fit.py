@@ -255,7 +255,7 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     steps, work = problem.params.greedy_options, problem.params.greedy_device_types
     attempt = Attempt(problem, group, list(condition.state), list(condition.wide), steps=steps, work=work)
     copies = [
-        (index, _Copy(problem.components[part.component], problem.options(part.component, group)))
+        (index, _Copy(problem.requests.components[part.component], problem.options(part.component, group)))
         for index, part in enumerate(parts)
         for _ in range(part.copies)
     ]

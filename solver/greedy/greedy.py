@@ -90,19 +90,21 @@ class Greedy:
 
     def __post_init__(self) -> None:
         self.scores = ScoreCache(self.kept, self.stop)
-        self.preferring = CostTracker(self.problem.tastes.preferences)
-        self.scoring = CostTracker(self.problem.tastes.scores)
+        self.preferring = CostTracker(self.problem.costs.preferences)
+        self.scoring = CostTracker(self.problem.costs.scores)
 
     def start(self) -> "Greedy":
         """Take stock of what is left before the first pod."""
         problem = self.problem
-        self._left = {resource: amounts.copy() for resource, amounts in problem.room.free.items()}
-        self.wide = problem.wide_state
+        self._left = {resource: amounts.copy() for resource, amounts in problem.available.room.free.items()}
+        self.wide = problem.available.wide_state
         self.trackers = trackers(problem)
         groups = problem.layout.group_of
         self.condition_of = np.array(
             [
-                self.scores.number((groups[node], problem.states[node], bool(problem.is_whole[node])))
+                self.scores.number(
+                    (groups[node], problem.available.states[node], bool(problem.available.is_whole[node]))
+                )
                 for node in range(problem.node_count)
             ],
             dtype=np.int64,
@@ -153,10 +155,10 @@ class Greedy:
 
     def _try_again(self) -> bool:
         """Place pods that came too early for their neighbours: those that they wanted to be with are there by now."""
-        concerned = self.problem.neighbours.concerned
+        concerned = self.problem.rules.inter_pod.concerned
         if not concerned:
             return False
-        in_gangs = {index for rule in self.problem.gangs for index in rule.classes}
+        in_gangs = {index for rule in self.problem.rules.gangs for index in rule.classes}
         placed = Counter(self.problem.classes[choice.pod_class].family for choice in self.solution.choices)
         missing = [each for each in self.sequence() if each[0].index in concerned - in_gangs]
         tried: set[int] = set()
@@ -180,7 +182,7 @@ class Greedy:
         return [family for _, family in entries]
 
     def _size(self, pod_class: PodClass) -> int:
-        components = self.problem.components
+        components = self.problem.requests.components
         return sum(
             part.copies
             * sum(max(ask.needed for ask in alternatives) for alternatives in components[part.component].requests)

@@ -164,9 +164,9 @@ class NeighbourTracker:
     def of(cls, neighbours: InterPodRules) -> "NeighbourTracker":
         """Start with nothing placed."""
         rules: tuple[tuple[ApartTracker | TogetherTracker | SpreadTracker, frozenset[int]], ...] = (
-            *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.apart),
-            *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.together),
-            *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spreads),
+            *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.anti_affinity),
+            *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.affinity),
+            *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spread),
         )
         of_class: dict[int, list[int]] = {}
         for position, (_, concerned) in enumerate(rules):
@@ -217,10 +217,10 @@ class Tracker(Protocol):
 def trackers(problem: Problem) -> list[Tracker]:
     """Give the trackers that a problem needs, with nothing placed yet."""
     found: list[Tracker] = []
-    if problem.limits:
-        found.append(LimitTracker.of(problem.limits))
-    if problem.neighbours.concerned:
-        found.append(NeighbourTracker.of(problem.neighbours))
+    if problem.rules.limits:
+        found.append(LimitTracker.of(problem.rules.limits))
+    if problem.rules.inter_pod.concerned:
+        found.append(NeighbourTracker.of(problem.rules.inter_pod))
     return found
 
 

@@ -80,7 +80,7 @@ class GangFit(NamedTuple):
 
 def units(problem: Problem, entries: Sequence[Family]) -> list[PlacementUnit]:
     """Bring the pods of each gang together, where the first of them stands."""
-    rule_of = {index: number for number, rule in enumerate(problem.gangs) for index in rule.classes}
+    rule_of = {index: number for number, rule in enumerate(problem.rules.gangs) for index in rule.classes}
     if not rule_of:
         return [PlacementUnit((family,)) for family in entries]
     members: dict[int, list[Family]] = {}
@@ -92,7 +92,7 @@ def units(problem: Problem, entries: Sequence[Family]) -> list[PlacementUnit]:
         if number >= 0:
             members.setdefault(number, []).append(family)
     return [
-        PlacementUnit((family,)) if number < 0 else PlacementUnit(tuple(members[number]), problem.gangs[number])
+        PlacementUnit((family,)) if number < 0 else PlacementUnit(tuple(members[number]), problem.rules.gangs[number])
         for number, family in order
     ]
 

@@ -62,7 +62,7 @@ def estimated_terms(problem: Problem) -> int:
     group_of = np.array(problem.layout.group_of, dtype=np.int64)
     total = 0
     for each in (each for each in problem.classes if each.size):
-        fits = each.verdicts.allowed & problem.room.fits(each.requests)
+        fits = each.verdicts.allowed & problem.available.room.fits(each.requests)
         groups, counts = np.unique(group_of[fits], return_counts=True)
         for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
             total += count * (1 + _terms_on_a_node(problem, each, problem.layout.groups[group]))
@@ -108,10 +108,10 @@ def _fitting(cell: Cell, room: Amounts, most: int) -> int:
 
 def _room_for(problem: Problem, pod_class: PodClass) -> Amounts:
     """How many pods of a class each node has room for, devices apart; no more than there are."""
-    room = np.minimum(problem.room.of(PODS), pod_class.size)
+    room = np.minimum(problem.available.room.of(PODS), pod_class.size)
     for resource, amount in pod_class.requests:
         if amount > 0:
-            room = np.minimum(room, problem.room.of(resource) // amount)
+            room = np.minimum(room, problem.available.room.of(resource) // amount)
     counts: Amounts = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
     return counts
 
@@ -193,7 +193,7 @@ def pool_of(variables: Variables, at: PartAt, line: Line) -> DemandPool:
     """Give the pool that serves a line."""
     layout, group = variables.problem.layout, variables.cell(at.cell).group
     devices = [type_at(layout, group, each) for each in line.types]
-    component = variables.problem.components[variables.parts(at.owner)[at.part].component]
+    component = variables.problem.requests.components[variables.parts(at.owner)[at.part].component]
     return DemandPool(
         cell=at.cell,
         types=line.types,

@@ -65,8 +65,8 @@ def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:
     chosen = range(problem.node_count) if nodes is None else nodes
     cells = Cells()
     for node in chosen:
-        group, state = problem.group(node), problem.states[node]
-        cells.places.append(Cell(len(cells.places), (node,), group, state, bool(problem.is_whole[node])))
+        group, state = problem.group(node), problem.available.states[node]
+        cells.places.append(Cell(len(cells.places), (node,), group, state, bool(problem.available.is_whole[node])))
     cells.sites = _sites(problem, len(cells.places))
     return cells
 
@@ -82,7 +82,7 @@ def merged(problem: Problem) -> Cells:
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(
         len(wanted), problem.node_count
     )
-    open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.room.of(PODS) > 0)).tolist()
+    open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.available.room.of(PODS) > 0)).tolist()
     masks = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
     columns = [[row.tobytes() for row in masks], _gang_domains(problem), _costs(problem)]
     counts = allowed.sum(axis=0).tolist()
@@ -109,7 +109,7 @@ def _kinds(problem: Problem, nodes: list[int], columns: list[list[bytes]]) -> di
 
 def _costs(problem: Problem) -> list[bytes]:
     """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
-    columns = [each for index, each in problem.tastes.preferences.of_class.items() if problem.classes[index].size]
+    columns = [each for index, each in problem.costs.preferences.of_class.items() if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
         group_of, numbers = fragmentation.node_groups(problem), dict[tuple[str, str], int]()
         where = (group_of.get(node) for node in range(problem.node_count))
@@ -127,7 +127,10 @@ def _costs(problem: Problem) -> list[bytes]:
 def _gang_domains(problem: Problem) -> list[bytes]:
     """Tell nodes of different domains of gangs apart, while there are few domains: it makes the bound much better."""
     columns = {
-        id(domains): domains for rule in problem.gangs for level in rule.levels for domains in level.domain_of.values()
+        id(domains): domains
+        for rule in problem.rules.gangs
+        for level in rule.levels
+        for domains in level.domain_of.values()
     }
     if not columns or sum(len(set(each.tolist())) for each in columns.values()) > problem.params.merged_domains:
         return [b""] * problem.node_count

@@ -169,7 +169,7 @@ def keep_identity(variables: Variables) -> None:
             at, request, alternative = pool.owner
             of_part[at] += [_Taken(request, alternative, each, count) for each, count in counts.items()]
     for at, option, line in whole_lines(variables):
-        if variables.problem.components[variables.parts(at.owner)[at.part].component].needs_identity:
+        if variables.problem.requests.components[variables.parts(at.owner)[at.part].component].needs_identity:
             for each in line.types:
                 count = Expression()
                 add_scaled(count, variables.copies[at][option], type_of(variables, at.cell, each).total)
@@ -192,7 +192,7 @@ def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) 
 
 def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
     """For every value of a distinctAttribute at most one device that has it (k/k#140600)."""
-    component = variables.problem.components[variables.parts(at.owner)[at.part].component]
+    component = variables.problem.requests.components[variables.parts(at.owner)[at.part].component]
     attributes = variables.problem.layout.attributes
     for link in component.links:
         if link.kind is not ConstraintKind.DISTINCT:

@@ -179,7 +179,7 @@ def broken_groups_in(problem: Problem, uses: Uses) -> int:
         not types.isdisjoint(bundle.types)
         for node, types in used.items()
         if types
-        for bundle in fragmentation.bundles(problem, problem.group(node), problem.states[node])
+        for bundle in fragmentation.bundles(problem, problem.group(node), problem.available.states[node])
     )
 
 
@@ -190,7 +190,9 @@ def crowded_nodes_in(problem: Problem, uses: Uses) -> int:
         if use.is_local:
             used[node] += sum(row.amount for row in use.rows if row.type >= 0)
     most = fragmentation.most_free(problem) if used else 0
-    base = {node: most - fragmentation.free_devices(problem.group(node), problem.states[node]) for node in used}
+    base = {
+        node: most - fragmentation.free_devices(problem.group(node), problem.available.states[node]) for node in used
+    }
     return -sum(count * base[node] + count * (count - 1) // 2 for node, count in used.items())
 
 
@@ -202,12 +204,12 @@ def spoiled_in(problem: Problem, uses: Uses) -> int:
         for budget, amount in () if row.device.is_shareable else row.draws:
             if budget != row.device.gate:
                 used[node][budget] += amount * row.amount
-        is_opened = row.device.fresh >= 0 and problem.states[node][row.device.fresh] > 0
+        is_opened = row.device.fresh >= 0 and problem.available.states[node][row.device.fresh] > 0
         if is_opened and (node, row.type) not in fresh:
             fresh.add((node, row.type))
             used[node].update(dict(row.device.opens))
     return -sum(
-        fragmentation.lost(each, problem.states[node], counted)
+        fragmentation.lost(each, problem.available.states[node], counted)
         for node, counted in used.items()
         for each in fragmentation.partitions(problem, node)
     )

@@ -13,15 +13,15 @@ Placed = dict[int, list[tuple[int, int]]]
 
 def keep_gangs(variables: Variables) -> None:
     """Write the rows of every gang."""
-    if not variables.problem.gangs:
+    if not variables.problem.rules.gangs:
         return
-    rule_of = {index: number for number, rule in enumerate(variables.problem.gangs) for index in rule.classes}
+    rule_of = {index: number for number, rule in enumerate(variables.problem.rules.gangs) for index in rule.classes}
     placed: defaultdict[int, Placed] = defaultdict(lambda: defaultdict(list))
     for (pod_class, cell), variable in variables.pods.items():
         if pod_class in rule_of:
             placed[rule_of[pod_class]][pod_class].append((variable, cell))
     for number, per_class in placed.items():
-        rule = variables.problem.gangs[number]
+        rule = variables.problem.rules.gangs[number]
         if rule.need:
             _whole(variables, rule, per_class)
         for level in rule.required:
@@ -31,7 +31,7 @@ def keep_gangs(variables: Variables) -> None:
 def domains_used(variables: Variables) -> Expression:
     """Give the domains of preferred levels that gangs are placed in, those of their running members apart; negative."""
     cost = Expression()
-    for rule in variables.problem.gangs:
+    for rule in variables.problem.rules.gangs:
         for level in rule.preferred:
             for used in _used(variables, rule, level):
                 cost.add(used, -1)

@@ -61,15 +61,15 @@ class _Places:
 
 def keep_neighbours(variables: Variables) -> None:
     """Write the rules that a problem has; only over single nodes."""
-    rules = variables.problem.neighbours
+    rules = variables.problem.rules.inter_pod
     if not rules.concerned or any(len(cell.nodes) > 1 for cell in variables.cells.places):
         return
     places = _Places.of(variables)
-    for pair in rules.apart:
+    for pair in rules.anti_affinity:
         _keep_apart(places, pair)
-    for group in rules.together:
+    for group in rules.affinity:
         _keep_together(places, group)
-    for spread in rules.spreads:
+    for spread in rules.spread:
         if spread.eligible.any():
             _spread(places, spread)
 

@@ -127,7 +127,7 @@ def _opened_nodes(variables: Variables) -> Expression:
 
 
 def _opened_nodes_in(problem: Problem, uses: Uses) -> int:
-    return -len({node for node, use in uses if use.is_local and problem.is_whole[node]})
+    return -len({node for node, use in uses if use.is_local and problem.available.is_whole[node]})
 
 
 def _opened_devices(variables: Variables) -> Expression:
@@ -141,7 +141,7 @@ def _opened_devices_in(problem: Problem, uses: Uses) -> int:
         for row in use.rows:
             if row.device.fresh < 0:
                 continue
-            if row.type >= 0 and problem.states[node][row.device.fresh] > 0:
+            if row.type >= 0 and problem.available.states[node][row.device.fresh] > 0:
                 opened.add((node, row.type))
             elif row.type < 0 and problem.wide_left(row.device.fresh) > 0:
                 opened.add((-1, whole(problem.layout, row.type)))
@@ -172,7 +172,7 @@ def _gang_domains_in(problem: Problem, solution: Solution) -> int:
     for choice in solution.choices:
         nodes[choice.pod_class].add(choice.node)
     count = 0
-    for rule in problem.gangs:
+    for rule in problem.rules.gangs:
         for level in rule.preferred:
             at = ((int(level.domain_of[each][node]), node) for each in level.domain_of for node in nodes[each])
             used = {domain if domain != NO_DOMAIN else -2 - node for domain, node in at}
@@ -185,10 +185,10 @@ def _soft_cost(name: str, attribute: str) -> ObjectiveLevel:
 
     def evaluate(problem: Problem, counted: CountedSolution) -> int:
         choices = ((choice.pod_class, choice.node) for choice in counted.solution.choices)
-        return -int(getattr(problem.tastes, attribute).cost(choices))
+        return -int(getattr(problem.costs, attribute).cost(choices))
 
     return ObjectiveLevel(
-        name, evaluate, lambda variables: soft_costs.cost(variables, getattr(variables.problem.tastes, attribute))
+        name, evaluate, lambda variables: soft_costs.cost(variables, getattr(variables.problem.costs, attribute))
     )
 
 

@@ -43,10 +43,10 @@ def keep_limits(variables: Variables) -> None:
     Cells of several nodes know no domains: what is taken in such a cell, and in all of them, stays within what the
     domains of their nodes have left together.
     """
-    if not variables.problem.limits:
+    if not variables.problem.rules.limits:
         return
     of_class = variables.by_class()
-    for limit in variables.problem.limits:
+    for limit in variables.problem.rules.limits:
         _keep(variables, limit, of_class)
 
 
@@ -84,7 +84,7 @@ def place_each_once(variables: Variables) -> None:
 
 def fit_nodes(variables: Variables) -> None:
     """Pods take no more of a node's resources than it has left; rows that cannot bind are left out."""
-    room = variables.problem.room
+    room = variables.problem.available.room
     used: defaultdict[tuple[int, str], Expression] = defaultdict(Expression)
     for (pod_class, cell), variable in variables.pods.items():
         used[cell, PODS].add(variable)

@@ -30,9 +30,9 @@ def cost(variables: Variables, taste: CostModel) -> Expression:
             least = int(costs[cell.nodes[0]] if len(cell.nodes) == 1 else costs[list(cell.nodes)].min())
             if least:
                 total.add(variable, -least)
-    for crowd in taste.crowds:
+    for crowd in taste.spread_costs:
         _add_crowd(variables, crowd, of_class, total)
-    for company in taste.companies:
+    for company in taste.affinity_costs:
         _add_company(variables, company, total)
     return total
 

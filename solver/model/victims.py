@@ -139,7 +139,7 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
     sum a k + sum w <= F - (n - 1) E, which implies the true row: conservative, and exact where E is 0.
     """
     excess: dict[tuple[int, str], int] = {}
-    room = variables.problem.room
+    room = variables.problem.available.room
     for key, kept in variables.kept_room.items():
         if key not in used:
             continue

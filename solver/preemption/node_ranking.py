@@ -90,7 +90,7 @@ class NodeRanking:
         """
         possible = np.zeros(problem.node_count, dtype=np.bool_)
         for each in problem.classes:
-            possible |= each.verdicts.allowed & problem.room.fits(each.requests)
+            possible |= each.verdicts.allowed & problem.available.room.fits(each.requests)
         most = min(_LIMIT, MOST_NODES * max(1, len(problem.batch.pods)))
         found = np.flatnonzero(possible)
         if len(found) <= 1:
@@ -164,7 +164,8 @@ def _better(one: _Cost, other: _Cost) -> _Cost:
 def _wanted(problem: Problem, pod_class: PodClass) -> dict[str, int]:
     """What a pod takes of a node, devices included."""
     asked = sum(
-        part.copies * sum(max(ask.needed for ask in request) for request in problem.components[part.component].requests)
+        part.copies
+        * sum(max(ask.needed for ask in request) for request in problem.requests.components[part.component].requests)
         for part in pod_class.parts
     )
     wanted = {PODS: 1, **dict(pod_class.requests), _DEVICES: asked}

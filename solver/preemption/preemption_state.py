@@ -84,7 +84,7 @@ def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -
     snapshot = _without_leaving(snapshot_after(problem.snapshot, planned, plan.placements, plan.allocations))
     inventory = problem.inventory
     if snapshot is problem.snapshot:
-        return ClusterState.of(inventory, snapshot, problem.room, problem.usage)
+        return ClusterState.of(inventory, snapshot, problem.available.room, problem.available.usage)
     room = node_arrays.room(inventory.nodes, inventory.node_index, snapshot.pods)
     return ClusterState.of(inventory, snapshot, room, context.engine.usage(inventory, snapshot))
 

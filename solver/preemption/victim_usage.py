@@ -27,7 +27,7 @@ def usage_of(problem: Problem, before: Snapshot, victims: Sequence[VictimUnit]) 
                 found.pods.append(VictimPod(number, node, requests))
     remembered = dict(before.draws)
     for claim in before.claims:
-        left = problem.claims.get(claim.id)
+        left = problem.requests.claims.get(claim.id)
         if claim.allocation is None or (left is not None and left.allocation is not None):
             continue
         consumers = dict.fromkeys(victim_of[each.uid] for each in claim.reserved_for if each.uid in victim_of)
@@ -85,7 +85,7 @@ def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[
 
 def _left(problem: Problem) -> dict[tuple[int, int], int]:
     """Give what is left of capacities and counters, in their own units, by node (-1: cluster-wide) and budget."""
-    inventory, layout, usage = problem.inventory, problem.layout, problem.usage
+    inventory, layout, usage = problem.inventory, problem.layout, problem.available.usage
     found = {
         place: inventory.budgets[counter] - usage.drawn.get(counter, 0)
         for counter, place in layout.counter_place.items()

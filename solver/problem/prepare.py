@@ -196,7 +196,7 @@ def _with_inter_pod_rules(problem: Problem, interpod: InterPodRuleBuilder) -> Pr
         before = verdicts.get(index, problem.classes[index].verdicts)
         verdicts[index] = exclusions.narrowed(before, (refusal,))
     ruled = problem.with_limits(built.limits).with_verdicts(verdicts)
-    return replace(ruled, rules=replace(ruled.rules, neighbours=built.neighbours))
+    return replace(ruled, rules=replace(ruled.rules, inter_pod=built.inter_pod))
 
 
 def _with_gang_rules(problem: Problem) -> Problem:
@@ -208,12 +208,16 @@ def _with_gang_rules(problem: Problem) -> Problem:
             index=each.index,
             pod=problem.pod(each.members[0]),
             size=each.size,
-            components=tuple(dict.fromkeys(problem.components[part.component] for part in problem.parts_of(each))),
+            components=tuple(
+                dict.fromkeys(problem.requests.components[part.component] for part in problem.parts_of(each))
+            ),
             is_first=each.index == each.family,
         )
         for each in problem.classes
     ]
-    known = gangs.GangRules(problem.inventory, problem.snapshot, problem.claims, problem.demands, problem.answers)
+    known = gangs.GangRules(
+        problem.inventory, problem.snapshot, problem.requests.claims, problem.requests.demands, problem.requests.answers
+    )
     rules = known.rules(problem.batch.gangs, views)
     verdicts: dict[int, NodeVerdicts] = {}
     for rule in rules:
@@ -235,8 +239,8 @@ def _with_shared_volumes(problem: Problem) -> Problem:
     ]
     if problem.volume_index is None or not sharers:
         return problem
-    tied = attach_limits.with_shared_claims(problem.gangs, sharers, problem.volume_index)
-    neighbours = problem.neighbours
+    tied = attach_limits.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
+    neighbours = problem.rules.inter_pod
     if pairs := attach_limits.exclusive_users(tied, sharers, problem.node_count):
-        neighbours = InterPodRules.of((*neighbours.apart, *pairs), neighbours.together, neighbours.spreads)
-    return replace(problem, rules=replace(problem.rules, gangs=tied, neighbours=neighbours))
+        neighbours = InterPodRules.of((*neighbours.anti_affinity, *pairs), neighbours.affinity, neighbours.spread)
+    return replace(problem, rules=replace(problem.rules, gangs=tied, inter_pod=neighbours))

@@ -169,7 +169,7 @@ class PodRules:
 
     limits: tuple[Limit, ...] = ()
     gangs: tuple[GangRule, ...] = ()
-    neighbours: InterPodRules = field(default_factory=InterPodRules)
+    inter_pod: InterPodRules = field(default_factory=InterPodRules)
     reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
@@ -195,7 +195,7 @@ class Problem:
     A snapshot and a batch in dense form, built by `prepare`.
 
     `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left, `classes`
-    and `shared` the pods, `rules` what pods demand of each other, `tastes` the costs of places, `volume_index` the
+    and `shared` the pods, `rules` what pods demand of each other, `costs` the costs of places, `volume_index` the
     volumes. `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are no
     part of the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace` one
     part.
@@ -212,85 +212,10 @@ class Problem:
     shared: Sequence[SharedClaim]
     rejected: Mapping[int, tuple[Reason, ...]]
     rules: PodRules = field(default_factory=PodRules)
-    tastes: CostModels = NO_COST_MODELS
+    costs: CostModels = NO_COST_MODELS
     volume_index: VolumeIndex | None = None
     left: Mapping[PodId, Reason] = field(default_factory=dict)
     params: SearchParams = field(default_factory=SearchParams)
-
-    @property
-    def usage(self) -> Usage:
-        """Devices in use."""
-        return self.available.usage
-
-    @property
-    def room(self) -> Room:
-        """What nodes have left of cpu, memory and so on."""
-        return self.available.room
-
-    @property
-    def states(self) -> list[State]:
-        """Units left of the budgets of each node."""
-        return self.available.states
-
-    @property
-    def wide_state(self) -> State:
-        """Units left of the cluster-wide budgets."""
-        return self.available.wide_state
-
-    @property
-    def is_whole(self) -> Mask:
-        """Nodes with devices none of which is in use."""
-        return self.available.is_whole
-
-    @property
-    def claims(self) -> Mapping[ClaimId, Claim]:
-        """Claims, those to be created included."""
-        return self.requests.claims
-
-    @property
-    def device_classes(self) -> Mapping[str, DeviceClass]:
-        """Device classes by name."""
-        return self.requests.device_classes
-
-    @property
-    def demands(self) -> tuple[DemandKey, ...]:
-        """Demands by number."""
-        return self.requests.demands
-
-    @property
-    def answers(self) -> tuple[Answers, ...]:
-        """What devices answer to each demand."""
-        return self.requests.answers
-
-    @property
-    def components(self) -> list[Component]:
-        """Components by number."""
-        return self.requests.components
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """Amounts per domain."""
-        return self.rules.limits
-
-    @property
-    def gangs(self) -> tuple[GangRule, ...]:
-        """Rules of gangs."""
-        return self.rules.gangs
-
-    @property
-    def neighbours(self) -> InterPodRules:
-        """Inter-pod rules."""
-        return self.rules.neighbours
-
-    @property
-    def takes_node_resources(self) -> bool:
-        """Whether some device takes of its node (KEP-5517)."""
-        return self.requests.takes_node_resources
-
-    @property
-    def held(self) -> Mapping[int, frozenset[int]]:
-        """Nodes that only a reservation keeps from a class."""
-        return self.rules.reserved
 
     @property
     def node_count(self) -> int:
@@ -307,16 +232,16 @@ class Problem:
 
         Raise `TooCostlyError` where `pay` does.
         """
-        key = (self.components[component], group.index)
+        key = (self.requests.components[component], group.index)
         found = self.layout.options.get(key)
         if found is None:
-            found = options(self.components[component], group, self.layout, pay)
+            found = options(self.requests.components[component], group, self.layout, pay)
             self.layout.options[key] = found
         return found
 
     def wide_left(self, budget: int) -> int:
         """Give the units left of a cluster-wide budget."""
-        return self.wide_state[budget - GLOBAL]
+        return self.available.wide_state[budget - GLOBAL]
 
     def device_key(self, node: int) -> NodeDeviceKey:
         """Give the key of node equivalence as far as devices go."""
@@ -354,17 +279,17 @@ class Problem:
 
         Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
         """
-        if pod_class.shared or pod_class.index in self.neighbours.concerned:
+        if pod_class.shared or pod_class.index in self.rules.inter_pod.concerned:
             return True
-        if any(pod_class.index in limit.takes for limit in self.limits):
+        if any(pod_class.index in limit.takes for limit in self.rules.limits):
             return True
-        return by_gangs and any(pod_class.index in rule.classes for rule in self.gangs)
+        return by_gangs and any(pod_class.index in rule.classes for rule in self.rules.gangs)
 
     @property
     def other_levels(self) -> tuple[str, ...]:
         """Name the levels after the placed ones: few domains of gangs first, unless the policy places that itself."""
         named = self.policy.levels
-        is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.gangs)
+        is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.rules.gangs)
         return (GANG_TOPOLOGY, *named) if is_own else named
 
     def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:

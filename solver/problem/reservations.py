@@ -57,10 +57,10 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
     asks = (
         ask
         for part in problem.parts_of(pod_class)
-        for alternatives in problem.components[part.component].requests
+        for alternatives in problem.requests.components[part.component].requests
         for ask in alternatives
     )
-    return any(not problem.demands[ask.demand].is_admin for ask in asks)
+    return any(not problem.requests.demands[ask.demand].is_admin for ask in asks)
 
 
 def _limits(problem: Problem, hold: NodeReservation, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
@@ -74,6 +74,6 @@ def _limits(problem: Problem, hold: NodeReservation, nodes: list[int], rest: lis
             if (taken := 1 if resource == PODS else dict(each.requests).get(resource, 0)) > 0
         }
         if takes:
-            free = problem.room.of(resource)
+            free = problem.available.room.of(resource)
             left = tuple(max(0, int(free[node]) - amount) for node in nodes)
             yield Limit("hold", domain_of, left, takes, reason=HELD)

@@ -221,8 +221,8 @@ class ColumnsResult:
 
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult | None:
     """Bound and improve until a level stays open; None where nodes are of too many kinds or hang together."""
-    taste = problem.tastes.preferences
-    if problem.wide_state or taste.crowds or taste.companies:
+    taste = problem.costs.preferences
+    if problem.available.wide_state or taste.spread_costs or taste.affinity_costs:
         return None
     fixed = subproblem.fixed_nodes(problem, start)
     nodes = [node for node in range(problem.node_count) if node not in fixed]

@@ -57,8 +57,8 @@ def node_classes(
         return []
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
     resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
-    room = np.stack([problem.room.of(resource) for resource in resources])
-    preferred = list(problem.tastes.preferences.of_class.values())
+    room = np.stack([problem.available.room.of(resource) for resource in resources])
+    preferred = list(problem.costs.preferences.of_class.values())
     limits: dict[_Key, list[int]] = {}
     found: defaultdict[_Key, list[int]] = defaultdict(list)
     for node in nodes:

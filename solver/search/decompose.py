@@ -118,18 +118,18 @@ def _by_rules(problem: Problem) -> Iterable[set[int]]:
         yield {each.index for each in family}
     for shared in problem.shared:
         yield {each.index for each in problem.classes if shared.index in each.shared}
-    for limit in problem.limits:
+    for limit in problem.rules.limits:
         yield set(limit.takes)
-    for gang in problem.gangs:
+    for gang in problem.rules.gangs:
         yield set(gang.classes)
-    taste = problem.tastes.preferences
-    for crowd in taste.crowds:
+    taste = problem.costs.preferences
+    for crowd in taste.spread_costs:
         yield set(crowd.classes)
-    for company in taste.companies:
+    for company in taste.affinity_costs:
         yield set(company.classes | company.mates)
-    yield set(problem.neighbours.concerned)
+    yield set(problem.rules.inter_pod.concerned)
     yield {each.index for each in problem.classes if each.volumes is not None}
-    if problem.layout.wide_types or problem.wide_state:
+    if problem.layout.wide_types or problem.available.wide_state:
         yield {each.index for each in problem.classes if each.shared or _reaches_wide(problem, each)}
 
 
@@ -156,9 +156,9 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
     shared = {number for index in classes for number in problem.classes[index].shared}
     rules = replace(
         problem.rules,
-        limits=tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
-        gangs=tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
-        neighbours=problem.neighbours if classes & problem.neighbours.concerned else InterPodRules(),
+        limits=tuple(limit for limit in problem.rules.limits if classes & limit.takes.keys()),
+        gangs=tuple(rule for rule in problem.rules.gangs if classes & set(rule.classes)),
+        inter_pod=problem.rules.inter_pod if classes & problem.rules.inter_pod.concerned else InterPodRules(),
     )
     choices = [choice for choice in start.choices if choice.pod_class in classes]
     held = {number: choice for number, choice in start.shared.items() if number in shared}

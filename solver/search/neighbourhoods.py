@@ -46,7 +46,7 @@ class GangNeighbourhoods:
     def __post_init__(self) -> None:
         problem = self.problem
         bound = {each.index for each in problem.classes if problem.is_tied(each, by_gangs=False)}
-        gangs = problem.gangs if problem.params.runs(SearchStage.GANG_LNS) else ()
+        gangs = problem.rules.gangs if problem.params.runs(SearchStage.GANG_LNS) else ()
         self.rule_of = {index: rule for rule in gangs if not bound & set(rule.classes) for index in rule.classes}
         self.tied = frozenset(
             each.index for each in problem.classes if problem.is_tied(each) and each.index not in self.rule_of
@@ -124,10 +124,10 @@ class GangNeighbourhoods:
         """How many pods of a class each node could have if none of the batch were there."""
         if index not in self.rooms:
             problem, pod_class = self.problem, self.problem.classes[index]
-            room = np.minimum(problem.room.of(PODS), pod_class.size)
+            room = np.minimum(problem.available.room.of(PODS), pod_class.size)
             for resource, amount in pod_class.requests:
                 if amount > 0:
-                    room = np.minimum(room, problem.room.of(resource) // amount)
+                    room = np.minimum(room, problem.available.room.of(resource) // amount)
             found = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
             for node in np.flatnonzero(found).tolist() if pod_class.parts else ():
                 found[node] = min(int(found[node]), self._served(index, node))
@@ -135,7 +135,7 @@ class GangNeighbourhoods:
         return self.rooms[index]
 
     def _served(self, index: int, node: int) -> int:
-        key = (index, self.problem.layout.group_of[node], self.problem.states[node])
+        key = (index, self.problem.layout.group_of[node], self.problem.available.states[node])
         if key not in self.served:
             self.served[key] = build.most_served(self.problem, self.problem.classes[index], node)
         return self.served[key]
@@ -255,7 +255,7 @@ class _Search:
                 wanted = self.crews.around(rule, self.used, fixed, self.reach)
                 share = len(wanted)
             else:
-                fits = pod_class.verdicts.allowed & self.problem.room.fits(pod_class.requests)
+                fits = pod_class.verdicts.allowed & self.problem.available.room.fits(pod_class.requests)
                 wanted = [node for node in np.flatnonzero(fits).tolist() if node not in fixed]
                 self.chance.shuffle(wanted)
         used = [node for node in self.used if node not in fixed]

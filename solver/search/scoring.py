@@ -91,7 +91,7 @@ def placed_again(problem: Problem, solution: Solution) -> Solution:
 
 def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     """Place them as the relaxation would around all others; what it splits is placed one by one."""
-    loose = frozenset() if problem.takes_node_resources else _loose(problem)
+    loose = frozenset() if problem.requests.takes_node_resources else _loose(problem)
     kept = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = Counter(choice.pod_class for choice in solution.choices if choice.pod_class in loose)
     if not moved:
@@ -108,7 +108,7 @@ def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     found = linear.solve(variables.form, variables.form.levels[-1].expression, budget.remaining_seconds())
     if found is None:
         return solution
-    whole = _whole(variables, found.values, part.room)
+    whole = _whole(variables, found.values, part.available.room)
     moved.subtract(choice.pod_class for choice in whole)
     return _better(problem, solution, kept + whole, sorted(moved.elements()))
 
@@ -154,7 +154,7 @@ def _loose(problem: Problem) -> frozenset[int]:
     return frozenset(
         each.index
         for each in problem.classes
-        if _is_scored(each) and alone[each.family] == 1 and not problem.is_tied(each) and not problem.tastes.preferences
+        if _is_scored(each) and alone[each.family] == 1 and not problem.is_tied(each) and not problem.costs.preferences
     )
 
 
@@ -165,16 +165,16 @@ def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
         for each in problem.classes
     ]
     policy = structs.replace(problem.policy, levels=(SCORES,))
-    tastes = replace(problem.tastes, scores=_by_pod(problem.tastes.scores))
+    tastes = replace(problem.costs, scores=_by_pod(problem.costs.scores))
     available = replace(problem.available, wide_state=())
     rules = PodRules(reserved=problem.rules.reserved)
-    return replace(problem, classes=classes, shared=[], policy=policy, tastes=tastes, available=available, rules=rules)
+    return replace(problem, classes=classes, shared=[], policy=policy, costs=tastes, available=available, rules=rules)
 
 
 def _by_pod(taste: CostModel) -> CostModel:
     """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
     of_class, crowds = dict(taste.of_class), list[SpreadCost]()
-    for crowd in taste.crowds:
+    for crowd in taste.spread_costs:
         if not np.array_equal(crowd.domain_of, np.arange(len(crowd.base))):
             crowds.append(crowd)
             continue
@@ -186,7 +186,7 @@ def _by_pod(taste: CostModel) -> CostModel:
 
 def _room_beside(problem: Problem, kept: list[Choice]) -> Room:
     """What nodes have left beside some pods."""
-    room = Room({resource: amounts.copy() for resource, amounts in problem.room.free.items()})
+    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
     for choice in kept:
         _take(room, choice, problem.classes[choice.pod_class].requests)
     return room
@@ -196,22 +196,22 @@ def _cells(problem: Problem) -> Cells:
     """Nodes that are cheap for some class, each alone; the others by cost, and by the zones that they are in."""
     rank = np.full(problem.node_count, problem.node_count, dtype=np.int64)
     for each in (each for each in problem.classes if each.size):
-        open_nodes = np.flatnonzero(each.verdicts.allowed & problem.room.fits(each.requests))
-        order = open_nodes[np.argsort(problem.tastes.scores.of_class[each.index][open_nodes], kind="stable")]
+        open_nodes = np.flatnonzero(each.verdicts.allowed & problem.available.room.fits(each.requests))
+        order = open_nodes[np.argsort(problem.costs.scores.of_class[each.index][open_nodes], kind="stable")]
         rank[order] = np.minimum(rank[order], np.arange(len(order)))
     nodes = np.argsort(rank, kind="stable")[: np.count_nonzero(rank < problem.node_count)].tolist()
     most, places = problem.params.scores_single_nodes, problem.params.scores_places
     near = min(most, places // max(1, sum(each.size for each in problem.classes)))
     cells = Cells()
     for together in (*((node,) for node in nodes[:near]), *_grouped(problem, nodes[near:])):
-        group, state = problem.group(together[0]), problem.states[together[0]]
+        group, state = problem.group(together[0]), problem.available.states[together[0]]
         cells.places.append(Cell(len(cells.places), together, group, state, is_whole=False))
     return cells
 
 
 def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     """Bring nodes together that come one after the other and are in the same zone of every sort."""
-    crowds = [crowd for crowd in problem.tastes.scores.crowds if len(crowd.base) <= problem.params.scores_domains]
+    crowds = [crowd for crowd in problem.costs.scores.spread_costs if len(crowd.base) <= problem.params.scores_domains]
     found: dict[tuple[int, ...], list[int]] = {}
     for position, node in enumerate(nodes):
         zones = (int(crowd.domain_of[node]) for crowd in crowds)
@@ -253,4 +253,4 @@ def _at_least(problem: Problem, solution: Solution) -> int:
     """Give a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
-    return -best_case(problem.tastes.scores, problem.classes) if is_whole else 0
+    return -best_case(problem.costs.scores, problem.classes) if is_whole else 0

@@ -23,7 +23,7 @@ from solver.solution import Solution
 
 def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     """Let one gang after the other choose before all others; never worse than the start."""
-    if not problem.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
+    if not problem.rules.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
     best, known, first = start, values(problem, start), frozenset[int]()
     kept = FitCache(problem)
@@ -44,7 +44,7 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
 def _waiting(problem: Problem, start: Solution, kept: FitCache, budget: Budget) -> Iterator[int]:
     """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
-    if all(placed & set(rule.classes) for rule in problem.gangs):
+    if all(placed & set(rule.classes) for rule in problem.rules.gangs):
         return
     for unit in units(problem, Greedy(problem, kept, Order.QUEUE_BEST_FIT).sequence()):
         if budget.should_stop():

@@ -150,7 +150,7 @@ def _limited(pod_class: PodClass, size: int) -> PodClass:
 
 def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:
     """What pods elsewhere, and shared claims, leave of the cluster-wide budgets."""
-    left = list(problem.wide_state)
+    left = list(problem.available.wide_state)
     if not left:
         return ()
     opened: set[int] = set()

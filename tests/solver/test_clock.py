@@ -130,7 +130,7 @@ def test_every_class_of_a_limit_is_a_step_of_writing_a_model(monkeypatch: pytest
         asked = [port(1000 + each) for each in range(ports)]
         others = [neighbour(f"q{each.port}", ports=[each], cpu=1) for each in asked]
         problem = problem_of([b.node("n1")], b.batch(neighbour("p", ports=asked, cpu=1), *others))
-        assert len(problem.limits) == ports
+        assert len(problem.rules.limits) == ports
         taken = itertools.count()
         variables = build.build(problem, cells.single(problem), stop=lambda: next(taken) < 0)
         return next(taken) - len(variables.form.lower) - len(variables.form.rows)

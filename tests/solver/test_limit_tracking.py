@@ -35,5 +35,5 @@ def test_of_many_ports_only_those_are_looked_at_that_others_have_taken(monkeypat
 
 def test_ports_of_equal_pods_are_one_limit() -> None:
     pods = [neighbour(f"p{i}", ports=[port(each) for each in range(1, 200)]) for i in range(3)]
-    assert len(s.problem([zoned("n1")], pods=pods).limits) == 1
-    assert len(s.problem([b.node("n1")], pods=pods[:1]).limits) == 0
+    assert len(s.problem([zoned("n1")], pods=pods).rules.limits) == 1
+    assert len(s.problem([b.node("n1")], pods=pods[:1]).rules.limits) == 0

@@ -97,22 +97,22 @@ class CostModel:
     """Costs of one level: `of_class[class][node]`, and the costs that depend on other pods."""
 
     of_class: dict[int, Amounts] = field(default_factory=dict)
-    crowds: tuple[SpreadCost, ...] = ()
-    companies: tuple[AffinityCost, ...] = ()
-    _crowds_of: dict[int, list[int]] | None = field(default=None, init=False)
+    spread_costs: tuple[SpreadCost, ...] = ()
+    affinity_costs: tuple[AffinityCost, ...] = ()
+    _spread_costs_of: dict[int, list[int]] | None = field(default=None, init=False)
 
     def __bool__(self) -> bool:
         """Whether any place costs anything."""
-        return bool(self.of_class or self.crowds or self.companies)
+        return bool(self.of_class or self.spread_costs or self.affinity_costs)
 
-    def crowds_of(self, pod_class: int) -> list[int]:
-        """Give the positions of the spread costs of a class; valid once `crowds` is complete."""
-        if self._crowds_of is None:
-            self._crowds_of = {}
-            for position, crowd in enumerate(self.crowds):
-                for each in crowd.classes:
-                    self._crowds_of.setdefault(each, []).append(position)
-        return self._crowds_of.get(pod_class, _NONE)
+    def spread_costs_of(self, pod_class: int) -> list[int]:
+        """Give the positions of the spread costs of a class; valid once `spread_costs` is complete."""
+        if self._spread_costs_of is None:
+            self._spread_costs_of = {}
+            for position, spread in enumerate(self.spread_costs):
+                for each in spread.classes:
+                    self._spread_costs_of.setdefault(each, []).append(position)
+        return self._spread_costs_of.get(pod_class, _NONE)
 
     def cost(self, choices: Iterable[tuple[int, int]]) -> int:
         """Give what (class, node) pairs cost together."""
@@ -120,18 +120,18 @@ class CostModel:
         total = sum(count * self.on(each, node) for (each, node), count in counted.items())
         inside: defaultdict[int, Counter[int]] = defaultdict(Counter)
         for (each, node), count in counted.items():
-            for position in self.crowds_of(each):
-                domain = int(self.crowds[position].domain_of[node])
+            for position in self.spread_costs_of(each):
+                domain = int(self.spread_costs[position].domain_of[node])
                 if domain != NO_DOMAIN:
                     inside[position][domain] += count
-        total += sum(self.crowds[position].cost(counts) for position, counts in inside.items())
-        for company in self.companies:
-            mates = _by_domain(company.domain_of, company.mates, counted)
+        total += sum(self.spread_costs[position].cost(counts) for position, counts in inside.items())
+        for affinity in self.affinity_costs:
+            mates = _by_domain(affinity.domain_of, affinity.mates, counted)
             for (each, node), count in counted.items():
-                if each in company.classes:
-                    domain = int(company.domain_of[node])
-                    is_alone = domain == NO_DOMAIN or mates[domain] < company.needed(each)
-                    total += count * company.cost * is_alone
+                if each in affinity.classes:
+                    domain = int(affinity.domain_of[node])
+                    is_alone = domain == NO_DOMAIN or mates[domain] < affinity.needed(each)
+                    total += count * affinity.cost * is_alone
         return total
 
     def on(self, pod_class: int, node: int) -> int:
@@ -177,44 +177,44 @@ class CostTracker:
 
     def __post_init__(self) -> None:
         self.mated = self.mated or [
-            np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.model.companies
+            np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.model.affinity_costs
         ]
 
     @property
     def depends_on_others(self) -> bool:
         """Whether costs depend on where other pods are placed."""
-        return bool(self.model.crowds or self.model.companies)
+        return bool(self.model.spread_costs or self.model.affinity_costs)
 
     def marginal(self, pod_class: int) -> Amounts | None:
         """Give the cost of one more pod of a class by node; None where all nodes cost the same."""
         costs = self.model.of_class.get(pod_class)
         if not self.depends_on_others:
             return costs
-        for position in self.model.crowds_of(pod_class):
-            crowd = self.model.crowds[position]
-            now = self.crowded.get(position, crowd.base)
+        for position in self.model.spread_costs_of(pod_class):
+            spread = self.model.spread_costs[position]
+            now = self.crowded.get(position, spread.base)
             if len(now):
-                here = np.where(crowd.domain_of == NO_DOMAIN, 0, now[crowd.domain_of])
+                here = np.where(spread.domain_of == NO_DOMAIN, 0, now[spread.domain_of])
                 costs = here if costs is None else costs + here
-        for company, mates in zip(self.model.companies, self.mated, strict=True):
-            if pod_class in company.classes:
-                has_mates = (company.domain_of != NO_DOMAIN) & (mates[company.domain_of] > 0)
-                here = np.where(has_mates, 0, company.cost).astype(np.int64)
+        for affinity, mates in zip(self.model.affinity_costs, self.mated, strict=True):
+            if pod_class in affinity.classes:
+                has_mates = (affinity.domain_of != NO_DOMAIN) & (mates[affinity.domain_of] > 0)
+                here = np.where(has_mates, 0, affinity.cost).astype(np.int64)
                 costs = here if costs is None else costs + here
         return costs
 
     def take(self, pod_class: int, node: int) -> None:
         """Count a pod of a class as placed on a node."""
-        for position in self.model.crowds_of(pod_class):
-            crowd = self.model.crowds[position]
-            domain = crowd.domain_of[node]
+        for position in self.model.spread_costs_of(pod_class):
+            spread = self.model.spread_costs[position]
+            domain = spread.domain_of[node]
             if domain != NO_DOMAIN:
                 if position not in self.crowded:
-                    self.crowded[position] = crowd.base.copy()
-                self.crowded[position][domain] += crowd.step[domain]
-        for company, mates in zip(self.model.companies, self.mated, strict=True):
-            if pod_class in company.mates:
-                domain = company.domain_of[node]
+                    self.crowded[position] = spread.base.copy()
+                self.crowded[position][domain] += spread.step[domain]
+        for affinity, mates in zip(self.model.affinity_costs, self.mated, strict=True):
+            if pod_class in affinity.mates:
+                domain = affinity.domain_of[node]
                 if domain != NO_DOMAIN:
                     mates[domain] += 1
 

@@ -98,8 +98,8 @@ class PreferenceCosts:
         for each, missing in self._without_domain(classes, pods):
             before = model.of_class.get(each.index)
             model.of_class[each.index] = missing if before is None else before + missing
-        model.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
-        model.companies = tuple(self._affinity(classes, pods))
+        model.spread_costs = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
+        model.affinity_costs = tuple(self._affinity(classes, pods))
         return model
 
     def _number(self, pods: Iterable[Pod]) -> None:
@@ -306,8 +306,8 @@ def with_costs(problem: Problem, cache: SolverCache) -> Problem:
     if _PREFERENCES in policy.levels:
         preferred = PreferenceCosts(context, weights, cache).model(problem.classes, pods)
     if SCORES in policy.levels:
-        scored = scores.ScoreCosts(context, problem.room, weights, cache).model(problem.classes, pods)
-    costly = dataclasses.replace(problem, tastes=CostModels(preferred, scored))
+        scored = scores.ScoreCosts(context, problem.available.room, weights, cache).model(problem.classes, pods)
+    costly = dataclasses.replace(problem, costs=CostModels(preferred, scored))
     return dataclasses.replace(costly, policy=_applicable(costly, policy))
 
 
@@ -315,8 +315,8 @@ def _applicable(problem: Problem, policy: Policy) -> Policy:
     """Drop the levels in which all solutions have one value."""
     has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.taint_rules.rules)
     says = {
-        _PREFERENCES: bool(problem.tastes.preferences),
-        SCORES: bool(problem.tastes.scores),
+        _PREFERENCES: bool(problem.costs.preferences),
+        SCORES: bool(problem.costs.scores),
         "opened-groups": _is_grouped(problem),
         "spoiled-partitions": bool(problem.layout.counter_place),
         "suspects": has_suspects,

@@ -62,7 +62,7 @@ class ScoreCosts:
         for each in scored:
             total = common + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
             model.of_class[each.index] = total
-        model.crowds = (*self._load(scored), *self._replicas(scored, pods))
+        model.spread_costs = (*self._load(scored), *self._replicas(scored, pods))
         return model
 
     def _images(self, pod: Pod) -> Amounts | int:
@@ -187,7 +187,7 @@ def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:
         if costs is not None and allowed.any():
             total += each.size * int(costs[allowed].min())
     sizes = {each.index: each.size for each in classes}
-    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in model.crowds)
+    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in model.spread_costs)
 
 
 def _least(crowd: SpreadCost, count: int) -> int:

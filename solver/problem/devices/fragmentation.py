@@ -38,7 +38,7 @@ def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
             if label in labels and inventory.has_devices[node]:
                 members[labels[label]].append(node)
         for value, nodes in members.items():
-            if len(nodes) > 1 and all(problem.is_whole[node] for node in nodes):
+            if len(nodes) > 1 and all(problem.available.is_whole[node] for node in nodes):
                 found.update((node, (label, value)) for node in nodes if node not in found)
     return found
 
@@ -68,7 +68,7 @@ def free_devices(group: NodeGroup, state: State) -> int:
 
 def most_free(problem: Problem) -> int:
     """Give the largest number of free devices of any node."""
-    kinds = Counter(zip(problem.layout.group_of, problem.states, strict=True))
+    kinds = Counter(zip(problem.layout.group_of, problem.available.states, strict=True))
     return max((free_devices(problem.layout.groups[group], state) for group, state in kinds), default=0)
 
 
@@ -77,7 +77,7 @@ _MOST_STATES: Final = 20_000
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
     """Give the available partitions of a node that draw on counters which the batch may take from."""
-    kept, usage, state = problem.layout.partitions, problem.usage, problem.states[node]
+    kept, usage, state = problem.layout.partitions, problem.available.usage, problem.available.states[node]
     if node not in kept.of_node:
         table = _drawn(problem, node, frozenset())
         records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))

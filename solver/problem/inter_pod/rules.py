@@ -24,24 +24,27 @@ from solver.problem.skipped_pods import quarantining, subject_of
 class InterPodRules:
     """Rules between pods of a batch that are no limits; `concerned` are the classes that some rule names."""
 
-    apart: tuple[AntiAffinityRule, ...] = ()
-    together: tuple[AffinityRule, ...] = ()
-    spreads: tuple[SpreadRule, ...] = ()
+    anti_affinity: tuple[AntiAffinityRule, ...] = ()
+    affinity: tuple[AffinityRule, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
     concerned: frozenset[int] = frozenset()
 
     @classmethod
     def of(
-        cls, apart: tuple[AntiAffinityRule, ...], together: tuple[AffinityRule, ...], spreads: tuple[SpreadRule, ...]
+        cls,
+        anti_affinity: tuple[AntiAffinityRule, ...],
+        affinity: tuple[AffinityRule, ...],
+        spread: tuple[SpreadRule, ...],
     ) -> "InterPodRules":
         """Collect the classes that the rules name."""
         concerned: set[int] = set()
-        for pair in apart:
+        for pair in anti_affinity:
             concerned |= pair.holders | pair.wanted
-        for group in together:
+        for group in affinity:
             concerned |= group.members | group.supporters
-        for spread in spreads:
-            concerned |= spread.bound | spread.wanted
-        return cls(apart, together, spreads, frozenset(concerned))
+        for each in spread:
+            concerned |= each.bound | each.wanted
+        return cls(anti_affinity, affinity, spread, frozenset(concerned))
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +56,7 @@ class BuiltInterPodRules:
     """
 
     limits: tuple[Limit, ...] = ()
-    neighbours: InterPodRules = field(default_factory=InterPodRules)
+    inter_pod: InterPodRules = field(default_factory=InterPodRules)
     refused: list[tuple[int, ExcludedNodes]] = field(default_factory=list)
 
 
@@ -125,7 +128,7 @@ class InterPodRuleBuilder:
                 found.refused += [(pod_class, refused) for pod_class in sorted(group.members)]
             else:
                 groups.append(group)
-        found.neighbours = InterPodRules.of(
+        found.inter_pod = InterPodRules.of(
             tuple(pairs), tuple(groups), tuple(affinity_rules.spread_rules(interpod_keys, pods, context))
         )
         return found

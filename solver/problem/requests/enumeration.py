@@ -51,7 +51,7 @@ class _GivenUp(NamedTuple):
 
 def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
     """Enumerate; give the components that were given up."""
-    wanted = sorted(_wanted(problem), key=lambda index: (_expected(problem.components[index]), index))
+    wanted = sorted(_wanted(problem), key=lambda index: (_expected(problem.requests.components[index]), index))
     groups = _groups(problem, frozenset(wanted))
     failed: dict[int, _GivenUp] = {}
     for number, index in enumerate(wanted, start=1):
@@ -90,8 +90,8 @@ def _wanted(problem: Problem) -> Iterator[int]:
     """Components that can be served in more than one way."""
     used = {part.component for each in problem.classes for part in problem.parts_of(each)}
     for index in used:
-        requests = problem.components[index].requests
-        if len(requests) > 1 or any(len(row) > 1 for row in requests) or problem.components[index].links:
+        requests = problem.requests.components[index].requests
+        if len(requests) > 1 or any(len(row) > 1 for row in requests) or problem.requests.components[index].links:
             yield index
 
 
@@ -132,7 +132,7 @@ def _first_failed(
     """Give the claim of a pod that needs a component which was given up, and the units that were not enough."""
     for part, sources in zip(pod_class.parts, pod_class.sources[place], strict=True):
         if part.component in failed:
-            return failed[part.component], problem.claims[sources[0].claim]
+            return failed[part.component], problem.requests.claims[sources[0].claim]
     for shared in (problem.shared[each] for each in pod_class.shared):
         for part in shared.parts:
             if part.component in failed:

@@ -86,7 +86,7 @@ def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
 
 def widen(problem: Problem, known: NodeAllocatable) -> Problem:
     """Widen the requests of every class; a class whose requests come to differ between nodes is split."""
-    asked = {index: _by_node(problem, index) for index in range(len(problem.demands))}
+    asked = {index: _by_node(problem, index) for index in range(len(problem.requests.demands))}
     kept, split = list[PodClass](), list[PodClass]()
     for each in problem.classes:
         pod = problem.pod(each.members[0])
@@ -148,10 +148,10 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
 
     No pod gets a device on a node that has less than it takes.
     """
-    answers, found = problem.answers[demand], {False: ByNode(), True: ByNode()}
+    answers, found = problem.requests.answers[demand], {False: ByNode(), True: ByNode()}
     taken: dict[tuple[frozenset[int] | None, frozenset[int]], _Taken] = {}
     reaches: dict[tuple[frozenset[int] | None, frozenset[int]], Sequence[int]] = {}
-    for index, verdict in answers.verdicts.items() if not problem.demands[demand].is_admin else ():
+    for index, verdict in answers.verdicts.items() if not problem.requests.demands[demand].is_admin else ():
         record = problem.inventory.records[index]
         if record.device.node_allocatable and verdict.name == "YES":
             key = (record.nodes, answers.lost(index))
@@ -193,7 +193,7 @@ def _total(
 
 def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
     total: ByNode = {}
-    for alternatives in problem.components[component].requests:
+    for alternatives in problem.requests.components[component].requests:
         ways = [_of_ask(ask, asked) for ask in alternatives]
         for name in {name for way in ways for name in way}:
             most = np.maximum.reduce([way.get(name, _none(problem)) for way in ways])

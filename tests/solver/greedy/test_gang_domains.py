@@ -46,7 +46,7 @@ def test_in_a_domain_only_the_classes_are_tried_that_have_nodes_there(monkeypatc
 
 def test_classes_inside_of_a_domain_are_those_whose_mask_is_not_empty() -> None:
     problem = gang_at_one_root()
-    (rule,) = problem.gangs
+    (rule,) = problem.rules.gangs
     for row in ((domain,) for domain in range(ROOTS)):
         inside = rule.inside(rule.levels, row)
         masks = {index: rule.mask(index, rule.levels, row) for index in rule.classes}
@@ -73,7 +73,7 @@ def racked_gang() -> Problem:
 
 def test_when_time_has_ended_the_domain_with_most_room_is_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = racked_gang()
-    monkeypatch.setattr(units, "_tries", lambda *_: iter([(problem.gangs[0].levels, (0,))] * 5))
+    monkeypatch.setattr(units, "_tries", lambda *_: iter([(problem.rules.gangs[0].levels, (0,))] * 5))
     solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run(after(0))
     assert len(solution.choices) == 4
 

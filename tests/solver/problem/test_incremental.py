@@ -83,8 +83,10 @@ def look(problem: Problem) -> dict[str, object]:
     found["groups"] = [dataclasses.asdict(group) for group in layout.groups]
     found["wide types"] = [dataclasses.asdict(kind) for kind in layout.wide_types]
     found["records"] = [dataclasses.asdict(record) for record in stock.records]
-    found["answers"] = [(list(each.verdicts.items()), list(each.consumption.items())) for each in problem.answers]
-    found["failures"] = [each.failure for each in problem.answers]
+    found["answers"] = [
+        (list(each.verdicts.items()), list(each.consumption.items())) for each in problem.requests.answers
+    ]
+    found["failures"] = [each.failure for each in problem.requests.answers]
     for name in (
         "pools",
         "record_of",
@@ -97,7 +99,7 @@ def look(problem: Problem) -> dict[str, object]:
         "takes_node_resources",
     ):
         found[name] = getattr(stock, name)
-    found["states"] = (problem.states, problem.wide_state, problem.is_whole.tolist())
+    found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_whole.tolist())
     return found
 
 

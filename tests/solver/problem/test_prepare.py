@@ -80,17 +80,18 @@ def test_an_allocated_claim_is_not_shared() -> None:
 def test_claims_of_one_name_in_two_namespaces_are_two() -> None:
     made = [b.claim("c"), b.claim("c", namespace="other")]
     found = problem(made, pods=[b.pod("p", "c"), b.pod("q", "c", namespace="other")])
-    assert (found.shared, ClaimId("other", "c") in found.claims) == ([], True)
+    assert (found.shared, ClaimId("other", "c") in found.requests.claims) == ([], True)
 
 
 def test_requests_that_ask_the_same_are_one_demand() -> None:
     claim = b.claim("c", b.request("r"), b.request("t", count=3), b.request("u", selectors=("true",)))
-    assert len(problem(claim, pods=[b.pod("p", "c")]).demands) == 2
+    assert len(problem(claim, pods=[b.pod("p", "c")]).requests.demands) == 2
 
 
 def test_only_claims_of_the_batch_are_demanded() -> None:
     assert (
-        problem(claims(3), pods=[b.pod("p", "c0")]).components == problem(claims(1), pods=[b.pod("p", "c0")]).components
+        problem(claims(3), pods=[b.pod("p", "c0")]).requests.components
+        == problem(claims(1), pods=[b.pod("p", "c0")]).requests.components
     )
 
 

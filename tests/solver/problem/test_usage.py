@@ -21,7 +21,7 @@ def problem(*objects: s.Objects, request: Mapping[str, b.Amount] | None = None) 
 
 def free(found: Problem, node: int = 0) -> list[int]:
     """Units left of every type's gate."""
-    return [found.states[node][each.gate] for each in found.group(node).types]
+    return [found.available.states[node][each.gate] for each in found.group(node).types]
 
 
 def test_nothing_is_in_use_at_first() -> None:
@@ -64,7 +64,7 @@ def share(name: str, amount: b.Amount, number: int) -> Claim:
 def left_of_card(*held: Claim) -> int:
     found = problem(CARD, held, request={"memory": "10Gi"})
     (card,) = found.group(0).types
-    return found.states[0][card.capacities["memory"]]
+    return found.available.states[0][card.capacities["memory"]]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def counted(*names: str, budget: int = 4) -> list[b.SnapshotObject]:
 
 def test_used_devices_draw_on_their_counters() -> None:
     held = b.held("h", b.result("gpu", "d0", "n1"), b.result("gpu", "d1", "n1"))
-    assert problem(counted("d0", "d1", "d2"), held).states[0][0] == 2
+    assert problem(counted("d0", "d1", "d2"), held).available.states[0][0] == 2
 
 
 def test_a_shared_device_draws_once() -> None:
@@ -111,11 +111,11 @@ def test_a_shared_device_draws_once() -> None:
         b.resource_slice("n1", slice_count=2, counter_sets={"set": {"slots": 4}}),
     ]
     held = [b.held(f"h{i}", b.result("gpu", "d0", "n1", share_id=b.share_id(i))) for i in range(3)]
-    assert problem(slices, held).states[0][0] == 3
+    assert problem(slices, held).available.states[0][0] == 3
 
 
 def test_a_used_device_that_is_published_no_more_blocks_its_pool_s_counters() -> None:
-    assert problem(counted("d0"), b.held("h", b.result("gpu", "gone", "n1"))).states[0][0] == 0
+    assert problem(counted("d0"), b.held("h", b.result("gpu", "gone", "n1"))).available.states[0][0] == 0
 
 
 def test_devices_of_the_cluster_are_counted_once_for_all_nodes() -> None:
@@ -138,24 +138,24 @@ WHOLE: tuple[tuple[str, list[Claim], list[bool]], ...] = (
 
 @pytest.mark.parametrize(("held", "whole"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
 def test_nodes_with_devices_none_of_them_in_use_are_whole(held: list[Claim], whole: list[bool]) -> None:
-    assert problem(b.gpu_slice("n1"), held).is_whole.tolist() == whole
+    assert problem(b.gpu_slice("n1"), held).available.is_whole.tolist() == whole
 
 
 def test_running_pods_take_room() -> None:
     running = [b.pod(f"r{index}", node_name="n1", cpu=3, memory="1Gi") for index in range(2)]
-    room = problem(running).room
+    room = problem(running).available.room
     assert (room.of("cpu").tolist(), room.of("pods").tolist()) == ([58_000, 64_000], [108, 110])
 
 
 def test_a_resource_that_no_node_publishes_is_nowhere() -> None:
-    assert problem().room.of("example.com/x").tolist() == [0, 0]
+    assert problem().available.room.of("example.com/x").tolist() == [0, 0]
 
 
 def test_a_pod_on_a_node_that_is_gone_takes_nothing() -> None:
-    assert problem(b.pod("r", node_name="gone", cpu=3)).room.of("cpu").tolist() == [64_000, 64_000]
+    assert problem(b.pod("r", node_name="gone", cpu=3)).available.room.of("cpu").tolist() == [64_000, 64_000]
 
 
 def test_a_claim_that_is_allocated_is_not_demanded() -> None:
     given = b.claim("c", allocation=b.allocation())
     found = s.problem(NODES, GPU, given, pods=[b.pod("p", "c")])
-    assert (found.demands, found.claims[ClaimId(b.NAMESPACE, "c")]) == ((), given)
+    assert (found.requests.demands, found.requests.claims[ClaimId(b.NAMESPACE, "c")]) == ((), given)

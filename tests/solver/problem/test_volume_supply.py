@@ -137,5 +137,5 @@ def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> 
     problem = prepare(replace(snapshot, volume_claims=made), b.batch(*pods), Policy(), SolverCache())
     assert problem.volume_index is not None
     assert len(problem.volume_index.supply.supplies) == len(pods)
-    found = [each for each in problem.limits if each.rule == "volumes of a node"]
+    found = [each for each in problem.rules.limits if each.rule == "volumes of a node"]
     assert 0 < len(found) <= attach_limits.MOST_SHAPES

@@ -60,7 +60,7 @@ def optimum(problem: Problem) -> Values:
 
 
 def fits(problem: Problem, choices: list[Choice]) -> bool:
-    free = {resource: amounts.copy() for resource, amounts in problem.room.free.items()}
+    free = {resource: amounts.copy() for resource, amounts in problem.available.room.free.items()}
     for choice in choices:
         if not problem.classes[choice.pod_class].verdicts.allowed[choice.node]:
             return False
@@ -132,5 +132,5 @@ def test_what_the_relaxation_rounds_is_placed_only_where_there_is_room() -> None
     found = [0.0] * len(variables.form.lower)
     for variable in variables.pods.values():
         found[variable] = 2.0  # twelve cores on each of two nodes with eight
-    room = Room({resource: amounts.copy() for resource, amounts in problem.room.free.items()})
+    room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
     assert Counter(each.node for each in scoring._whole(variables, tuple(found), room)) == {0: 1, 1: 1}  # noqa: SLF001 - the engine never gives it

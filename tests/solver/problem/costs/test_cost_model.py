@@ -26,7 +26,7 @@ def test_no_place_that_is_left_out_is_cheaper(
 
 
 def test_a_copy_of_a_tally_goes_its_own_way() -> None:
-    tally = CostTracker(CostModel(crowds=(crowd([0, 0], [5, 5]), crowd([1, 1], [7, 7], frozenset({1})))))
+    tally = CostTracker(CostModel(spread_costs=(crowd([0, 0], [5, 5]), crowd([1, 1], [7, 7], frozenset({1})))))
     tally.take(0, 0)
     other = tally.copy()
     other.take(0, 0)
@@ -37,7 +37,7 @@ def test_a_copy_of_a_tally_goes_its_own_way() -> None:
 
 def test_what_is_noted_does_not_change_the_crowd() -> None:
     each = crowd([0, 0], [5, 5])
-    CostTracker(CostModel(crowds=(each,))).take(0, 0)
+    CostTracker(CostModel(spread_costs=(each,))).take(0, 0)
     assert each.base.tolist() == [0, 0]
 
 

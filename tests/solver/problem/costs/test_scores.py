@@ -111,14 +111,14 @@ def test_scores_are_proven_where_room_forbids_the_cheapest_places() -> None:
     problem = s.problem(machines, running, pods=pods)
     level = planned(machines, running, pods=pods).report.levels[-1]
     assert level.proven
-    assert level.value < -best_case(problem.tastes.scores, problem.classes)
+    assert level.value < -best_case(problem.costs.scores, problem.classes)
 
 
 def test_the_bound_is_never_above_the_best_placing() -> None:
     machines = [b.node("a", cpu=8), b.node("b", cpu=16), b.node("c", cpu=64)]
     pods = [b.pod(f"p{i}", cpu=1 + i % 2) for i in range(4)]
     problem = s.problem(machines, pods=pods)
-    limit = best_case(problem.tastes.scores, problem.classes)
+    limit = best_case(problem.costs.scores, problem.classes)
     owners = [each.index for each in problem.classes for _ in each.members]
     costs = [
         -values(problem, Solution([Choice(each, (code // 3**i) % 3, ()) for i, each in enumerate(owners)]))[-1]

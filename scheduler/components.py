@@ -69,11 +69,11 @@ def assemble(
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
     queue = _queue(settings, cluster, replacements)
-    pace = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
-    metrics.write_concurrency.set_function(lambda: pace.limit)
-    writer = Writer(pace, fence, settings.commit.request_timeout_seconds)
-    narrator = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    reports = StatusWriter(client, writer, metrics, narrator, StatusTokenBucket(settings.commit.status_share))
+    slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
+    metrics.write_concurrency.set_function(lambda: slots.limit)
+    writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
+    events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
+    reports = StatusWriter(client, writer, metrics, events, StatusTokenBucket(settings.commit.status_share))
     writer.connect(partial(_count_write, metrics, reports))
     failed_devices = FailedDevices(settings.commit.avoid_failed_device_seconds, metrics)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
@@ -83,14 +83,8 @@ def assemble(
     telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
     worker = Worker(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
     decider = Decider(worker, cluster, (batches, costly), telemetry)
-    costly_loop = CostlyLoop(
-        cluster,
-        queue,
-        decider,
-        partial(reports.report_unschedulable, node_count=0),
-        metrics,
-        share=settings.queue.costly_pod_share,
-    )
+    report = partial(reports.report_unschedulable, node_count=0)
+    costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
         queue=queue,
@@ -113,7 +107,7 @@ def assemble(
 
 def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
     """Count a write that is sent. Writes that place pods earn the share of writes of status."""
-    metrics.writes.labels("telling" if is_status else "placing").inc()
+    metrics.writes.labels("status" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
 

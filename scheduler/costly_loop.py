@@ -22,10 +22,10 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import (
     Backoff,
-    CostKey,
     CostlyBackoff,
     CostlyJob,
     CostlyQueue,
+    DecisionCostKey,
     DecisionTimeQuota,
     SchedulingQueue,
     cost_key,
@@ -92,7 +92,7 @@ class CostlyLoop:
         self._backoff: Final = CostlyBackoff(_BACKOFF)
         self._queue: Final = CostlyQueue(self._quota, self._cost_key)
         self._process_ends: Final[dict[frozenset[str], int]] = {}
-        self._overtaken: Final[dict[CostKey, None]] = {}
+        self._overtaken: Final[dict[DecisionCostKey, None]] = {}
         """Cost keys whose last plan was not valid any more when it came."""
         self._changed: Final = asyncio.Event()
         metrics.isolated_pods.set_function(lambda: len(self._queue))
@@ -226,7 +226,7 @@ class CostlyLoop:
         else:
             self._backoff.succeeded(job.key)
 
-    def _note_overtaken(self, keys: Iterable[CostKey], *, held: bool) -> None:
+    def _note_overtaken(self, keys: Iterable[DecisionCostKey], *, held: bool) -> None:
         for key in keys:
             self._overtaken.pop(key, None)
             if not held:
@@ -259,12 +259,12 @@ class CostlyLoop:
         (self._queue.add if job.key is not None else self._queue.suspect)([*pods, *job.rest])
         return "lost"
 
-    def _cost_key(self, pod: Pod) -> CostKey:
+    def _cost_key(self, pod: Pod) -> DecisionCostKey:
         """Give the cost key of a pod; one that raises has its own."""
         try:
             return cost_key(pod, self._cluster.claim)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are decided
-            return CostKey(pod.id.namespace, hash(pod.uid))
+            return DecisionCostKey(pod.id.namespace, hash(pod.uid))
 
     def _is_costly(self, pod: Pod, now: float) -> bool:
         key = self._cost_key(pod)

@@ -88,7 +88,7 @@ def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
             _add_requests(
                 asked.setdefault(placement.node, {}),
                 with_node_allocatable(pod, placement.node_allocatable),
-                _served(placement),
+                placement.dra_resources,
             )
         if assumed is not None and holds_node(assumed):
             _add_requests(own.setdefault(assumed.node_name, {}), assumed)
@@ -103,11 +103,6 @@ def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
             if amount > left:
                 verb = "is" if amount == 1 else "are"
                 yield f"node {name} has {max(0, left)} of {resource} left, {amount} {verb} planned"
-
-
-def _served(placement: Placement) -> frozenset[str]:
-    """Give the extended resources that devices provide instead of the node."""
-    return frozenset() if placement.extended_resource_claim is None else placement.extended_resource_claim.resources
 
 
 def _add_requests(taken: dict[str, int], pod: Pod, without: frozenset[str] = frozenset()) -> None:

@@ -21,7 +21,14 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
 
 from scheduler.backoff import Backoff
 from scheduler.queue.cluster_events import ClusterEvent, events_of
-from scheduler.queue.costly_queue import CostKey, CostlyBackoff, CostlyJob, CostlyQueue, DecisionTimeQuota, cost_key
+from scheduler.queue.costly_queue import (
+    CostlyBackoff,
+    CostlyJob,
+    CostlyQueue,
+    DecisionCostKey,
+    DecisionTimeQuota,
+    cost_key,
+)
 from scheduler.queue.equivalence import EquivalenceKeys
 from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.queued_pod import PodState
@@ -31,10 +38,10 @@ from scheduler.queue.starvation import StarvationTracker
 __all__ = [
     "Backoff",
     "ClusterEvent",
-    "CostKey",
     "CostlyBackoff",
     "CostlyJob",
     "CostlyQueue",
+    "DecisionCostKey",
     "DecisionTimeQuota",
     "EquivalenceKeys",
     "GangReplacements",

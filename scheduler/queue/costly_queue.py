@@ -70,7 +70,7 @@ class DecisionTimeQuota:
             del self._buckets[full]
 
 
-class CostKey(NamedTuple):
+class DecisionCostKey(NamedTuple):
     """
     A namespace and a hash of everything in the specs of a pod and its claims that a decision looks at.
 
@@ -83,15 +83,15 @@ class CostKey(NamedTuple):
     spec: int
 
 
-def cost_key(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> CostKey:
+def cost_key(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> DecisionCostKey:
     """Give the cost key of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang share one."""
     if pod.gang is not None:
-        return CostKey(pod.id.namespace, hash(pod.gang))
+        return DecisionCostKey(pod.id.namespace, hash(pod.gang))
     preferred = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity)
     volumes = tuple(each.claim is not None for each in pod.volumes)
     claims = tuple(_claim_terms(entry, claim) for entry in pod.claims)
     terms = (pod.scheduler_name, preferred, volumes, node_terms(pod), interpod_terms(pod), claims)
-    return CostKey(pod.id.namespace, hash(terms))
+    return DecisionCostKey(pod.id.namespace, hash(terms))
 
 
 def _claim_terms(entry: PodClaim, find: Callable[[ClaimId], Claim | None]) -> Hashable:
@@ -104,7 +104,7 @@ def _claim_terms(entry: PodClaim, find: Callable[[ClaimId], Claim | None]) -> Ha
 _MOST_TOGETHER: Final = 64
 """Pods with one cost key that are decided together: they cost nearly as much as one."""
 
-_Unit = tuple[str, CostKey | GangId]
+_Unit = tuple[str, DecisionCostKey | GangId]
 """A schedulerName, and the pods that are decided together."""
 
 
@@ -118,7 +118,7 @@ class CostlyJob:
 
     pods: tuple[Pod, ...]
     rest: tuple[Pod, ...] = ()
-    key: CostKey | None = None
+    key: DecisionCostKey | None = None
 
     @property
     def namespace(self) -> str:
@@ -129,7 +129,7 @@ class CostlyJob:
 class CostlyQueue:
     """The pods that wait, by namespace. Times are seconds of the caller's monotonic clock; pods are known by uid."""
 
-    def __init__(self, quota: DecisionTimeQuota, key_of: Callable[[Pod], CostKey]) -> None:
+    def __init__(self, quota: DecisionTimeQuota, key_of: Callable[[Pod], DecisionCostKey]) -> None:
         self._quota: Final = quota
         self._key_of: Final = key_of
         self._suspects: Final[deque[tuple[Pod, ...]]] = deque()
@@ -245,14 +245,14 @@ class CostlyBackoff:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff: Final = backoff
-        self._failed: Final[OrderedDict[CostKey, _Failures]] = OrderedDict()
-        self._proven: Final[OrderedDict[CostKey, None]] = OrderedDict()
+        self._failed: Final[OrderedDict[DecisionCostKey, _Failures]] = OrderedDict()
+        self._proven: Final[OrderedDict[DecisionCostKey, None]] = OrderedDict()
 
     def __len__(self) -> int:
         """Give the number of keys that have exceeded a limit and are remembered."""
         return len(self._failed)
 
-    def failed(self, key: CostKey, reasons: Collection[Reason], now: float) -> None:
+    def failed(self, key: DecisionCostKey, reasons: Collection[Reason], now: float) -> None:
         """Note that a decision exceeded a limit, and what it reported: the key backs off."""
         self._drop_old(now)
         failures = self._failed.setdefault(key, _Failures())
@@ -263,7 +263,7 @@ class CostlyBackoff:
         while len(self._failed) > _MOST:
             self._failed.popitem(last=False)
 
-    def succeeded(self, key: CostKey) -> None:
+    def succeeded(self, key: DecisionCostKey) -> None:
         """Note that a costly decision kept the limits: pods with the key may come with batches again."""
         self._failed.pop(key, None)
         self._proven[key] = None
@@ -271,25 +271,25 @@ class CostlyBackoff:
         while len(self._proven) > _MOST:
             self._proven.popitem(last=False)
 
-    def has_failed(self, key: CostKey) -> bool:
+    def has_failed(self, key: DecisionCostKey) -> bool:
         """Whether the last decision exceeded a limit, so that the next one is made alone."""
         return key in self._failed
 
-    def is_proven(self, key: CostKey) -> bool:
+    def is_proven(self, key: DecisionCostKey) -> bool:
         """Whether a costly decision has kept the limits since."""
         return key in self._proven
 
-    def failures(self, key: CostKey) -> int:
+    def failures(self, key: DecisionCostKey) -> int:
         """Give how often in a row decisions exceeded a limit."""
         failures = self._failed.get(key)
         return failures.count if failures is not None else 0
 
-    def until(self, key: CostKey, now: float) -> float | None:
+    def until(self, key: DecisionCostKey, now: float) -> float | None:
         """Give the time until which a key backs off, None where it does not."""
         failures = self._failed.get(key)
         return failures.until if failures is not None and failures.until > now else None
 
-    def reasons(self, key: CostKey) -> tuple[Reason, ...]:
+    def reasons(self, key: DecisionCostKey) -> tuple[Reason, ...]:
         """Give the reasons of the last decision that exceeded a limit."""
         failures = self._failed.get(key)
         return failures.reasons if failures is not None else ()

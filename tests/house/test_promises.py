@@ -98,7 +98,8 @@ def test_documents_name_only_what_exists(document: str) -> None:
 
 def _is_setting(name: str) -> bool:
     """Whether a name with dots is one of the configuration; modules of ours have such names too."""
-    if (house.ROOT / f"{name.replace('.', '/')}.py").exists():
+    module = house.ROOT / name.replace(".", "/")
+    if module.is_dir() or module.with_suffix(".py").exists():
         return True
     here: object = SETTINGS
     for key in name.split("."):

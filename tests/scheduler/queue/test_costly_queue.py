@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scheduler.queue import Backoff, CostKey, CostlyBackoff, DecisionTimeQuota, cost_key
+from scheduler.queue import Backoff, CostlyBackoff, DecisionCostKey, DecisionTimeQuota, cost_key
 from solver.domain import Claim, ClaimId, Pod, PodClaim, Reason, ReasonCode
 from tests.support.builders import allocation, claim, member, pod, request, result
 
@@ -56,7 +56,7 @@ def test_the_pods_of_a_gang_have_one_cost_key_whatever_they_ask_for() -> None:
     assert key_of(member(pod("a"), "g")) != key_of(member(pod("a"), "h"))
 
 
-KEY = CostKey("default", 1)
+KEY = DecisionCostKey("default", 1)
 REASONS = (Reason(code=ReasonCode.TOO_COSTLY, message="too costly"),)
 
 
@@ -103,20 +103,20 @@ def test_a_key_that_exceeds_a_limit_again_is_proven_no_more(backoff: CostlyBacko
 
 def test_a_key_of_which_nothing_is_heard_is_forgotten(backoff: CostlyBackoff) -> None:
     backoff.failed(KEY, REASONS, 0.0)
-    backoff.failed(CostKey("default", 2), REASONS, 631.0)
+    backoff.failed(DecisionCostKey("default", 2), REASONS, 631.0)
 
     assert not backoff.has_failed(KEY)
 
 
 def test_no_more_than_so_many_are_remembered(backoff: CostlyBackoff) -> None:
     for number in range(5000):
-        backoff.failed(CostKey("default", number), REASONS, 0.0)
-        backoff.succeeded(CostKey("other", number))
+        backoff.failed(DecisionCostKey("default", number), REASONS, 0.0)
+        backoff.succeeded(DecisionCostKey("other", number))
 
     assert len(backoff) == 4096
-    assert not backoff.has_failed(CostKey("default", 0))
-    assert backoff.has_failed(CostKey("default", 4999))
-    assert not backoff.is_proven(CostKey("other", 0))
+    assert not backoff.has_failed(DecisionCostKey("default", 0))
+    assert backoff.has_failed(DecisionCostKey("default", 4999))
+    assert not backoff.is_proven(DecisionCostKey("other", 0))
 
 
 def test_a_namespace_of_which_nothing_is_known_may_begin() -> None:

@@ -1,14 +1,62 @@
-"""Reads settings from a file and the command line, and checks them; a message says what to write instead."""
+"""
+Reads settings from a file and the command line, and checks them; a message says what to write instead.
 
-from collections.abc import Callable, Iterator
+`RENAMED` lists the configuration keys that have a new name: a file with the old one keeps working, with a warning. To
+rename a key, rename its field in `schema` and add a line there. The default file, the schema and error messages show
+the new key only.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from scheduler.settings import renamed_keys, untrusted_yaml, validation
+from scheduler.settings import untrusted_yaml, validation
 from scheduler.settings.schema import API_VERSION, KIND, Settings, default
+
+RENAMED: Final = {
+    "holds": "nodeReservations",
+    "nodeReservations.maxNodesPercentOfNamespace": "nodeReservations.maxNodesPercentPerNamespace",
+    "devices.allocateWherePluginsServe": "devices.allocateOnDevicePluginNodes",
+    "solver.costMilliseconds": "solver.evaluationMilliseconds",
+    "solver.costlySeconds": "solver.costlyPodSeconds",
+    "solver.costlyMemoryLimitMiB": "solver.costlyPodMemoryLimitMiB",
+    "queue.maxPassedOverSeconds": "queue.starvationSeconds",
+    "queue.costlyShare": "queue.costlyPodShare",
+}
+"""
+Old key to new key, each as a path from the top of the file.
+
+Applied in this order: a section before the keys in it, whose old paths then start with the section's new name.
+"""
+
+
+def _rename(document: dict[str, Any], renamed: Mapping[str, str] = RENAMED) -> Iterator[str]:
+    """
+    Replace old keys in a document by new ones, and give a warning for each.
+
+    Where the file has both, the old one stays, and the check of the document refuses it as unknown.
+    """
+    for old, new in renamed.items():
+        *above, name = old.split(".")
+        section = _section(document, above)
+        if section is None or name not in section:
+            continue
+        *above, new_name = new.split(".")
+        target = _section(document, above)
+        if target is not None and new_name not in target:
+            target[new_name] = section.pop(name)
+            yield f"{old} is deprecated, write {new}"
+
+
+def _section(document: Any, path: list[str]) -> dict[str, Any] | None:
+    """Find the mapping at a path; None where there is none."""
+    for key in path:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else None
+
 
 _MOST_BYTES: Final = 1024 * 1024
 """The largest file; a ConfigMap cannot be larger."""
@@ -57,7 +105,7 @@ def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Sett
         raise SettingsError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise SettingsError(f"{source}: expected a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}")
-    for warning in renamed_keys.rename(document):
+    for warning in _rename(document):
         warn(f"{source}: {warning}")
     return _checked(document, source)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.support import house
 
 PACKAGES = ("scheduler", "solver")
+MOST_MODULES = 20
 SHARED = {
     "claims": "ResourceClaims: decoded, resolved, verified, written",
     "devices": "devices: in slices, in the model, under the verifier",
@@ -56,3 +57,10 @@ def test_a_module_name_stands_for_one_concept() -> None:
     repeated = _repeated(found)
     assert {name: places for name, places in repeated.items() if name not in SHARED} == {}
     assert sorted(set(SHARED) - set(repeated)) == []
+
+
+def test_a_package_reads_as_its_table_of_contents() -> None:
+    modules: dict[str, int] = defaultdict(int)
+    for path in _files():
+        modules[str(path.parent.relative_to(house.ROOT))] += not path.name.startswith("__")
+    assert {name: count for name, count in modules.items() if count > MOST_MODULES} == {}

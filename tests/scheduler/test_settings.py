@@ -18,7 +18,7 @@ from scheduler.settings import (
     parse_address,
     reference,
 )
-from scheduler.settings.renamed_keys import RENAMED
+from scheduler.settings.loading import RENAMED
 from solver.domain import PACK, SPREAD, NodeSelectorRequirement, NodeSelectorTerm, Weights
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Give the version of the installed distribution; `unknown` in a checkout that is not installed."""
+    """Return the version of the installed distribution; `unknown` in a checkout that is not installed."""
     try:
         return metadata.version("dovetail-scheduler")
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
 """
-Waits after failures: exponential back-off with a ceiling, and cooldowns.
+Waits after failures: exponential backoff with a ceiling, and cooldowns.
 
-Everything in the shell that tries again takes its waits from here: writes, watches, the solver's process, pods. Pods
+Everything in the shell that tries again takes its waits from here: writes, watches, the worker process, pods. Pods
 wait without jitter, so that pods that failed together are tried together.
 """
 
@@ -17,12 +17,12 @@ _MOST_DOUBLINGS: Final = 64
 
 
 def doubled(first: float, longest: float, failures: int) -> float:
-    """Give `first` seconds, doubled once for each of `failures`, and at most `longest`."""
+    """Return `first` seconds, doubled once for each of `failures`, and at most `longest`."""
     return min(first * 2.0 ** min(failures, _MOST_DOUBLINGS), longest)
 
 
 def jittered(seconds: float, source: random.Random | None = None) -> float:
-    """Give between half and all of `seconds`, so that those that failed together do not try again together."""
+    """Return between half and all of `seconds`, so that those that failed together do not try again together."""
     uniform = source.uniform if source is not None else random.uniform
     return seconds * uniform(0.5, 1.0)  # spreads load, keeps no secret
 
@@ -40,11 +40,11 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_seconds: float = 10.0
 
     def seconds(self, attempts: int) -> float:
-        """Give the backoff after the attempt with this number, the first being 1."""
+        """Return the backoff after the attempt with this number, the first being 1."""
         return doubled(self.initial_seconds, self.ceiling_seconds, attempts - 1)
 
     def end(self, now: float, attempts: int) -> float:
-        """Give the time, on the grid, at which a backoff ends that begins now."""
+        """Return the time, on the grid, at which a backoff ends that begins now."""
         return math.ceil(round((now + self.seconds(attempts)) / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
 
 
@@ -60,7 +60,7 @@ class Cooldown(Generic[K]):
         self._started: Final[dict[K, float]] = {}
 
     def __iter__(self) -> Iterator[K]:
-        """Give the keys that cool down now."""
+        """Return the keys that cool down now."""
         self._expire()
         return iter(self._started)
 
@@ -80,7 +80,7 @@ class Cooldown(Generic[K]):
         self._started[key] = self._clock()
 
     def try_start(self, key: K) -> bool:
-        """Start the cooldown of a key that has none; give whether it had none."""
+        """Start the cooldown of a key that has none; return whether it had none."""
         if key in self:
             return False
         self.start(key)

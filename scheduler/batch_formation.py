@@ -54,11 +54,11 @@ class BatchFormation:
                 yield self._by_nomination(self._with_gangs(part))
 
     def prepare(self, batch: Batch) -> tuple[Batch, Policy]:
-        """Add to a batch of one profile what is known of its pods when its decision begins; give its policy too."""
+        """Add to a batch of one profile what is known of its pods when its decision begins; return its policy too."""
         parts, profile = self._parts, batch.pods[0].scheduler_name
         batch = self._with_gangs(batch)
         batch = parts.starvation.marked(batch, self._clock())
-        batch = parts.waits.preemption_backoff.apply(batch)
+        batch = parts.prebind.preemption_backoff.apply(batch)
         return batch, parts.evictions.allowed(profile, self._policies[profile])
 
     def _without_missing_claims(self, batch: Batch) -> Batch:

@@ -68,14 +68,14 @@ class BindingCycle:
 
     async def _written(self, unit: Unit) -> Outcome:
         try:
-            await self._parts.reports.suppress(placement.pod_uid for placement in unit.placements)
-            async with self._parts.repairs.excluding(unit.claims):
+            await self._parts.status.suppress(placement.pod_uid for placement in unit.placements)
+            async with self._parts.stale_allocations.excluding(unit.claims):
                 return await self._parts.commit.commit(unit)
         finally:
             self._parts.commit.end(unit)
 
     def _unsettled(self, unit: Unit) -> Unit:
-        """Give the part of a unit that was neither bound nor put back: its pods are still in flight."""
+        """Return the part of a unit that was neither bound nor put back: its pods are still in flight."""
         pending = self._parts.queue
         left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
@@ -84,9 +84,11 @@ class BindingCycle:
         """Confirm or forget what was assumed, and put back the pods that were not bound."""
         metrics = self._parts.metrics
         with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
-            self._parts.groups.settled(outcome, pods)
+            self._parts.pod_groups.settled(outcome, pods)
             if isinstance(outcome, Bound | PartlyBound):
-                self._parts.replacements.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
+                self._parts.gang_replacements.placed(
+                    (pods[each.pod] for each in outcome.unit.placements), self._clock()
+                )
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 if seconds is not None:
@@ -104,7 +106,7 @@ class BindingCycle:
                 _log.warning(logs.DEVICE_HELD_TWICE, pods=names(unit.placements), devices=[str(d) for d in devices])
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
-                        self._parts.reports.record_lost_race(pods[placement.pod], devices)
+                        self._parts.status.record_lost_race(pods[placement.pod], devices)
                 self.give_up(unit, reasons, pods, started)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
@@ -121,8 +123,8 @@ class BindingCycle:
         for placement in placements:
             pod = pods[placement.pod]
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
-                self._parts.tally.bound(pod, started)
-                self._parts.reports.record_scheduled(pod, placement.node)
+                self._parts.attempt_metrics.bound(pod, started)
+                self._parts.status.record_scheduled(pod, placement.node)
         _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
 
     def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:

@@ -1,7 +1,7 @@
 """
 Changes of objects as values: `Change` as the watch shows it, `Transition` as the mirror applied it.
 
-A change is decoded once, and then applied to the mirror, the queue and the replica of the solver's process alike.
+A change is decoded once, and then applied to the mirror, the queue and the replica of the worker process alike.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
-    """Give the changes with pods that have ended as deleted ones, for components that keep nothing of these."""
+    """Return the changes with pods that have ended as deleted ones, for components that keep nothing of these."""
     return [
         Change(kind=each.kind, key=each.key, value=None)
         if isinstance(each.value, Pod) and each.value.is_terminal

@@ -41,18 +41,18 @@ class Components:
     cluster: Cluster
     queue: SchedulingQueue
     starvation: StarvationTracker
-    replacements: GangReplacements
+    gang_replacements: GangReplacements
     worker: Worker
     decider: Decider
     commit: Commit
-    waits: PreBind
-    repairs: StaleAllocations
-    groups: PodGroupStatusWriter
+    prebind: PreBind
+    stale_allocations: StaleAllocations
+    pod_groups: PodGroupStatusWriter
     evictions: Evictions
     costly_loop: CostlyLoop
-    reports: StatusWriter
+    status: StatusWriter
     quarantine: Quarantine
-    tally: AttemptMetrics
+    attempt_metrics: AttemptMetrics
     metrics: Metrics
 
 
@@ -89,18 +89,18 @@ def assemble(
         cluster=cluster,
         queue=queue,
         starvation=StarvationTracker(settings.queue.starvation_seconds, replacements),
-        replacements=replacements,
+        gang_replacements=replacements,
         worker=worker,
         decider=decider,
         costly_loop=costly_loop,
         commit=commit,
-        waits=waits,
-        groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
-        repairs=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
+        prebind=waits,
+        pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
+        stale_allocations=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
-        reports=reports,
+        status=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
-        tally=AttemptMetrics(metrics),
+        attempt_metrics=AttemptMetrics(metrics),
         metrics=metrics,
     )
 

@@ -2,8 +2,8 @@
 The second loop: costly decisions, for which no batch waits.
 
     divert   remove pods of a batch whose last decision exceeded a limit, or whose namespace has used up its share
-    take_in  add pods that a batch found too costly, and those that were decided when the solver's process ended
-    run      make one decision at a time, in a child of the solver's process; what exceeds a limit backs off for minutes
+    take_in  add pods that a batch found too costly, and those that were decided when the worker process ended
+    run      make one decision at a time, in a child of the worker process; what exceeds a limit backs off for minutes
 
 The scheduling cycle carries the plans out as its own. This module knows what a decision cost, not what it decides.
 """
@@ -59,7 +59,7 @@ class Carrier(Protocol):
     """What carries decisions out: the scheduling cycle."""
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
-        """Prepare a batch, have it decided and carry the plan out; give also whether it was still valid."""
+        """Prepare a batch, have it decided and carry the plan out; return also whether it was still valid."""
         ...
 
     def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
@@ -132,7 +132,7 @@ class CostlyLoop:
 
     def backoff(self, pod: Pod, reasons: Sequence[Reason]) -> tuple[float | None, Sequence[Reason]]:
         """
-        Give until when a pod backs off that is put back with these reasons, and the reasons to report.
+        Return until when a pod backs off that is put back with these reasons, and the reasons to report.
 
         The time is None where they do not say that its decision was too costly or failed.
         """
@@ -178,7 +178,7 @@ class CostlyLoop:
                     await self._changed.wait()
 
     async def _decide(self, job: CostlyJob, carrier: Carrier) -> str:
-        """Decide one job; give how it ended, as the label of the series."""
+        """Decide one job; return how it ended, as the label of the series."""
         pods = self._present(job.pods)
         if not pods:
             self._scheduling_queue.give_back(job.rest, self._clock())
@@ -260,7 +260,7 @@ class CostlyLoop:
         return "lost"
 
     def _cost_key(self, pod: Pod) -> DecisionCostKey:
-        """Give the cost key of a pod; one that raises has its own."""
+        """Return the cost key of a pod; one that raises has its own."""
         try:
             return cost_key(pod, self._cluster.claim)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are decided
@@ -284,7 +284,7 @@ class CostlyLoop:
             self._changed.set()
 
     def _present(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
-        """Give the present versions of the pods that are still in flight."""
+        """Return the present versions of the pods that are still in flight."""
         found = (self._scheduling_queue.in_flight(pod.id, pod.uid) for pod in pods)
         return tuple(pod for pod in found if pod is not None)
 

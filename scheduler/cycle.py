@@ -1,7 +1,7 @@
 """
 The scheduling cycle, and what feeds it.
 
-    see      a change of the watch → mirror, queue, replica of the solver's process
+    see      a change of the watch → mirror, queue, replica of the worker process
     decide   form a batch (`batch_formation`) · solve · split the plan into units · assume
     commit   check · write · confirm or forget · put back (`binding_cycle`)
 
@@ -69,14 +69,14 @@ class SchedulingCycle:
         self._decision_lock: Final = asyncio.Lock()
         self._commits: Final = Tasks(parts.metrics, Subsystem.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
-        parts.tally.connect(parts.queue.counts)
+        parts.attempt_metrics.connect(parts.queue.counts)
         self._last_units = 0
         self._last_seconds = 0.0
-        parts.waits.connect(self.see, self._ended.set)
+        parts.prebind.connect(self.see, self._ended.set)
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
 
     def see(self, changes: Sequence[Change]) -> None:
-        """Apply changes of a watch to the mirror, the queue and the replica of the solver's process."""
+        """Apply changes of a watch to the mirror, the queue and the replica of the worker process."""
         parts, now = self._parts, self._clock()
         for received in changes:
             change, transitions, problem = self._intake.take(received)
@@ -98,9 +98,9 @@ class SchedulingCycle:
         elif change.kind is Kind.NODES:
             (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
         elif change.kind is Kind.POD_GROUPS:
-            self._parts.groups.see(transitions[0])
+            self._parts.pod_groups.see(transitions[0])
         self._wake(transitions)
-        self._parts.waits.see(change)
+        self._parts.prebind.see(change)
 
     async def decide(self) -> None:
         """Decide pods for ever."""
@@ -134,7 +134,7 @@ class SchedulingCycle:
         self._last_seconds = seconds or self._last_seconds
 
     async def finish(self, seconds: float) -> bool:
-        """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
+        """Wait for the writes that are under way, at most so long; return whether all have ended. Cancel the rest."""
         have_ended = await self._commits.finish(seconds)
         await self._parts.evictions.finish()
         return have_ended
@@ -150,7 +150,7 @@ class SchedulingCycle:
         self._parts.queue.give_back(batch.pods, self._clock(), was_tried=True)
 
     async def _decide_once(self, batch: Batch) -> Batch:
-        """Decide a batch, and give the pods that need another decision."""
+        """Decide a batch, and return the pods that need another decision."""
         if not batch.pods:
             return batch
         async with self._decision_lock:
@@ -168,7 +168,7 @@ class SchedulingCycle:
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
         """
-        Decide a costly batch with `ask`, and carry the plan out if it is still valid; give whether it was.
+        Decide a costly batch with `ask`, and carry the plan out if it is still valid; return whether it was.
 
         Other batches are decided and assumed meanwhile. So the plan is checked whole against the cluster as it is then,
         between two batches, and the next batch sees what it takes.
@@ -214,12 +214,12 @@ class SchedulingCycle:
         for unplaced in plan.unplaced:
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
-                self._parts.repairs.note_unplaced(pods[unplaced.pod], unplaced.reasons)
+                self._parts.stale_allocations.note_unplaced(pods[unplaced.pod], unplaced.reasons)
         with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
-            self._parts.groups.decided(batch, plan)
+            self._parts.pod_groups.decided(batch, plan)
         if is_released:
             self._release()
-        self._parts.tally.decided(batch, plan, decision.seconds, writing=len(self._commits))
+        self._parts.attempt_metrics.decided(batch, plan, decision.seconds, writing=len(self._commits))
 
     def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
         """Assume what a plan places, and begin to write it."""
@@ -242,7 +242,7 @@ class SchedulingCycle:
 
     def _has_history(self, pod: Pod) -> bool:
         """Whether a pod differs from its equals for now: it may not evict for a while, or has nodes reserved."""
-        return pod.uid in self._parts.waits.preemption_backoff or self._parts.starvation.has_nodes(pod.uid)
+        return pod.uid in self._parts.prebind.preemption_backoff or self._parts.starvation.has_nodes(pod.uid)
 
     def _is_overdue(self, pod: Pod) -> bool:
         return self._parts.starvation.is_overdue(pod, self._clock())
@@ -255,9 +255,9 @@ class SchedulingCycle:
             return
         self._changed.set()
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
-            self._parts.tally.queued(self._parts.queue.state(pod.id), "ScheduleAttemptFailure")
-            self._parts.tally.failed(pod, reasons, started)
-            self._parts.reports.report_unschedulable(
+            self._parts.attempt_metrics.queued(self._parts.queue.state(pod.id), "ScheduleAttemptFailure")
+            self._parts.attempt_metrics.failed(pod, reasons, started)
+            self._parts.status.report_unschedulable(
                 pod, reasons, len(self._nodes) if node_count is None else node_count
             )
 
@@ -269,25 +269,25 @@ class SchedulingCycle:
             before = transitions[0].before
             queue.offer(after, now, before if isinstance(before, Pod) else None)
             if queue.state(after.id) is not None:
-                self._parts.tally.add(after)
+                self._parts.attempt_metrics.add(after)
                 if not is_known:
-                    self._parts.tally.queued(queue.state(after.id), "PodAdd")
+                    self._parts.attempt_metrics.queued(queue.state(after.id), "PodAdd")
         for transition in transitions:
             before = transition.before
             if not isinstance(before, Pod):
                 continue
-            self._parts.replacements.see(before, after if isinstance(after, Pod) else None, now)
+            self._parts.gang_replacements.see(before, after if isinstance(after, Pod) else None, now)
             is_here = isinstance(after, Pod) and after.uid == before.uid
             if after is None:  # the queue itself notices another pod of the same name
                 queue.remove(before.id)
             if not (is_here and queue.state(before.id) is not None):
                 self._forget(before.uid)
             if after is None and before.gang is not None:
-                self._parts.groups.left(before.gang)
+                self._parts.pod_groups.left(before.gang)
 
     def _forget(self, pod_uid: str) -> None:
-        self._parts.tally.forget(pod_uid)
-        self._parts.reports.forget(pod_uid)
+        self._parts.attempt_metrics.forget(pod_uid)
+        self._parts.status.forget(pod_uid)
         self._parts.costly_loop.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
             self._release()
@@ -318,6 +318,6 @@ class SchedulingCycle:
 
     async def _wait_for_room(self) -> None:
         """Wait while too many units are written; units that wait for their devices write nothing and do not count."""
-        while len(self._commits) - self._parts.waits.count > max(self._last_units, _UNITS_BEHIND):
+        while len(self._commits) - self._parts.prebind.count > max(self._last_units, _UNITS_BEHIND):
             self._ended.clear()
             await self._ended.wait()

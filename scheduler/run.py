@@ -2,7 +2,7 @@
 The composition root: makes the components, runs them in one group of tasks, and ends them in order.
 
     start      health server, discovery, leader election
-    lead       reflectors until synced, then the solver's process, the cycles, writes of status
+    lead       reflectors until synced, then the worker process, the cycles, writes of status
     SIGTERM    take no more batches, end the writes under way, release the lease, exit 0
     lease lost exit 1, without another write
 """
@@ -102,7 +102,7 @@ T = TypeVar("T")
 
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
-"""How long to wait for the first start of the solver's process: without it no pod with a claim is placed."""
+"""How long to wait for the first start of the worker process: without it no pod with a claim is placed."""
 _FINISH_SECONDS: Final = 15.0
 """How long writes under way may take after SIGTERM; less than the default grace period of a pod, 30 s."""
 _STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
@@ -114,7 +114,7 @@ _log: Final = logs.logger()
 
 def run(settings: Settings, kubeconfig: Path | None = None) -> int:
     """
-    Schedule until SIGTERM or SIGINT; give the exit status.
+    Schedule until SIGTERM or SIGINT; return the exit status.
 
     0 after a clean stop, 1 when the lease was lost, 2 when the way into the cluster is configured wrongly. Without a
     kubeconfig it is the pod's own service account, or outside a cluster the file that $KUBECONFIG names.
@@ -251,13 +251,13 @@ class Process:
         """Schedule as the leader. Everything is listed anew."""
         fence: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
         parts = assemble(self._settings, self._client, fence, elector, metrics=self.metrics, health=self._health)
-        parts.groups.connect(served.path(Kind.POD_GROUPS))
+        parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
         memory_budget = self._memory_budget(parts.cluster)
         suspects = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspects.connect(cycle.see)
-        strays = ManuallyBoundPods(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
+        strays = ManuallyBoundPods(parts.cluster, parts.status, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
             left: list[Change] = []
@@ -284,9 +284,15 @@ class Process:
                     check=self._health.ready("memory"),
                     worker_pid=lambda: parts.worker.pid,
                 )
-                rest = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
+                rest = (
+                    parts.stale_allocations.run(),
+                    leftovers.run(),
+                    strays.run(),
+                    parts.pod_groups.run(),
+                    readmission.run(),
+                )
                 working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *rest)]
-                keeping.append(group.create_task(parts.reports.run()))
+                keeping.append(group.create_task(parts.status.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)
                 await _cancel(working)
@@ -312,12 +318,12 @@ class Process:
                 await parts.worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
-        remembering = parts.starvation, parts.reports
+        remembering = parts.starvation, parts.status
         await restore_waiting_times(self._client, parts.cluster, remembering, self._settings.scheduler_names)
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:
-    """Give what a coroutine gives, in a tuple; None where `stop` is set first, and it is cancelled."""
+    """Return what a coroutine gives, in a tuple; None where `stop` is set first, and it is cancelled."""
     task, stopped = asyncio.create_task(wanted), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """
 Unreadable objects: an object that cannot be read any more uses what it used, and nothing new is placed on it.
 
-`closed` makes the value that stands for it in the mirror, the queue and the replica of the solver's process, by the
+`closed` makes the value that stands for it in the mirror, the queue and the replica of the worker process, by the
 table in docs/isolation.md.
 """
 
@@ -39,7 +39,7 @@ def cut(text: str, longest: int = LONGEST_TEXT) -> str:
 
 def closed(value: Object, why: str) -> Object:
     """
-    Give the value for an object whose present version cannot be read, from the last readable one.
+    Return the value for an object whose present version cannot be read, from the last readable one.
 
     What it uses or forbids counts as before. A pod is not placed, a claim is not allocated, a node and a pool take
     nothing new, a free volume is bound to no claim, a PodDisruptionBudget allows no eviction, a gang waits. An object

@@ -130,7 +130,7 @@ class _Extraction:
         )
 
     def _node_allocatable(self, pod: Pod) -> Iterator[NodeAllocatableClaimStatus]:
-        """Give what each of a pod's claims takes of the node's own resources, and for which containers."""
+        """Return what each of a pod's claims takes of the node's own resources, and for which containers."""
         for claim_id in pod.claim_ids:
             made = self.allocations.get(claim_id)
             allocation = made.allocation if made is not None else self.problem.requests.claims[claim_id].allocation
@@ -155,7 +155,7 @@ class _Extraction:
                 self._serve_copy(where, source, options[pick.option], pick)
 
     def _serve_copy(self, where: tuple[int, NodeGroup], source: Source, option: Option, pick: Pick) -> None:
-        """Give out the devices of one copy; admin access comes last and takes devices that other requests leave."""
+        """Return out the devices of one copy; admin access comes last and takes devices that other requests leave."""
         results = self.results.setdefault(source.claim, [])
         served = [
             (line, each, count, type_at(self.problem.layout, where[1], each))
@@ -235,7 +235,7 @@ def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord)
 
 
 def _consumed(driver: str, device: Device, asked: SubRequest) -> tuple[tuple[str, Quantity], ...]:
-    """Give the consumption of every capacity, in the notation in which the device publishes it."""
+    """Return the consumption of every capacity, in the notation in which the device publishes it."""
     if not device.allow_multiple_allocations:
         return ()
     published = dict(device.capacities)

@@ -67,7 +67,7 @@ def _candidates(problem: Problem) -> Iterator[int]:
 
 
 def _decide(problem: Problem, budget: Budget) -> tuple[Plan | None, bool]:
-    """Give a plan that places the pod, or None and whether that is proven."""
+    """Return a plan that places the pod, or None and whether that is proven."""
     start = best(problem, greedy.candidates(problem))
     if start.choices:
         return _plan(problem, start, "greedy"), True

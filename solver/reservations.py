@@ -81,7 +81,7 @@ def _reservations(
     after: Problem, waiting: Sequence[Pod], engine: SolverCache, budget: Budget
 ) -> tuple[NodeReservation, ...]:
     """
-    Give the reservations of overdue pods; those that time does not reach keep their earlier ones.
+    Return the reservations of overdue pods; those that time does not reach keep their earlier ones.
 
     `after` is the problem as the plan leaves it, `waiting` are the overdue pods in queue order.
     """
@@ -184,7 +184,7 @@ def _hold(
 
 
 def _when_ended(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
-    """Give the cluster without the pods that end by themselves, and without their claims."""
+    """Return the cluster without the pods that end by themselves, and without their claims."""
     own = {claim for pod in group for claim in pod.claim_ids}
     ending = {pod.uid for pod in snapshot.pods if not (pod.controller is not None and pod.controller.kind in _LASTING)}
     return structs.replace(
@@ -199,7 +199,7 @@ def _is_released(claim: Claim, ending: set[str]) -> bool:
 
 
 def _classes_of(after: Problem, ids: set[PodId]) -> list[PodClass]:
-    """Give the classes with these pods."""
+    """Return the classes with these pods."""
     return [each for each in after.classes if any(after.pod(position).id in ids for position in each.members)]
 
 
@@ -231,7 +231,7 @@ def _first_fitting(ended: Problem, family: tuple[PodClass, ...], order: list[int
 
 
 def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str, int], ...]:
-    """Give for each resource the most that the pods on one node request together."""
+    """Return for each resource the most that the pods on one node request together."""
     asked: dict[int, Counter[str]] = {}
     for choice in choices:
         asked.setdefault(choice.node, Counter()).update(dict(problem.classes[choice.pod_class].requests))

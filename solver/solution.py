@@ -43,7 +43,7 @@ class SharedChoice(NamedTuple):
     site: NodeGroup | None = None
 
     def described(self, problem: Problem) -> NodeGroup:
-        """Give the description that the picks refer to."""
+        """Return the description that the picks refer to."""
         return problem.group(self.node) if self.site is None else self.site
 
 

@@ -15,6 +15,8 @@ Called by the worker of the shell, by simulation and by diagnosis.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from msgspec import structs
@@ -69,7 +71,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cach
 def solve_greedily(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache | None = None
 ) -> Plan:
-    """Give the greedy plan without search or preemption: the fallback. Same contract as `solve`."""
+    """Return the greedy plan without search or preemption: the fallback. Same contract as `solve`."""
     return _decided(_Decision(snapshot, policy, budget.anew(), cache or SolverCache(), searches=False), batch)
 
 
@@ -94,7 +96,7 @@ class _Decision:
         )
 
     def decided_whole(self) -> "_Decision":
-        """Give the decision for a further round, which leaves no more pods for later."""
+        """Return the decision for a further round, which leaves no more pods for later."""
         return replace(self, budget=replace(self.budget, may_leave=False))
 
 
@@ -123,7 +125,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     problem = prepare(snapshot, batch, policy, cache, budget)
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-    start, not_tried = best(problem, tried), tried[-1].unreached
+    start, not_tried = best(problem, tried), reduce(and_, (each.unreached for each in tried))
 
     if decision.may_defer() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
@@ -161,7 +163,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchR
 
 
 def _unproven(problem: Problem, found: SearchResult) -> SearchResult:
-    """Give the levels of a solution as if no search had shown how good it is."""
+    """Return the levels of a solution as if no search had shown how good it is."""
     known = values(problem, found.solution)
     levels = exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
     return replace(found, levels=levels)
@@ -274,7 +276,7 @@ def _without_repetitions(batch: Batch) -> Batch:
 def _reasons_not_tried(
     problem: Problem, solution: Solution, not_tried: Mapping[int, int]
 ) -> dict[int, tuple[Reason, ...]]:
-    """Give the reason of pods that the greedy did not try and that have no place; `not_tried` counts by family."""
+    """Return the reason of pods that the greedy did not try and that have no place; `not_tried` counts by family."""
     if not not_tried:
         return {}
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)

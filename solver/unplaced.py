@@ -74,7 +74,7 @@ class _Reasons:
         )
 
     def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
-        """Give the reasons of pods of a family, by position; winners of the own namespace are named."""
+        """Return the reasons of pods of a family, by position; winners of the own namespace are named."""
         problem, first = self.problem, family[0]
         level = next(each.name for each in problem.placed_levels if first.index in each.worth)
         found = self.before.reasons(family, is_proven=self.proven.get(level, False))

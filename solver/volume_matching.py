@@ -75,7 +75,7 @@ def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
 
 def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
     """
-    Give the classes that are dropped with classes that lost pods; `left` counts the pods of each that have volumes.
+    Return the classes that are dropped with classes that lost pods; `left` counts the pods of each that have volumes.
 
     A gang is dropped that misses its minimum. So are all pods that share a claim for all devices: the node of one pod
     decides what all devices are, and that pod may be the one that is dropped.
@@ -105,7 +105,7 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
 
 
 def without_volumes(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
-    """Give the positions of the pods whose volumes other pods got."""
+    """Return the positions of the pods whose volumes other pods got."""
     if not settled.losers:
         return frozenset()
     waiting = _waiting(problem, settled)
@@ -113,7 +113,7 @@ def without_volumes(problem: Problem, settled: AssignedVolumes) -> frozenset[int
 
 
 def waiting(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
-    """Give the positions of all pods without a place."""
+    """Return the positions of all pods without a place."""
     return frozenset(each for members in _waiting(problem, settled).values() for each in members)
 
 
@@ -125,7 +125,7 @@ def _waiting(problem: Problem, settled: AssignedVolumes) -> dict[int, Sequence[i
 def bindings(
     volume_index: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
 ) -> tuple[VolumeBinding, ...]:
-    """Give the bindings of the unbound claims of a pod on a node."""
+    """Return the bindings of the unbound claims of a pod on a node."""
     return tuple(
         VolumeBinding(
             claim=claim.id,
@@ -139,7 +139,7 @@ def bindings(
 
 
 def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
-    """Give the classes of a problem as their last pods find it after `placements`; for explanations only."""
+    """Return the classes of a problem as their last pods find it after `placements`; for explanations only."""
     if problem.volume_index is None:
         return problem.classes
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}

@@ -1,5 +1,5 @@
 """
-What the scheduler and its solver's process take in memory, per node, device, bound pod and waiting pod.
+What the scheduler and its worker process take in memory, per node, device, bound pod and waiting pod.
 
 Each process is measured in a child of its own, with the real path: JSON of the watch → decode → cluster, change log and
 queue; and frames → replica → one solve, which makes the inventory. docs/operating.md has the formula.

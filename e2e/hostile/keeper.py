@@ -1,4 +1,4 @@
-"""Keeps Dovetail running as a Deployment does, and counts how often it or its solver's process ended."""
+"""Keeps Dovetail running as a Deployment does, and counts how often it or its worker process ended."""
 
 import asyncio
 import contextlib

@@ -89,7 +89,7 @@ async def _window(there: World, hostile: list[Hostile], found: Found) -> None:
     ]
 
 
-_PROCESSES: Final = ("the scheduler", "its solver's process")
+_PROCESSES: Final = ("the scheduler", "its worker process")
 
 
 async def _create(session: aiohttp.ClientSession, hostile: Hostile, found: Found, free: asyncio.Semaphore) -> str:

@@ -17,7 +17,7 @@ DETAILED = 5
 COLUMNS = ("CASE", "PODS", "IDLE", "DURING", "RATIO", "P99", "LEFT", "RESTARTS", "SOLVER", "VERDICT")
 CAPTION = (
     "PODS: good pods that were created during the case. IDLE, DURING: the median from creation to binding. LEFT: not "
-    "bound at the end. RESTARTS of the scheduler, SOLVER: of its solver's process."
+    "bound at the end. RESTARTS of the scheduler, SOLVER: of its worker process."
 )
 
 
@@ -44,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     needs_objects: bool = True
     findings: tuple[str, ...] = ()
     peak_mib: tuple[int, int] = (0, 0)
-    """Of the scheduler and of its solver's process."""
+    """Of the scheduler and of its worker process."""
     log: tuple[tuple[str, int], ...] = ()
     """Warnings and errors of the scheduler's log, by event."""
 

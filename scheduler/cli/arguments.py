@@ -21,7 +21,7 @@ def add_manifests(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def manifests(options: argparse.Namespace) -> list[Path]:
-    """Give the paths of all `-f` options."""
+    """Return the paths of all `-f` options."""
     return [path for each in options.filename for path in each]
 
 
@@ -40,7 +40,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def settings_for(config: Path | None, scheduler_name: str | None) -> tuple[str, Settings]:
     """
-    Give a scheduler name (default: that of the first profile) and settings that have a profile for it.
+    Return a scheduler name (default: that of the first profile) and settings that have a profile for it.
 
     Print a warning for each deprecated key. Raise `SettingsError`.
     """
@@ -62,6 +62,6 @@ def warn(message: str) -> None:
 
 
 def refuse(message: str) -> int:
-    """Write an error to standard error and give its exit status."""
+    """Write an error to standard error and return its exit status."""
     say(message)
     return WRONG

@@ -101,7 +101,7 @@ def _warn_of_other_scheduler(options: argparse.Namespace, wanted: str) -> None:
 
 
 def _not_waiting(key: tuple[str, str], pods: Any) -> int:
-    """Report the state of a pod that does not wait, and give the exit status."""
+    """Report the state of a pod that does not wait, and return the exit status."""
     found = next((each for each in pods if tuple(each.id) == key), None)
     name = terminal.escaped("/".join(key))
     if found is None:

@@ -26,7 +26,7 @@ _LONGEST: Final = 500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status: 2 for wrong use, 70 for a defect, 130 when it was interrupted."""
+    """Run one command and return its exit status: 2 for wrong use, 70 for a defect, 130 when it was interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(_with_command(words))
     try:

@@ -90,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def show(found: Any, form: str) -> int:
-    """Print an answer and give its exit status."""
+    """Print an answer and return its exit status."""
     from scheduler.simulation import plan_output, printing  # noqa: PLC0415 - as above
 
     for defect in found.defects:

@@ -95,7 +95,7 @@ class AssumeCache:
         """The keys of `_specials` by the uid of the pod."""
 
     def export(self) -> Assumptions:
-        """Give all unconfirmed assumptions."""
+        """Return all unconfirmed assumptions."""
         return Assumptions(
             pods=tuple(self._pods[key] for key in sorted(self._pods)),
             claims=tuple(self._claims[key] for key in sorted(self._claims)),
@@ -103,7 +103,7 @@ class AssumeCache:
         )
 
     def replace(self, assumptions: Assumptions) -> tuple[set[PodId], set[ClaimId]]:
-        """Replace all assumptions; give the keys whose assumptions changed."""
+        """Replace all assumptions; return the keys whose assumptions changed."""
         pods = {assumption.pod: assumption for assumption in assumptions.pods}
         claims = {assumption.claim: assumption for assumption in assumptions.claims}
         specials = {claim.id: claim for claim in assumptions.specials}
@@ -122,15 +122,15 @@ class AssumeCache:
         self._specials_of.setdefault(claim.owner_pod_uid, {})[claim.id] = None
 
     def special(self, key: ClaimId) -> Claim | None:
-        """Give the special claim that is assumed under a stand-in id."""
+        """Return the special claim that is assumed under a stand-in id."""
         return self._specials.get(key)
 
     def special_ids(self) -> tuple[ClaimId, ...]:
-        """Give the stand-in ids of all assumed special claims."""
+        """Return the stand-in ids of all assumed special claims."""
         return tuple(self._specials)
 
     def confirm_special(self, claim: Claim) -> ClaimId | None:
-        """Drop the stand-in of a claim that the watch shows allocated as assumed; give the stand-in's id."""
+        """Drop the stand-in of a claim that the watch shows allocated as assumed; return the stand-in's id."""
         for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_extended_resource_claim else ():
             known = self._specials[key]
             if known.id.namespace != claim.id.namespace or known.allocation is None or claim.allocation is None:
@@ -141,7 +141,7 @@ class AssumeCache:
         return None
 
     def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
-        """Forget the special claims of a pod; give their stand-in ids."""
+        """Forget the special claims of a pod; return their stand-in ids."""
         stand_ins = tuple(self._specials_of.get(pod_uid, ()))
         for key in stand_ins:
             self._drop_special(key)
@@ -231,7 +231,7 @@ class AssumeCache:
         return msgspec.structs.replace(claim, allocation=allocation, reserved_for=claim.reserved_for + added)
 
     def confirm_pod(self, key: PodId, pod: Pod | None) -> Reason | None:
-        """Drop assumptions about a pod that the watch confirms or contradicts; give the reason of a contradiction."""
+        """Drop assumptions about a pod that the watch confirms or contradicts; return the reason of a contradiction."""
         known = self._pods.get(key)
         if known is None:
             return None
@@ -249,7 +249,7 @@ class AssumeCache:
         )
 
     def confirm_claim(self, key: ClaimId, claim: Claim | None) -> Reason | None:
-        """Drop assumptions about a claim that the watch confirms or contradicts; give the reason of a contradiction."""
+        """Drop assumptions about a claim that the watch confirms or contradicts; return why it contradicts them."""
         known = self._claims.get(key)
         if known is None:
             return None
@@ -290,7 +290,7 @@ def is_same(assumed: Allocation, seen: Allocation) -> bool:
 
 
 def _essence(allocation: Allocation) -> list[tuple[DeviceId, str, bool, tuple[tuple[str, int], ...], str]]:
-    """Give (device, request, admin access, nano-units by capacity, share id) per result; the first three are a key."""
+    """Return (device, request, admin access, nano-units by capacity, share id) per result; three are the key."""
     return sorted(
         (
             result.device,

@@ -59,7 +59,7 @@ class Cluster:
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
-        Apply a change from a watch and give its transitions; none if the object is unchanged.
+        Apply a change from a watch and return its transitions; none if the object is unchanged.
 
         The first transition is the object's own. The end of a pod may add transitions of claims that it was assumed to
         hold. A change that shows an assumed write confirms it; a pod's binding and a claim's allocation are confirmed
@@ -79,7 +79,7 @@ class Cluster:
                 return self._apply_other(change)
 
     def seen(self, kind: Kind, key: str) -> Object | None:
-        """Give an object as the watch last gave it, without assumptions."""
+        """Return an object as the watch last gave it, without assumptions."""
         if kind in gangs.KINDS:
             return self._store.gangs.seen(kind, key)
         return self._storage.seen(kind, key) if kind in KINDS else self._store.seen(kind, key)
@@ -97,7 +97,7 @@ class Cluster:
 
     def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
         """
-        Give an immutable snapshot. A kind that has not changed since the last snapshot has the same tuple.
+        Return an immutable snapshot. A kind that has not changed since the last snapshot has the same tuple.
 
         A replica passes the assumptions of the original, which replace its own.
         """
@@ -124,7 +124,7 @@ class Cluster:
         return self._storage.overlay(snapshot)
 
     def assumptions(self) -> Assumptions:
-        """Give all unconfirmed assumptions, for the `snapshot` of a replica."""
+        """Return all unconfirmed assumptions, for the `snapshot` of a replica."""
         nominations, leaving = self._nominations.export()
         draws, volumes = self._store.allocated_devices.altered(), self._storage.export()
         exported = msgspec.structs.replace(self._assume_cache.export(), draws=draws, volumes=volumes)
@@ -155,7 +155,7 @@ class Cluster:
         return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
 
     def nominated(self) -> tuple[Pod, ...]:
-        """Give the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""
+        """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""
         return self._fresh(self._stale())
 
     def _stale(self) -> tuple[PodId, ...]:
@@ -166,7 +166,7 @@ class Cluster:
         return tuple(pod for pod in every if pod.id not in stale) if stale else every
 
     def unblocked(self, transition: Transition) -> tuple[PodId, ...]:
-        """Give the nominated pods for which a transition may have freed the last of the room that they wait for."""
+        """Return the nominated pods for which a transition may have freed the last of the room that they wait for."""
         return tuple(nominations.unblocked(self._store, self._nominations, transition))
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
@@ -225,7 +225,7 @@ class Cluster:
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
-        Give the changes since the decision because of which a unit must not be written; empty if it may be.
+        Return the changes since the decision because of which a unit must not be written; empty if it may be.
 
         Uses the present state without the unit's own assumptions: the pods still wait, the nodes exist and have room,
         the claims are as planned, and the devices are published, free and untainted.
@@ -233,7 +233,7 @@ class Cluster:
         return checks.objections(self._store, self._storage, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
-        """Give what forbids the first binding of a unit whose claims are written: gang members were deleted."""
+        """Return what forbids the first binding of a unit whose claims are written: gang members were deleted."""
         return checks.gang_conflicts(self._store, unit)
 
     def satisfies_affinity(self, key: PodId, pod: Pod, node: str) -> bool:
@@ -252,7 +252,7 @@ class Cluster:
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
-        Give the devices of a unit that other claims hold too, by all allocations observed so far.
+        Return the devices of a unit that other claims hold too, by all allocations observed so far.
 
         Called between the status write and the binding, because another scheduler may allocate from the same pools: an
         exclusive device in two claims, or a capacity or counter that all claims together exceed.
@@ -260,40 +260,40 @@ class Cluster:
         return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
 
     def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
-        """Give every device that one claim holds exclusively and other claims hold too."""
+        """Return every device that one claim holds exclusively and other claims hold too."""
         allocated = self._store.allocated_devices
         return tuple((device, tuple(sorted(allocated.holders(device)))) for device in allocated.contested())
 
     def pod(self, key: PodId) -> Pod | None:
-        """Give a pod with assumptions applied."""
+        """Return a pod with assumptions applied."""
         return self._store.assumed_pods.get(key)
 
     def claim(self, key: ClaimId) -> Claim | None:
-        """Give a claim with assumptions applied."""
+        """Return a claim with assumptions applied."""
         return self._store.assumed_claims.get(key)
 
     def seen_claim(self, key: ClaimId) -> Claim | None:
-        """Give a claim as the watch last gave it, without assumptions; a write starts from it and is guarded by it."""
+        """Return a claim as the watch gave it, without assumptions; a write starts from it and is guarded by it."""
         return self._store.claims.get(key)
 
     def seen_pod(self, key: PodId) -> Pod | None:
-        """Give a pod as the watch last gave it, without assumptions."""
+        """Return a pod as the watch last gave it, without assumptions."""
         return self._store.pods.get(key)
 
     def node(self, name: str) -> Node | None:
-        """Give a node."""
+        """Return a node."""
         return self._store.nodes.get(name)
 
     def namespace(self, name: str) -> Namespace | None:
-        """Give a namespace."""
+        """Return a namespace."""
         return self._store.namespaces.get(name)
 
     def seen_volume(self, name: str) -> PersistentVolume | None:
-        """Give a PersistentVolume as the watch last gave it, without assumptions."""
+        """Return a PersistentVolume as the watch last gave it, without assumptions."""
         return self._storage.volumes.get(name)
 
     def seen_volume_claim(self, key: VolumeClaimId) -> PersistentVolumeClaim | None:
-        """Give a PersistentVolumeClaim as the watch last gave it, without assumptions."""
+        """Return a PersistentVolumeClaim as the watch last gave it, without assumptions."""
         return self._storage.claims.get(str(key))
 
     def is_volume_assumed_by_others(self, binding: VolumeBinding, pod_uids: Container[str]) -> bool:
@@ -301,40 +301,40 @@ class Cluster:
         return self._storage.is_assumed_by_others(binding, pod_uids)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Give the gangs that pods name, in their present state."""
+        """Return the gangs that pods name, in their present state."""
         return self._store.gangs.gangs(pods)
 
     def gang(self, gang: GangId) -> Gang:
-        """Give a gang in its present state."""
+        """Return a gang in its present state."""
         return self._store.gangs.gang(gang)
 
     def gang_progress(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
-        """Give how many members a gang lacks before these schedulers can decide it."""
+        """Return how many members a gang lacks before these schedulers can decide it."""
         return self._store.gangs.progress(gang, scheduler_names)
 
     def pod_group(self, gang: GangId) -> PodGroup | None:
-        """Give the PodGroup of a gang."""
+        """Return the PodGroup of a gang."""
         return self._store.gangs.group(gang)
 
     def gang_members(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the pods that name a gang, with assumptions applied, sorted by key."""
+        """Return the pods that name a gang, with assumptions applied, sorted by key."""
         return self._store.gangs.members(gang)
 
     def gang_counts(self, gang: GangId) -> GangMembers:
-        """Give the counts over the pods that name a gang, with assumptions applied."""
+        """Return the counts over the pods that name a gang, with assumptions applied."""
         return self._store.gangs.member_index(gang)
 
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
-        """Give the pods that reference a claim, with assumptions applied, sorted by key."""
+        """Return the pods that reference a claim, with assumptions applied, sorted by key."""
         pods = self._store.assumed_pods
         return tuple(pods[key] for key in sorted(self._store.pods_by_claim.get(claim, ())))
 
     def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
-        """Give the special claims (extended resources) of a pod, as the watch last gave them."""
+        """Return the special claims (extended resources) of a pod, as the watch last gave them."""
         return object_store.special_claims_of(self._store, pod, uid)
 
     def orphaned_special_claims(self) -> tuple[tuple[Claim, Pod], ...]:
-        """Give the special claims (extended resources) of pods that are not assumed to be bound, with their pods."""
+        """Return the special claims (extended resources) of pods that are not assumed to be bound, with their pods."""
         return object_store.orphaned_special_claims(self._store)
 
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
@@ -373,7 +373,7 @@ class Cluster:
         return (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
-        """Apply the assumptions to these objects again; give a transition for each that changed."""
+        """Apply the assumptions to these objects again; return a transition for each that changed."""
         transitions = [self._refresh_claim(key) for key in claims] + [self._refresh_pod(key) for key in pods]
         return tuple(each for each in transitions if each.before != each.after)
 

@@ -55,7 +55,7 @@ _PODS = "pods"
 
 
 def _node_conflicts(store: ObjectStore, placement: Placement) -> Iterator[str]:
-    """Give why a pod may not run on its node any more, except for lack of resources."""
+    """Return why a pod may not run on its node any more, except for lack of resources."""
     node, pod = store.nodes.get(placement.node), store.pods.get(placement.pod)
     if node is None:
         yield f"node {placement.node} is gone"
@@ -79,7 +79,7 @@ def _node_conflicts(store: ObjectStore, placement: Placement) -> Iterator[str]:
 
 
 def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Give the nodes with too few free resources, counting all pods except the unit's own."""
+    """Return the nodes with too few free resources, counting all pods except the unit's own."""
     asked: dict[str, dict[str, int]] = {}
     own: dict[str, dict[str, int]] = {}
     for placement in unit.placements:
@@ -113,7 +113,7 @@ def _add_requests(taken: dict[str, int], pod: Pod, without: frozenset[str] = fro
 
 
 def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Give which allocated claims the unit's pods cannot join, and which claims would have too many consumers."""
+    """Return which allocated claims the unit's pods cannot join, and which claims would have too many consumers."""
     allocated = {each.claim for each in unit.allocations}
     for placement in unit.placements:
         for key in placement.claims:
@@ -131,7 +131,7 @@ def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
 
 
 def _allocation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Give why claims cannot be allocated as planned, except for devices that other claims hold."""
+    """Return why claims cannot be allocated as planned, except for devices that other claims hold."""
     place = {claim: placement.node for placement in unit.placements for claim in placement.claims}
     for allocation in unit.allocations:
         if allocation.claim not in unit.stand_ins:
@@ -220,12 +220,12 @@ def _is_reached(store: ObjectStore, selector: NodeSelector | None, name: str) ->
 
 
 def _untolerated(store: ObjectStore, device: Device, result: DeviceResult) -> Taint | None:
-    """Give the first taint of a device that an allocation result does not tolerate."""
+    """Return the first taint of a device that an allocation result does not tolerate."""
     return first_untolerated_taint((*device.taints, *store.rule_taints(result.device)), result.tolerations)
 
 
 def _inter_pod_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Give conflicts of host ports and of required anti-affinity with other pods."""
+    """Return conflicts of host ports and of required anti-affinity with other pods."""
     own = {placement.pod for placement in unit.placements}
     for placement in unit.placements:
         pod, node = store.pods.get(placement.pod), store.nodes.get(placement.node)
@@ -244,7 +244,7 @@ def _port_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -
 
 
 def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
-    """Give the first pod that conflicts with a pod by required anti-affinity, in either direction."""
+    """Return the first pod that conflicts with a pod by required anti-affinity, in either direction."""
     for key in chain(_pods_against(store, pod, node), _pods_excluded_by(store, pod, node)):
         other = store.assumed_pods.get(key)
         if key not in own and other is not None:
@@ -254,7 +254,7 @@ def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[
 
 
 def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
-    """Give pods whose anti-affinity selects a pod: on the node, and recent pods in its topology domains."""
+    """Return pods whose anti-affinity selects a pod: on the node, and recent pods in its topology domains."""
     labels, target = dict(node.labels), _described(store, pod)
     yield from store.pod_index.anti_affinity.pods_against(node.name, labels.keys(), target)
     shared = _shared_keys(store, labels, labels)
@@ -263,7 +263,7 @@ def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
 
 
 def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
-    """Give pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
+    """Return pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
     labels, by_key = dict(node.labels), dict[str, SelectorIndex[PodAffinityTerm]]()
     for term in pod.anti_affinity:
         if term.topology_key in labels:
@@ -286,7 +286,7 @@ def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodI
 def _shared_keys(
     store: ObjectStore, labels: Mapping[str, str], keys: Iterable[str]
 ) -> Callable[[str], tuple[str, ...]]:
-    """Give a cached function from node name to the topology keys whose domain the node shares."""
+    """Return a cached function from node name to the topology keys whose domain the node shares."""
 
     @functools.cache
     def shared(name: str) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ _ONE_POD: Final = "ReadWriteOncePod"
 
 def _read_write_once_pod_conflicts(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]:
     """
-    Give the ReadWriteOncePod volume claims that another bound pod uses.
+    Return the ReadWriteOncePod volume claims that another bound pod uses.
 
     Only recently bound pods are checked: all others existed when the decision was made.
     """
@@ -330,13 +330,13 @@ def _exclusive(pod: Pod, storage: Storage) -> set[VolumeClaimId]:
 
 
 def _named_claims(pod: Pod) -> set[VolumeClaimId]:
-    """Give the volume claims that a pod names, without ephemeral ones, which no other pod can use."""
+    """Return the volume claims that a pod names, without ephemeral ones, which no other pod can use."""
     return {each.claim for each in pod.volumes if each.claim is not None and not each.is_ephemeral}
 
 
 def objections(store: ObjectStore, storage: Storage, unit: Unit) -> tuple[Reason, ...]:
     """
-    Give every conflict that forbids writing the unit, each once.
+    Return every conflict that forbids writing the unit, each once.
 
     All have the code `Conflict`, except missing members of a gang: the plan was valid when it was made, so its pods are
     decided again and do not wait for the one thing that changed.
@@ -360,7 +360,7 @@ def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]
 
 
 def gang_conflicts(store: ObjectStore, unit: Unit) -> tuple[Reason, ...]:
-    """Give the gangs that would run with too few members, because planned members were deleted."""
+    """Return the gangs that would run with too few members, because planned members were deleted."""
     messages = dict.fromkeys(_gang_messages(store, unit))
     return tuple(Reason(code=ReasonCode.GANG_INCOMPLETE, message=each) for each in messages)
 

@@ -89,7 +89,7 @@ class SliceIndex:
                 self._listed_by[device] = (*self._listed_by.get(device, ()), after.name)
 
     def facts(self, pool: PoolId) -> PoolFacts | None:
-        """Give the facts of a pool; None if it has no slice."""
+        """Return the facts of a pool; None if it has no slice."""
         slices = self._pools.get(pool)
         if slices is None:
             return None
@@ -99,7 +99,7 @@ class SliceIndex:
         return facts
 
     def find(self, device: DeviceId) -> Listing | None:
-        """Give a device from the newest slice that publishes it, whether its pool is complete or not."""
+        """Return a device from the newest slice that publishes it, whether its pool is complete or not."""
         names = self._listed_by.get(device)
         if names is None:
             return None
@@ -122,7 +122,7 @@ class SliceIndex:
 
 
 def device_ids(each: ResourceSlice) -> tuple[DeviceId, ...]:
-    """Give the ids of a slice's devices, each once even if the driver lists one twice."""
+    """Return the ids of a slice's devices, each once even if the driver lists one twice."""
     return tuple(DeviceId(each.driver, each.pool, name) for name in {device.name: None for device in each.devices})
 
 
@@ -176,31 +176,31 @@ class AllocatedDevices:
         self._former = former._draws if former is not None else {}  # noqa: SLF001 - the same class
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
-        """Give the claims that hold a device, with their allocation results for it."""
+        """Return the claims that hold a device, with their allocation results for it."""
         return self._holders.get(device, {})
 
     def consumed(self, device: DeviceId) -> Mapping[str, int]:
-        """Give the capacity of a device that shares consume, in nano-units by name."""
+        """Return the capacity of a device that shares consume, in nano-units by name."""
         return self._consumed.get(device, {})
 
     def draws(self, device: DeviceId) -> ConsumedCounters:
-        """Give the counters charged for an allocated device; empty if it is free or was never published."""
+        """Return the counters charged for an allocated device; empty if it is free or was never published."""
         return self._draws.get(device, ())
 
     def charged(self, counter: CounterId) -> int:
-        """Give the nano-units of a counter that allocated devices consume."""
+        """Return the nano-units of a counter that allocated devices consume."""
         return self._charged.get(counter, 0)
 
     def drawing(self, counter: CounterId) -> Iterator[DeviceId]:
-        """Give the allocated devices that consume a counter. It scans all of them: use it only for messages."""
+        """Return the allocated devices that consume a counter. It scans all of them: use it only for messages."""
         return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
 
     def altered(self) -> tuple[tuple[DeviceId, ConsumedCounters], ...]:
-        """Give the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
+        """Return the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
         return tuple((device, self._draws[device]) for device in sorted(self._altered))
 
     def contested(self) -> tuple[DeviceId, ...]:
-        """Give the devices that one claim holds exclusively while another claim holds them too, sorted."""
+        """Return the devices that one claim holds exclusively while another claim holds them too, sorted."""
         return tuple(sorted(self._contested))
 
     def replace(self, claim: ClaimId, before: Allocation | None, after: Allocation | None) -> None:

@@ -46,7 +46,7 @@ class SortedSet(Generic[K]):
             heapify(self._heap)
 
     def first(self, count: int = 1) -> list[K]:
-        """Give the first `count` keys, in order."""
+        """Return the first `count` keys, in order."""
         found: list[K] = []
         while self._heap and len(found) < count:
             key = heappop(self._heap)
@@ -94,7 +94,7 @@ class MemberValues(Generic[V, K]):
             self._order.discard(key)
 
     def first(self, count: int = 1) -> list[tuple[V, PodId]]:
-        """Give the first `count` values, each with the first pod that has it."""
+        """Return the first `count` values, each with the first pod that has it."""
         return [(self._values[key], self._pods_with[key].first()[0]) for key in self._order.first(count)]
 
 
@@ -142,7 +142,7 @@ class GangMembers:
         return sum(self._waiting[name] for name in scheduler_names)
 
     def replace(self, before: Pod | None, after: Pod | None) -> bool:
-        """Replace a member; give whether that changes anything else about the gang."""
+        """Replace a member; return whether that changes anything else about the gang."""
         if before is not None and after is not None and is_same_member(before, after):
             self.pods[after.id] = after
             return False
@@ -201,7 +201,7 @@ def is_same_member(before: Pod, after: Pod) -> bool:
 
 
 def _view(pod: Pod) -> tuple[object, ...]:
-    """Give the fields of a pod that matter to its gang."""
+    """Return the fields of a pod that matter to its gang."""
     return (
         pod.uid,
         pod.gang_note,

@@ -37,7 +37,7 @@ class GangIndex:
         self._in_use: tuple[Gang, ...] | None = ()
 
     def apply(self, kind: Kind, key: str, value: Object | None) -> tuple[Transition, ...]:
-        """Apply a PodGroup from a watch; give its transition."""
+        """Apply a PodGroup from a watch; return its transition."""
         if value is not None and not isinstance(value, PodGroup):
             raise TypeError(f"a change of a PodGroup carries a {type(value).__name__}: decode it as its own kind")
         gang_id = _gang_id(kind, key)
@@ -64,7 +64,7 @@ class GangIndex:
             self._groups[gang_id] = group
 
     def seen(self, kind: Kind, key: str) -> PodGroup | None:
-        """Give a PodGroup by its kind and key."""
+        """Return a PodGroup by its kind and key."""
         return self._groups.get(_gang_id(kind, key))
 
     def replace_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -90,20 +90,20 @@ class GangIndex:
             del self._members[gang]
 
     def group(self, gang: GangId) -> PodGroup | None:
-        """Give the PodGroup of a gang."""
+        """Return the PodGroup of a gang."""
         return self._groups.get(gang)
 
     def member_index(self, gang: GangId) -> GangMembers:
-        """Give the members of a gang with their counts; empty if no pod names it."""
+        """Return the members of a gang with their counts; empty if no pod names it."""
         return self._members.get(gang) or GangMembers()
 
     def members(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the pods that name a gang, sorted by key. Too slow for every event."""
+        """Return the pods that name a gang, sorted by key. Too slow for every event."""
         found = self.member_index(gang).pods
         return tuple(found[key] for key in sorted(found))
 
     def progress(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
-        """Give how many members are missing; running members, and those that wait for these schedulers, count."""
+        """Return how many members are missing; running members, and those that wait for these schedulers, count."""
         composed = self.gang(gang)
         if composed.is_absent:
             return GangProgress(missing=1, is_partial=False)
@@ -113,17 +113,17 @@ class GangIndex:
         return GangProgress(missing=max(0, missing), is_partial=composed.is_partial)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Give the gangs that pods name, each once, in the order of the pods."""
+        """Return the gangs that pods name, each once, in the order of the pods."""
         return tuple(self.gang(each) for each in dict.fromkeys(pod.gang for pod in pods if pod.gang is not None))
 
     def in_use(self) -> tuple[Gang, ...]:
-        """Give every gang with a placed pod, sorted by key; the same tuple until something changes."""
+        """Return every gang with a placed pod, sorted by key; the same tuple until something changes."""
         if self._in_use is None:
             self._in_use = tuple(self.gang(key) for key in sorted(self._placed))
         return self._in_use
 
     def gang(self, gang: GangId) -> Gang:
-        """Give a gang; it is composed again only after a change."""
+        """Return a gang; it is composed again only after a change."""
         if gang not in self._members and gang not in self._groups:
             return _composed(gang, None, GangMembers())
         if gang not in self._composed:
@@ -159,7 +159,7 @@ def _composed(gang: GangId, group: PodGroup | None, roster: GangMembers) -> Gang
 
 
 def _minima(group: PodGroup | None, roster: GangMembers) -> list[tuple[int, str]]:
-    """Give the first different minima with the object that states each; the PodGroup's comes first."""
+    """Return the first different minima with the object that states each; the PodGroup's comes first."""
     stated = [(count, f"pod {pod.name}") for count, pod in roster.minima.first(_MOST_NAMED + 1)]
     if group is None:
         return stated
@@ -167,7 +167,7 @@ def _minima(group: PodGroup | None, roster: GangMembers) -> list[tuple[int, str]
 
 
 def _invalid(group: PodGroup | None, roster: GangMembers) -> str:
-    """Give what cannot be read of the PodGroup and of the first invalid pod."""
+    """Return what cannot be read of the PodGroup and of the first invalid pod."""
     problems = [f"PodGroup {group.id.name}: {group.invalid}"] if group is not None and group.invalid else []
     for pod in roster.invalid.first():
         note = roster.pods[pod].gang_note

@@ -55,7 +55,7 @@ def split_by_nominations(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Bat
 
 
 def _nomination_group(unit: Sequence[Pod], waiting: dict[PodId, int], priorities: Sequence[int]) -> _NominationGroup:
-    """Give the group of a unit; `priorities` are those of all nominated pods, sorted."""
+    """Return the group of a unit; `priorities` are those of all nominated pods, sorted."""
     priority = _priority(unit)
     own = [pod.id for pod in unit if pod.id in waiting]
     respected = len(priorities) - bisect_left(priorities, priority) - sum(waiting[key] >= priority for key in own)
@@ -88,25 +88,25 @@ class Nominations:
         self._leaving: dict[PodId, str] = {}
 
     def export(self) -> tuple[tuple[Nomination, ...], tuple[PodId, ...]]:
-        """Give nominations and victims, each sorted by key."""
+        """Return nominations and victims, each sorted by key."""
         return tuple(self._nodes[key] for key in sorted(self._nodes)), tuple(sorted(self._leaving))
 
     def replace(self, nominations: Iterable[Nomination], leaving: Iterable[PodId]) -> set[PodId]:
-        """Replace nominations and victims; give the pods that changed."""
+        """Replace nominations and victims; return the pods that changed."""
         nodes = {each.pod: each for each in nominations}
         touched = changed_keys(self._nodes, nodes)
         self._nodes, self._leaving = nodes, dict.fromkeys(leaving, "")
         return touched
 
     def assume(self, preemption: Preemption) -> tuple[PodId, ...]:
-        """Assume a preemption; give the pods that changed."""
+        """Assume a preemption; return the pods that changed."""
         for each in preemption.placements:
             self._nodes[each.pod] = Nomination(pod=each.pod, uid=each.pod_uid, node=each.node)
         self._leaving.update((each.pod, each.pod_uid) for each in preemption.victims)
         return tuple(each.pod for each in preemption.placements)
 
     def forget(self, preemption: Preemption) -> tuple[PodId, ...]:
-        """Forget the parts of a preemption that no watch has shown; give the pods that changed."""
+        """Forget the parts of a preemption that no watch has shown; return the pods that changed."""
         for victim in preemption.victims:
             self.keep_victim(victim.pod, victim.pod_uid)
         own = [each for each in preemption.placements if each.pod in self._nodes]
@@ -153,7 +153,7 @@ def is_void(pod: Pod, node: Node | None) -> bool:
 
 def unblocked(store: ObjectStore, nominations: Nominations, transition: Transition) -> Iterator[PodId]:
     """
-    Give the nominated pods that may fit after a transition.
+    Return the nominated pods that may fit after a transition.
 
     The transition is a pod that left its node or a claim that was deallocated, and no victim is left on the nominated
     node. Free of cost while no pod is nominated.
@@ -198,7 +198,7 @@ class NominationAges:
         self._since: dict[tuple[PodId, str, str], float] = {}
 
     def stale(self, store: ObjectStore, nominations: Nominations) -> tuple[PodId, ...]:
-        """Give the pods with a stale nomination, sorted by key. Call it for each decision."""
+        """Return the pods with a stale nomination, sorted by key. Call it for each decision."""
         if not store.nominated and not self._since:
             return ()
         now, before, self._since = self._clock(), self._since, {}

@@ -85,7 +85,7 @@ class ObjectStore:
         """Taint rules for pools (or whole drivers) of which a claim holds a device that cannot be read."""
 
     def seen(self, kind: Kind, key: str) -> Object | None:
-        """Give an object as the watch last gave it."""
+        """Return an object as the watch last gave it."""
         match kind:
             case Kind.PODS:
                 return self.pods.get(PodId(*split_key(key)))
@@ -97,7 +97,7 @@ class ObjectStore:
                 return self._tables()[kind].get(key)
 
     def swap(self, kind: Kind, key: str, after: Object | None) -> Object | None:
-        """Set an object of one of `TABLES`; give its previous value."""
+        """Set an object of one of `TABLES`; return its previous value."""
         before = self.seen(kind, key)
         if before != after:
             if kind is Kind.SLICES:
@@ -108,7 +108,7 @@ class ObjectStore:
 
     def reindexed(self, kind: Kind, key: str, value: Object | None) -> "ObjectStore":
         """
-        Give a store of the same objects without assumptions, with one object restored and every index rebuilt.
+        Return a store of the same objects without assumptions, with one object restored and every index rebuilt.
 
         Used after an object raised while it was indexed, which leaves the indexes half updated.
         """
@@ -126,7 +126,7 @@ class ObjectStore:
         return fresh
 
     def taint_rules_in_force(self) -> tuple[DeviceTaintRule, ...]:
-        """Give the DeviceTaintRules, and our own rules for devices that are allocated but cannot be read."""
+        """Return the DeviceTaintRules, and our own rules for devices that are allocated but cannot be read."""
         rules = self.taint_rules.values()
         return (
             (*rules, *(rule for own in self.unreadable_rules.values() for rule in own))
@@ -135,7 +135,7 @@ class ObjectStore:
         )
 
     def rule_taints(self, device: DeviceId) -> Iterator[Taint]:
-        """Give the taints that taint rules add to a device; a rule without a selector selects nothing (KEP-5055)."""
+        """Return the taints that taint rules add to a device; a rule without a selector selects nothing (KEP-5055)."""
         for rule in self.taint_rules_in_force():
             wanted = (rule.driver, rule.pool, rule.device)
             if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
@@ -187,7 +187,7 @@ class ObjectStore:
                 self.allocated_devices.slice_changed(device_ids(each))
 
     def set_assumed_pod(self, key: PodId, after: Pod | None) -> Pod | None:
-        """Set a pod with assumptions applied; give its previous value."""
+        """Set a pod with assumptions applied; return its previous value."""
         before = self.assumed_pods.get(key)
         if after is None:
             self.assumed_pods.pop(key, None)
@@ -209,7 +209,7 @@ class ObjectStore:
         return before
 
     def set_assumed_claim(self, key: ClaimId, after: Claim | None) -> Claim | None:
-        """Set a claim with assumptions applied; give its previous value."""
+        """Set a claim with assumptions applied; return its previous value."""
         before = self.assumed_claims.get(key)
         self.assumed_claims.replace(key, after)
         self.unreadable_rules.pop(key, None)
@@ -234,7 +234,7 @@ class ObjectStore:
 
 
 def unreadable_device_rules(claim: Claim) -> Iterator[DeviceTaintRule]:
-    """Give a taint rule for each device of a claim that cannot be read: no device of its pool is allocated."""
+    """Return a taint rule for each device of a claim that cannot be read: no device of its pool is allocated."""
     for result in claim.allocation.results if claim.allocation is not None else ():
         if result.device.driver and not result.device.device and not result.admin_access:
             taint = Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
@@ -257,7 +257,7 @@ def missing_consumers(
     claim: Claim, consumers: Iterable[ConsumerReference], find_pod: Callable[[PodId], Pod | None]
 ) -> tuple[ConsumerReference, ...]:
     """
-    Give the consumers that must be added to reservedFor: not the pods whose PodGroup has reserved the claim (KEP-5729).
+    Return the consumers to add to reservedFor: not the pods whose PodGroup has reserved the claim (KEP-5729).
 
     The one entry of a group covers all its pods, which may be more than reservedFor has room for.
     """
@@ -273,7 +273,7 @@ def _is_covered(claim: Claim, consumer: ConsumerReference, find_pod: Callable[[P
 def planned_special_claim(
     placement: Placement, special: ExtendedResourceClaim, allocations: Mapping[ClaimId, ClaimAllocation]
 ) -> Claim:
-    """Give the special claim of a placement under its stand-in id, allocated and reserved for the pod."""
+    """Return the special claim of a placement under its stand-in id, allocated and reserved for the pod."""
     own = allocations.get(special.id)
     return msgspec.structs.replace(
         special.as_claim(placement.pod_uid),
@@ -283,12 +283,12 @@ def planned_special_claim(
 
 
 def special_claims_of(store: ObjectStore, pod: PodId, uid: str) -> tuple[Claim, ...]:
-    """Give the observed special claims of a pod: in its namespace, with its uid as controller."""
+    """Return the observed special claims of a pod: in its namespace, with its uid as controller."""
     return tuple(store.special_claims.get((pod.namespace, uid), {}).values())
 
 
 def orphaned_special_claims(store: ObjectStore) -> tuple[tuple[Claim, Pod], ...]:
-    """Give the special claims of unbound pods: an earlier attempt made them, and no attempt is under way."""
+    """Return the special claims of unbound pods: an earlier attempt made them, and no attempt is under way."""
     if not store.special_claims:
         return ()
     pods = store.assumed_pods.values()

@@ -28,11 +28,11 @@ class NodeUsage:
         self._pods: dict[str, int] = {}
 
     def used(self, node: str) -> Mapping[str, int]:
-        """Give the resources that pods use on a node."""
+        """Return the resources that pods use on a node."""
         return self._used.get(node, {})
 
     def pod_count(self, node: str) -> int:
-        """Give the number of pods on a node."""
+        """Return the number of pods on a node."""
         return self._pods.get(node, 0)
 
     def replace(self, before: Pod | None, after: Pod | None) -> None:
@@ -115,7 +115,7 @@ class AntiAffinityIndex:
         return self._on_node.keys()
 
     def pods_against(self, name: str, keys: Collection[str], pod: MatchedLabels) -> Iterator[PodId]:
-        """Give the pods on a node whose anti-affinity selects a pod, by a term with one of the topology keys."""
+        """Return the pods on a node whose anti-affinity selects a pod, by a term with one of the topology keys."""
         by_key = self._on_node.get(name, {})
         for key in by_key.keys() & keys:
             for term in by_key[key].about(pod):
@@ -176,17 +176,17 @@ class PodIndex:
                 self.recent_anti_affinity.put(pods[key])
 
     def on(self, name: str) -> dict[PodId, Pod]:
-        """Give the pods on a node."""
+        """Return the pods on a node."""
         return self._on_node.get(name, {})
 
     def recent_pods(self, pods: dict[PodId, Pod]) -> Iterator[Pod]:
-        """Give the recently bound pods that still exist."""
+        """Return the recently bound pods that still exist."""
         found = (pods.get(key) for key in self._recent_pods)
         yield from (pod for pod in found if pod is not None and holds_node(pod))
 
 
 def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
-    """Give a host port of a pod that conflicts with another pod of its node, and that pod; in linear time."""
+    """Return a host port of a pod that conflicts with another pod of its node, and that pod; in linear time."""
     mine: dict[tuple[str, int], dict[str, HostPort]] = {}
     for each in pod.host_ports:
         mine.setdefault((each.protocol, each.port), {})[each.address] = each
@@ -199,7 +199,7 @@ def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
 
 
 def _conflicting(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
-    """Give a requested port, of the same protocol and number, that conflicts with a port in use."""
+    """Return a requested port, of the same protocol and number, that conflicts with a port in use."""
     if asked is None:
         return None
     if held.address == ANY_ADDRESS:

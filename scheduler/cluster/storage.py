@@ -72,7 +72,7 @@ class Storage:
         """The assumptions by kind and key of the volume or claim, then by the pod's uid."""
 
     def apply(self, kind: Kind, key: str, after: Object | None) -> tuple[Transition, ...]:
-        """Apply a change; give its transition, if any. Raise `TypeError` for a value of another kind."""
+        """Apply a change; return its transition, if any. Raise `TypeError` for a value of another kind."""
         match kind, after:
             case Kind.VOLUMES, PersistentVolume() | None:
                 changed = _swap(kind, self.volumes, key, after) and (self._refresh_volume(key),)
@@ -93,7 +93,7 @@ class Storage:
         return changed
 
     def seen(self, kind: Kind, key: str) -> StorageObject | None:
-        """Give an object as the watch last gave it."""
+        """Return an object as the watch last gave it."""
         return self._tables()[kind].get(key)
 
     def restore(self, kind: Kind, key: str, value: Object | None) -> None:
@@ -131,7 +131,7 @@ class Storage:
         return self._refresh([each.binding for each in forgotten])
 
     def export(self) -> tuple[VolumeAssumption, ...]:
-        """Give all assumptions, sorted, for a replica."""
+        """Return all assumptions, sorted, for a replica."""
         return tuple(self._assumed[key] for key in sorted(self._assumed))
 
     def replace(self, assumed: Iterable[VolumeAssumption]) -> None:
@@ -148,7 +148,7 @@ class Storage:
         self._refresh([each.binding for each in touched])
 
     def overlay(self, snapshot: Snapshot) -> Snapshot:
-        """Add the storage objects to a snapshot; give the same snapshot if there are none."""
+        """Add the storage objects to a snapshot; return the same snapshot if there are none."""
         if not (self._assumed_claims or self._assumed_volumes or self._drivers or self._classes):
             return snapshot
         return msgspec.structs.replace(
@@ -163,7 +163,7 @@ class Storage:
         )
 
     def objections(self, placement: Placement) -> Iterator[str]:
-        """Give the changes since the decision that forbid the volume bindings of a placement."""
+        """Return the changes since the decision that forbid the volume bindings of a placement."""
         for binding in placement.volumes:
             claim = self.claims.get(str(binding.claim))
             if claim is None or claim.uid != binding.claim_uid:

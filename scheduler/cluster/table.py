@@ -19,7 +19,7 @@ def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
 
 
 def changed_keys(before: Mapping[_K, object], after: Mapping[_K, object]) -> set[_K]:
-    """Give the keys that were added, removed or have another value."""
+    """Return the keys that were added, removed or have another value."""
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
@@ -50,11 +50,11 @@ class Table(Generic[K, V]):
         return key in self._by_key
 
     def get(self, key: K) -> V | None:
-        """Give the object of a key, or None."""
+        """Return the object of a key, or None."""
         return self._by_key.get(key)
 
     def values(self) -> tuple[V, ...]:
-        """Give all objects, sorted by key."""
+        """Return all objects, sorted by key."""
         if self._frozen is None:
             self._frozen = tuple(self._values)
         return self._frozen

@@ -57,11 +57,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def consumers(self, claim: ClaimId) -> tuple[ConsumerReference, ...]:
-        """Give the entries that the unit adds to the status.reservedFor of one claim, in the placements' order."""
+        """Return the entries that the unit adds to the status.reservedFor of one claim, in the placements' order."""
         return self.reservations().get(claim, ())
 
     def reservations(self) -> dict[ClaimId, tuple[ConsumerReference, ...]]:
-        """Give the entries that the unit adds to status.reservedFor, by claim, both in the placements' order."""
+        """Return the entries that the unit adds to status.reservedFor, by claim, both in the placements' order."""
         found: dict[ClaimId, dict[ConsumerReference, None]] = {}
         for_groups = {(pod, claim): reference for pod, claim, reference in self.for_groups}
         for placement in self.placements:
@@ -78,7 +78,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     def idle_groups(self, given_up: Collection[PodId], members: Callable[[GangId], Iterable[Pod]]) -> frozenset[str]:
         """
-        Give the uids of PodGroups for which the unit reserves claims and none of whose `members` has a node.
+        Return the uids of PodGroups for which the unit reserves claims and none of whose `members` has a node.
 
         Pods in `given_up` do not count; they may be deleted while their group still exists.
         """
@@ -157,7 +157,7 @@ def _for_groups(
 
 
 def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list[int]:
-    """Give for each placement the index that represents its connected component."""
+    """Return for each placement the index that represents its connected component."""
     connected = DisjointSets[int]()
     first_user: dict[ClaimId | GangId, int] = {}
     for index, placement in enumerate(plan.placements):

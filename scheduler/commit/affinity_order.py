@@ -53,7 +53,7 @@ class _Candidate:
         return all(not self.classes.isdisjoint(each) for each in self.terms)
 
     def partners(self) -> list[PodId | None]:
-        """Give for each term a pod of another unit that has begun; None where there is none."""
+        """Return for each term a pod of another unit that has begun; None where there is none."""
         return [
             next((key for each in classes for key in each.begun if key not in self.own), None) for classes in self.terms
         ]
@@ -76,7 +76,7 @@ class AffinityOrder:
         self._runs: Final[dict[int, _Run]] = {}
 
     def begin(self, units: Sequence[Unit]) -> None:
-        """Give the units of a plan, which are assumed, their dependencies; each is under way until it `end`s."""
+        """Return the units of a plan, which are assumed, their dependencies; each is under way until it `end`s."""
         pods = [each.pod for unit in units for each in unit.placements]
         has_affinity = any((pod := self._cluster.seen_pod(key)) is not None and pod.affinity for key in pods)
         index = _PodClassIndex(self._cluster, (*self._under_way, *pods) if has_affinity else ())
@@ -105,7 +105,7 @@ class AffinityOrder:
         index.begin(each.own)
 
     def dependencies(self, unit: Unit) -> Dependencies:
-        """Give the pods that a unit depends on, which has begun."""
+        """Return the pods that a unit depends on, which has begun."""
         return self._runs[id(unit)].dependencies
 
     def end(self, unit: Unit) -> None:
@@ -171,7 +171,7 @@ class _PodClassIndex:
                 yield classes
 
     def _classes_satisfying(self, pod: Pod, node: str) -> tuple[_PodClass, ...]:
-        """Give the classes of which one pod satisfies a pod's required affinity on a node."""
+        """Return the classes of which one pod satisfies a pod's required affinity on a node."""
         key = (pod.affinity, node)
         if key not in self._satisfying:
             found = (each for each in self._classes if self._cluster.satisfies_affinity(each.members[0], pod, node))
@@ -181,7 +181,7 @@ class _PodClassIndex:
 
 def _least_dependent(candidates: Sequence[_Candidate]) -> _Candidate:
     """
-    Give a unit of a strongly connected component that depends on no other component.
+    Return a unit of a strongly connected component that depends on no other component.
 
     Such a unit is one from which the fewest others are reached: from any other component at least one more is. Of equal
     ones a self-sufficient unit comes first, then the first in order. Units with equal classes and terms are one vertex,

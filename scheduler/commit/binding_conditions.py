@@ -39,7 +39,7 @@ def has_conditions(claim: Claim) -> bool:
 
 
 def conditioned(claim: Claim) -> Iterator[DeviceId]:
-    """Give the devices of the claim's allocation that have binding conditions."""
+    """Return the devices of the claim's allocation that have binding conditions."""
     for each in claim.allocation.results if claim.allocation is not None else ():
         if each.binding_conditions:
             yield each.device
@@ -62,7 +62,7 @@ def readiness(claim: Claim) -> Readiness:
 
 
 def allocated_at(claim: Claim) -> dt.datetime | None:
-    """Give the allocationTimestamp, None where it is missing or cannot be read."""
+    """Return the allocationTimestamp, None where it is missing or cannot be read."""
     text = claim.allocation.allocation_timestamp if claim.allocation is not None else ""
     try:
         moment = dt.datetime.fromisoformat(text)

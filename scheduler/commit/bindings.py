@@ -121,7 +121,7 @@ class NodeAllocatableWriter:
         self._writer: Final = writer
 
     async def write(self, placements: Iterable[Placement]) -> Reason | None:
-        """Write it for some placements; give the reason of the first that cannot be written."""
+        """Write it for some placements; return the reason of the first that cannot be written."""
         results = await together(
             self._write(each, each.node_allocatable) for each in placements if each.node_allocatable
         )

@@ -88,7 +88,7 @@ def operations(
     unit: Unit, find_claim: Callable[[ClaimId], Claim | None], find_pod: Callable[[PodId], Pod | None]
 ) -> Operations | Reason:
     """
-    Give a unit's writes, or the reason where one of its claims no longer exists.
+    Return a unit's writes, or the reason where one of its claims no longer exists.
 
     Claims and pods are looked up as the watch last showed them, without assumptions.
     """
@@ -280,7 +280,7 @@ class ClaimWriter:
 
     @staticmethod
     def _failure(write: ClaimWrite, error: KubeError) -> Reason:
-        """Give the reason for giving up after the last attempt: repeated conflicts, or no answer."""
+        """Return the reason for giving up after the last attempt: repeated conflicts, or no answer."""
         if isinstance(error, Conflict | NotFound):
             message = f"claim {write.claim.id} changed under each of {_TRIES} attempts to write it"
             return Reason(code=ReasonCode.CONFLICT, message=message)
@@ -325,7 +325,7 @@ def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:
 
 
 def api_reason(error: Exception) -> Reason:
-    """Give the reason of a pod whose write the API server refused, or that could not be sent."""
+    """Return the reason of a pod whose write the API server refused, or that could not be sent."""
     is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
     hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
     return Reason(code=ReasonCode.API_ERROR, message=f"what was decided could not be written: {error}{hint}")

@@ -241,7 +241,7 @@ class Commit:
         bindings: Sequence[Placement | NotBound],
         started: float | None,
     ) -> Outcome:
-        """Give the outcome of the bindings; roll the `touched` claims back for pods that were given up."""
+        """Return the outcome of the bindings; roll the `touched` claims back for pods that were given up."""
         unbound = [each for each in bindings if isinstance(each, NotBound)]
         if not unbound:
             return Bound(unit=unit, seconds=None if started is None else self._clock() - started)
@@ -263,7 +263,7 @@ class Commit:
         self, unit: Unit, claims: Sequence[ClaimId], placements: Sequence[Placement], failed: Sequence[ClaimId] = ()
     ) -> tuple[ClaimId, ...]:
         """
-        Roll back what was written for some pods of the unit; give the claims that stay reserved for them.
+        Roll back what was written for some pods of the unit; return the claims that stay reserved for them.
 
         Removes allocations that the unit made, and those of `failed` claims in any case, unless other pods use them.
         """
@@ -300,7 +300,7 @@ def _keeps_claims(unit: Unit, unbound: NotBound) -> bool:
 
 
 def _touched(written: Iterable[Written | NotWritten]) -> Iterable[ClaimId]:
-    """Give the claims that were or may have been written."""
+    """Return the claims that were or may have been written."""
     for each in written:
         match each:
             case Written(write=write):

@@ -78,7 +78,7 @@ class EvictionRate:
             self._recent[profile].append(evicted)
 
     def left(self, profile: str, ceiling: int) -> int:
-        """Give the number of pods that may be evicted now."""
+        """Return the number of pods that may be evicted now."""
         recent, now = self._recent[profile], self._clock()
         while recent and recent[0].at <= now - _WINDOW_SECONDS:
             recent.popleft()
@@ -164,7 +164,7 @@ class Evictions:
         self._rate: Final = EvictionRate(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
-        """Give a profile's policy with the current time and the number of evictions that the rate limit leaves."""
+        """Return a profile's policy with the current time and the number of evictions that the rate limit leaves."""
         rules = policy.preemption
         if not rules.is_enabled:
             return policy
@@ -172,7 +172,7 @@ class Evictions:
         return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
 
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
-        """Assume a preemption and start to carry it out; give the transitions of the mirror."""
+        """Assume a preemption and start to carry it out; return the transitions of the mirror."""
         self._metrics.preemption_attempts.inc()
         self._count += 1
         run = _Run(preemption, pods, self._count)

@@ -67,7 +67,7 @@ class ExtendedResourceClaims:
 
     async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
         """
-        Create the claims of a unit and give the unit with their names; a unit without any is given as it is.
+        Create the claims of a unit and return the unit with their names; a unit without any is given as it is.
 
         Claims that an earlier attempt left behind for its pods are removed first. Raise `FencedError` where no write
         may start any more.
@@ -90,12 +90,12 @@ class ExtendedResourceClaims:
         return _renamed(unit, self._created)
 
     def find(self, key: ClaimId) -> Claim | None:
-        """Give a claim as it was created, or as the watch last showed it."""
+        """Return a claim as it was created, or as the watch last showed it."""
         made = next((claim for claim in self._created.values() if claim.id == key), None)
         return made or self._cluster.seen_claim(key)
 
     async def announce(self, unit: Unit) -> tuple[Reason, ...]:
-        """Write the claims into the statuses of their pods; give the reasons why the pods cannot be bound, if any."""
+        """Write the claims into the statuses of their pods; return the reasons why the pods cannot be bound, if any."""
         announced = await together(
             self._announce(each) for each in unit.placements if each.extended_resource_claim is not None
         )

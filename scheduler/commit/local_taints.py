@@ -58,7 +58,7 @@ class LocalTaints:
         self._see = see
 
     def add(self, device: DeviceId, seconds: float) -> tuple[Change, ...]:
-        """Taint a device, or start its time again; give the change for the caller to apply."""
+        """Taint a device, or start its time again; return the change for the caller to apply."""
         timer = self._timers.pop(device, None)
         if timer is not None:
             timer.cancel()
@@ -66,7 +66,7 @@ class LocalTaints:
         return () if timer is not None else (self._change(device, is_tainted=True),)
 
     def remove(self, device: DeviceId) -> tuple[Change, ...]:
-        """Remove the taint of a device, if it has one; give the change for the caller to apply."""
+        """Remove the taint of a device, if it has one; return the change for the caller to apply."""
         timer = self._timers.pop(device, None)
         if timer is None:
             return ()
@@ -176,7 +176,7 @@ class SuspectDevices:
 
 
 def _devices(claims: Sequence[Claim]) -> Iterator[DeviceId]:
-    """Give the devices of claims, without those of admin access."""
+    """Return the devices of claims, without those of admin access."""
     for claim in claims:
         for result in claim.allocation.results if claim.allocation is not None else ():
             if not result.admin_access:
@@ -185,7 +185,7 @@ def _devices(claims: Sequence[Claim]) -> Iterator[DeviceId]:
 
 def _unhealthy_devices(pod: Pod, claims: Sequence[Claim]) -> Iterator[DeviceId]:
     """
-    Give the devices that a pod's status calls unhealthy.
+    Return the devices that a pod's status calls unhealthy.
 
     An entry names the pod's claim, the request where the container names one, and the device by an id that may be the
     driver's own. Where that id does not name one device of the request or claim, all of them count.

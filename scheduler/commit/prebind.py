@@ -49,7 +49,7 @@ class PreemptionBackoff:
         self._pods: Final[Cooldown[str]] = Cooldown(seconds, clock)
 
     def start(self, uids: Iterable[str]) -> None:
-        """Start the back-off of pods, or start it again."""
+        """Start the backoff of pods, or start it again."""
         for uid in uids:
             self._pods.start(uid)
 
@@ -58,7 +58,7 @@ class PreemptionBackoff:
         return uid in self._pods
 
     def apply(self, batch: Batch) -> Batch:
-        """Give the batch with preemptionPolicy `Never` for these pods; the same batch where it has none of them."""
+        """Return the batch with preemptionPolicy `Never` for these pods; the same batch where it has none of them."""
         if not any(pod.uid in self._pods for pod in batch.pods):
             return batch
         pods = tuple(
@@ -273,7 +273,7 @@ class PreBind:
         return ""
 
     def _newest(self, written: Claim) -> Claim | Reason:
-        """Give the claim as the watch shows it, or as it was written where the watch lags behind."""
+        """Return the claim as the watch shows it, or as it was written where the watch lags behind."""
         key, seen = written.id, self._cluster.seen_claim(written.id)
         if seen is None or seen.uid != written.uid:
             return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
@@ -324,7 +324,7 @@ class PreBind:
 
     @contextlib.contextmanager
     def _registered(self, wait: _Wait) -> Iterator[asyncio.Event]:
-        """Give the event that changes of the unit's pods, claims and volume claims set."""
+        """Return the event that changes of the unit's pods, claims and volume claims set."""
         changed = asyncio.Event()
         keys = [(Kind.PODS, str(each.pod)) for each in wait.unit.placements]
         keys += [(Kind.CLAIMS, str(claim.id)) for claim in wait.claims]

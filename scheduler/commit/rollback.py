@@ -84,7 +84,7 @@ class Rollback:
         self, key: ClaimId, is_wanted: Callable[[Claim], bool], groups: Mapping[str, Pods] = NO_GROUPS
     ) -> bool:
         """
-        Remove an allocation and all its reservations if no consumer is bound; give whether that was done.
+        Remove an allocation and all its reservations if no consumer is bound; return whether that was done.
 
         `is_wanted` judges the claim as a live read shows it. A consumer that is no pod keeps the claim, unless it is a
         PodGroup whose pods `groups` gives by its uid, and none of them is bound.
@@ -113,7 +113,7 @@ class Rollback:
         return live is None or live.uid != uid or not live.node_name
 
     async def _release_pods(self, key: ClaimId, uids: set[str], *, may_deallocate: bool) -> bool:
-        """Remove consumers from a claim; give whether it is known to be reserved for none of them any more."""
+        """Remove consumers from a claim; return whether it is known to be reserved for none of them any more."""
 
         async def of_pods(claim: Claim) -> _Release | bool:
             found = tuple(each.uid for each in claim.reserved_for if each.uid in uids)
@@ -127,7 +127,7 @@ class Rollback:
         self, key: ClaimId, judge: Callable[[Claim], Awaitable[_Release | bool]], *, otherwise: bool
     ) -> bool:
         """
-        Release what `judge` says of a live read, until an answer is known; give whether it is done.
+        Release what `judge` says of a live read, until an answer is known; return whether it is done.
 
         `judge` gives the release, or a bool where nothing is to be released: whether that counts as done. `otherwise`
         is that bool for a claim that is deleted or not allocated.

@@ -159,7 +159,7 @@ class StaleAllocations:
         return lambda uid: uid == pod.uid or uid in roster.uids or (bool(of_group) and uid == of_group)
 
     def _group(self, pod: Pod) -> dict[str, tuple[tuple[PodId, str], ...]]:
-        """Give the pods of a pod's PodGroup by the group's uid; empty where there is no such object."""
+        """Return the pods of a pod's PodGroup by the group's uid; empty where there is no such object."""
         group = self._cluster.pod_group(pod.gang) if pod.gang is not None else None
         if group is None or not group.uid:
             return {}

@@ -64,7 +64,7 @@ class VolumeBinder:
 
     async def prepare(self, placements: Iterable[Placement]) -> tuple[PreparedVolume, ...] | Reason:
         """
-        Write what the volumes of some placements need, or roll it all back and give the reason.
+        Write what the volumes of some placements need, or roll it all back and return the reason.
 
         A claim that several placements share is written once, and each waits for it. Raise `FencedError` where no write
         may start any more.
@@ -238,7 +238,7 @@ def volume_readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> Vo
 
 
 def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
-    """Give what is wrong, None while the volume is awaited, "" where it is bound."""
+    """Return what is wrong, None while the volume is awaited, "" where it is bound."""
     binding, node = each.binding, cluster.node(each.placement.node)
     claim = cluster.seen_volume_claim(binding.claim)
     if claim is None or claim.uid != binding.claim_uid:

@@ -185,7 +185,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def _exchange(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
-        """Give a successful answer; every failure, also while it is read, is raised as a KubeError."""
+        """Return a successful answer; every failure, also while it is read, is raised as a KubeError."""
         try:
             async with await self._answer(call) as response:
                 if response.status >= _FIRST_ERROR:
@@ -261,7 +261,7 @@ class _Call(NamedTuple):
         return f"{self.method} {self.path}"
 
     def after(self, seconds: float) -> Self:
-        """Give the same request with the remaining time: a leader's write has to end before its lease does."""
+        """Return the same request with the remaining time: a leader's write has to end before its lease does."""
         if self.timeout.total is None:
             return self
         return self._replace(timeout=_within(max(_LEAST_SECONDS, self.timeout.total - seconds)))
@@ -273,7 +273,7 @@ def _within(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def _because(error: BaseException) -> str:
-    """Give the cause as text; a timeout has none of its own, and aiohttp's texts name Python objects."""
+    """Return the cause as text; a timeout has none of its own, and aiohttp's texts name Python objects."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientSSLError):

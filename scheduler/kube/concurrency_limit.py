@@ -117,7 +117,7 @@ class ResizableSemaphore:
             raise
 
     def release(self) -> None:
-        """Give a slot back, and free slots to those that wait; each counts for its new holder at once."""
+        """Return a slot back, and free slots to those that wait; each counts for its new holder at once."""
         self._used -= 1
         while self._waiting and self._used < self._capacity():
             turn = self._waiting.popleft()

@@ -173,7 +173,7 @@ class Credentials:
         return float("inf") if access.refresh_seconds is None else self._clock() + access.refresh_seconds
 
     async def current(self) -> ClientConfig:
-        """Give the credentials to use now, renewed if they are due."""
+        """Return the credentials to use now, renewed if they are due."""
         if self._clock() >= self._due and not self._lock.locked():
             await self.renew()
         return self.access

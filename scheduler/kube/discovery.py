@@ -33,7 +33,7 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
     def path(self, kind: Kind) -> str:
-        """Give the path of all objects of a kind, "" where the server does not have it."""
+        """Return the path of all objects of a kind, "" where the server does not have it."""
         return dict(self.paths).get(kind, "")
 
     def has(self, kind: Kind) -> bool:

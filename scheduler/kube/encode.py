@@ -131,7 +131,7 @@ def release_patch(claim: Claim, consumer_uids: Collection[str], *, deallocate: b
 
 
 def _reservations(claim: Claim, consumers: Sequence[ConsumerReference]) -> list[Json]:
-    """Give the operations that append to reservedFor, which does not exist while it is empty."""
+    """Return the operations that append to reservedFor, which does not exist while it is empty."""
     entries = [consumer(each) for each in consumers]
     if claim.reserved_for:
         return [{"op": "add", "path": "/status/reservedFor/-", "value": entry} for entry in entries]
@@ -151,7 +151,7 @@ def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
 
 
 def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None) -> Json:
-    """Give the status with PodScheduled=False; a nominated node of None is not changed, "" removes it."""
+    """Return the status with PodScheduled=False; a nominated node of None is not changed, "" removes it."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -217,7 +217,7 @@ def _present(**fields: object) -> Json:
 
 
 def _guard(claim: Claim) -> list[Json]:
-    """Give the operation that makes the server compare the resourceVersion: another version is refused with 409."""
+    """Return the operation that makes the server compare the resourceVersion: another version is refused with 409."""
     if not claim.resource_version:
         raise ValueError(f"claim {claim.id} has no resourceVersion: a write of it would not be guarded")
     if claim.invalid:

@@ -98,7 +98,7 @@ async def announce_claim(
 
 
 def claim_body(pod: PodId, pod_uid: str, special: ExtendedResourceClaim) -> Json:
-    """Give the body of the claim."""
+    """Return the body of the claim."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod_uid, "controller": True}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -124,7 +124,7 @@ def _request(request: Request) -> Json:
 
 
 def announcement(claim: ClaimId, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> Json:
-    """Give the pod's status."""
+    """Return the pod's status."""
     rows = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
         for each in mappings

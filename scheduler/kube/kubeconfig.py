@@ -98,7 +98,7 @@ def run_plugin(selected: Selected) -> Selected:
 
 
 def _plugin_answer(plugin: dict[str, Any], folder: str, cluster: dict[str, Any]) -> Mapping[str, Any]:
-    """Run the plugin and give its ExecCredential.status."""
+    """Run the plugin and return its ExecCredential.status."""
     provider: Any = ExecProvider(  # type: ignore[no-untyped-call] # the package is untyped
         ConfigNode("exec", plugin),  # type: ignore[no-untyped-call] # the same
         folder,

@@ -163,7 +163,7 @@ class Election:
     # writes
 
     def creation(self, namespace: str, name: str, wall: dt.datetime) -> Json:
-        """Give the body of a new Lease."""
+        """Return the body of a new Lease."""
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -172,7 +172,7 @@ class Election:
         }
 
     def taking(self, wall: dt.datetime) -> Json:
-        """Give the merge patch that takes a free lease; refused with 409 where another candidate was faster."""
+        """Return the merge patch that takes a free lease; refused with 409 where another candidate was faster."""
         lease = self._lease or Lease()
         return {
             "metadata": _guard(lease),
@@ -180,14 +180,14 @@ class Election:
         }
 
     def renewal(self, wall: dt.datetime) -> Json:
-        """Give the merge patch that renews the lease and writes the record."""
+        """Return the merge patch that renews the lease and writes the record."""
         metadata = _guard(self._lease or Lease())
         if self.record:
             metadata["annotations"] = {RECORD: self.record}
         return {"metadata": metadata, "spec": {"renewTime": micro_timestamp(wall)}}
 
     def release(self, wall: dt.datetime) -> Json:
-        """Give the merge patch that releases the lease, so that the next leader need not wait."""
+        """Return the merge patch that releases the lease, so that the next leader need not wait."""
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp(wall)}
         return {"metadata": _guard(self._lease or Lease()), "spec": spec}
 

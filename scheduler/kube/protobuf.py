@@ -101,7 +101,7 @@ def _change(message: bytes, wanted: int, change: Callable[[bytes], bytes]) -> by
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Give number, payload (of length-delimited fields) and all bytes of each field."""
+    """Return number, payload (of length-delimited fields) and all bytes of each field."""
     at = 0
     while at < len(message):
         start = at
@@ -126,7 +126,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a varint and give its end."""
+    """Read a varint and return its end."""
     value = shift = 0
     while at < len(message):
         byte = message[at]

@@ -1,4 +1,4 @@
-"""The task that lists and watches one kind: the I/O and the back-off around `watch.ListWatch`."""
+"""The task that lists and watches one kind: the I/O and the backoff around `watch.ListWatch`."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class RequestBackoff:
         self._failures = 0
 
     def seconds(self, error: Exception | None = None) -> float:
-        """Count a failure, and give the time to wait."""
+        """Count a failure, and return the time to wait."""
         wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
         self._failures += 1
         asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0

@@ -110,21 +110,21 @@ class ListWatch:
         self.start_listing()
 
     def page_query(self) -> dict[str, str]:
-        """Give the query of the next page."""
+        """Return the query of the next page."""
         query = {"limit": str(PAGE_SIZE)} | self._selector()
         if self._continue:
             query["continue"] = self._continue
         return query
 
     def stream_query(self, timeout_seconds: int) -> dict[str, str]:
-        """Give the query of a streamed listing, which continues as a watch."""
+        """Return the query of a streamed listing, which continues as a watch."""
         return self._watch_query(timeout_seconds) | {
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
         }
 
     def watch_query(self, timeout_seconds: int) -> dict[str, str]:
-        """Give the query of a watch from the last resourceVersion."""
+        """Return the query of a watch from the last resourceVersion."""
         return self._watch_query(timeout_seconds) | {"resourceVersion": self.resource_version}
 
     def _watch_query(self, timeout_seconds: int) -> dict[str, str]:

@@ -67,7 +67,7 @@ class LeaseFence:
         self._timing: Final = timing
 
     def write_seconds(self) -> float:
-        """Give the time between the renew deadline and the end of the lease, 0 where the lease may be lost."""
+        """Return the time between the renew deadline and the end of the lease, 0 where the lease may be lost."""
         return self._timing.write_seconds if self._elector.may_write() else 0.0
 
 

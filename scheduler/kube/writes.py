@@ -34,7 +34,7 @@ async def patch_pod_status(
     timeout_seconds: float,
 ) -> bytes:
     """
-    Patch the status of a pod (key, uid) and give the answer, which is the whole pod.
+    Patch the status of a pod (key, uid) and return the answer, which is the whole pod.
 
     Raises `Conflict` where the pod of this name has another uid.
     """
@@ -295,7 +295,7 @@ async def write_pod_condition(
     timeout_seconds: float = WRITE_SECONDS,
 ) -> int:
     """
-    Write PodScheduled=False, guarded by the pod's uid, and give the size of the pod in bytes.
+    Write PodScheduled=False, guarded by the pod's uid, and return the size of the pod in bytes.
 
     `since` is the lastTransitionTime (default: now). A nominated node of None is not changed, "" removes it.
     """
@@ -339,7 +339,7 @@ class _Write(NamedTuple):
 
 async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seconds: float) -> Claim:
     """
-    Write a claim and give the answer.
+    Write a claim and return the answer.
 
     We change no immutable field. Where the server says so nevertheless, JSON does not carry the bytes of the claim's
     parameters: then the stored protobuf is read, changed and sent back (verb `update`; see `protobuf`).

@@ -2,7 +2,7 @@
 Liveness and readiness: named checks, and the HTTP server that serves them and the metrics.
 
 `/livez` fails when the process should be restarted, `/readyz` while it cannot schedule; `?verbose` lists every check
-with its state and how long it has had it. A degraded check ("the solver's process is starting") fails neither.
+with its state and how long it has had it. A degraded check ("the worker process is starting") fails neither.
 """
 
 import time
@@ -68,7 +68,7 @@ class Check:
         self._state, self._message = state, message
 
     def line(self) -> str:
-        """Give the line of `/readyz?verbose`: `[+]leader ok for 12 s: held by pod-1`."""
+        """Return the line of `/readyz?verbose`: `[+]leader ok for 12 s: held by pod-1`."""
         mark = {CheckState.OK: "+", CheckState.DEGRADED: "~", CheckState.FAILED: "-"}[self._state]
         return f"[{mark}]{self.name} {self._state} for {self.seconds:.0f} s" + (
             f": {self._message}" * bool(self._message)
@@ -84,14 +84,14 @@ class Health:
         self._ready: Final[dict[str, Check]] = {}
 
     def live(self, name: str) -> Check:
-        """Give the liveness check of this name; it starts as ok, so that the process can start."""
+        """Return the liveness check of this name; it starts as ok, so that the process can start."""
         if name not in self._live:
             self._live[name] = Check(name, self._clock)
             self._live[name].succeed()
         return self._live[name]
 
     def ready(self, name: str) -> Check:
-        """Give the readiness check of this name; it starts as failed."""
+        """Return the readiness check of this name; it starts as failed."""
         return self._ready.setdefault(name, Check(name, self._clock))
 
     @property
@@ -106,7 +106,7 @@ class Health:
 
 
 def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:
-    """Give HTTP status (200 or 503) and text for some checks; the text lists them if `verbose`, or on failure."""
+    """Return HTTP status (200 or 503) and text for some checks; the text lists them if `verbose`, or on failure."""
     has_failed = any(check.state is CheckState.FAILED for check in checks)
     if not has_failed and not verbose:
         return 200, "ok\n"
@@ -118,7 +118,7 @@ def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, 
 @asynccontextmanager
 async def serving(address: Address, health: Health, metrics: Metrics) -> AsyncIterator[Address]:
     """
-    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and give the bound address.
+    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and return the bound address.
 
     Port 0 picks a free port. Raise `OSError` if the address cannot be bound.
     """

@@ -75,7 +75,7 @@ _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 
 
 def logger(**fields: object) -> structlog.stdlib.BoundLogger:
-    """Give a logger with bound fields. `configure` also applies to loggers that were created before."""
+    """Return a logger with bound fields. `configure` also applies to loggers that were created before."""
     lazy: structlog.stdlib.BoundLogger = structlog.get_logger(**fields)
     return lazy
 
@@ -119,7 +119,7 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.Processor, ...]:
-    """Give the last processors. Tracebacks have no values of variables, which may hold tokens."""
+    """Return the last processors. Tracebacks have no values of variables, which may hold tokens."""
     if log_format is LogFormat.CONSOLE:
         return (
             _escaped,

@@ -10,12 +10,12 @@ _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def resident_bytes(pids: Iterable[int], proc: Path = _PROC) -> int:
-    """Give the resident bytes of processes together; a process that has ended counts 0."""
+    """Return the resident bytes of processes together; a process that has ended counts 0."""
     return sum(_resident_pages(proc / str(pid) / "statm") for pid in pids) * os.sysconf("SC_PAGE_SIZE")
 
 
 def container_limit_bytes(file: Path = _CONTAINER_LIMIT) -> int | None:
-    """Give the memory limit of the container; None without a limit or without cgroup v2."""
+    """Return the memory limit of the container; None without a limit or without cgroup v2."""
     try:
         text = file.read_text(encoding="ascii").strip()
     except OSError:

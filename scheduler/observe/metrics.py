@@ -30,7 +30,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no
 
 
 def _doubling(first: float, count: int) -> tuple[float, ...]:
-    """Give bucket bounds that double, as in kube-scheduler."""
+    """Return bucket bounds that double, as in kube-scheduler."""
     return tuple(first * 2**step for step in range(count))
 
 
@@ -88,7 +88,7 @@ class Metrics:
         self.build.info({"version": version})
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Give the text for a scrape, in the format that the Accept header asks for, and its content type."""
+        """Return the text for a scrape, in the format that the Accept header asks for, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
@@ -127,7 +127,7 @@ class Metrics:
         )
 
     def _add_decisions(self) -> None:
-        """Add the series about batches, plans and the solver's process."""
+        """Add the series about batches, plans and the worker process."""
         self.batch_pods = self._histogram("dovetail_batch_pods", "Pods in one batch.", _PODS)
         self.solver_seconds = self._histogram(
             "dovetail_solver_seconds",
@@ -167,9 +167,9 @@ class Metrics:
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",
-            "Seconds since the solver's process stopped giving plans; 0 while it works.",
+            "Seconds since the worker process stopped giving plans; 0 while it works.",
         )
-        self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the solver's process.")
+        self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the worker process.")
 
     def _add_isolated_decisions(self) -> None:
         """Add the series about isolated decisions: those of costly pods and of suspected poison pods."""
@@ -188,7 +188,7 @@ class Metrics:
         )
         self.parked_specs = self._gauge(
             "dovetail_parked_specs",
-            "Pod specs whose last decision broke a limit of time or memory, or ended the solver's process.",
+            "Pod specs whose last decision broke a limit of time or memory, or ended the worker process.",
         )
 
     def _add_memory(self) -> None:
@@ -204,7 +204,7 @@ class Metrics:
             "Estimated memory of waiting pods and unallocated claims, in both processes.",
         )
         self.memory_resident = self._gauge(
-            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its worker process together."
         )
 
     def _add_writes(self) -> None:

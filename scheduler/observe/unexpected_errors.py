@@ -44,7 +44,7 @@ class Confined:
         """Begin the block."""
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
-        """Log and suppress an unexpected exception; give whether there was one."""
+        """Log and suppress an unexpected exception; return whether there was one."""
         if not isinstance(error, Exception) or isinstance(error, self._passing):
             return False
         note(self._metrics, self._part, error, **self._about)
@@ -62,7 +62,7 @@ class Tasks:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def __len__(self) -> int:
-        """Give the number of running tasks."""
+        """Return the number of running tasks."""
         return len(self._tasks)
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -72,7 +72,7 @@ class Tasks:
         task.add_done_callback(self._ended)
 
     async def finish(self, seconds: float = 0.0) -> bool:
-        """Wait at most `seconds` for all tasks, then cancel the rest; give whether none was cancelled."""
+        """Wait at most `seconds` for all tasks, then cancel the rest; return whether none was cancelled."""
         if self._tasks and seconds > 0:
             await asyncio.wait(self._tasks, timeout=seconds)
         rest = tuple(self._tasks)
@@ -91,7 +91,7 @@ class Tasks:
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
     """
-    Run all coroutines to their end and give their results, in order.
+    Run all coroutines to their end and return their results, in order.
 
     An error is raised only when all have ended: a roll-back must know the result of every write.
     """

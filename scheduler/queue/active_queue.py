@@ -45,7 +45,7 @@ class AdaptiveQuotas:
         self._failed: Final[dict[object, str]] = {}
 
     def most(self, namespace: str = _ALL) -> int:
-        """Give the limit for one namespace, or for all together."""
+        """Return the limit for one namespace, or for all together."""
         return self._most.get(namespace, _UNLIMITED)
 
     def placed(self, queued: QueuedPod) -> None:
@@ -87,11 +87,11 @@ class ActiveQueue:
         return any(any(heaps.values()) for heaps in self._heaps)
 
     def heap(self, namespace: str, *, is_retried: bool) -> IndexedHeap[SortKey]:
-        """Give the heap for a pod."""
+        """Return the heap for a pod."""
         return self._heaps[is_retried].setdefault(namespace, IndexedHeap())
 
     def quotas(self, queued: QueuedPod) -> AdaptiveQuotas:
-        """Give the quotas that a pod counts for: those of new pods or of retried ones."""
+        """Return the quotas that a pod counts for: those of new pods or of retried ones."""
         return self._quotas[queued.attempts > 0]
 
     def pop_order(self, limit: int) -> "PopOrder":
@@ -163,7 +163,7 @@ class PopOrder:
             self._kinds_taken[queued.attempts > 0].update((namespace, _ALL))
 
     def next(self, position: int) -> SortKey | None:
-        """Give the pod to take as the one at this position: the first one, or every fourth time the first new one."""
+        """Return the pod to take as the one at this position: the first one, or every fourth time the first new one."""
         new, retried = self._first(is_retried=False), self._first(is_retried=True)
         first = min((head for head in (new, retried) if head is not None), default=None)
         is_turn_of_new = position % NEW_SHARE == NEW_SHARE - 1
@@ -172,7 +172,7 @@ class PopOrder:
         return first.key if first is not None else None
 
     def _first(self, *, is_retried: bool) -> _Head | None:
-        """Give the first new pod, or the first retried one, as far as the quotas allow one more of these."""
+        """Return the first new pod, or the first retried one, as far as the quotas allow one more of these."""
         heads, heaps = self._heads[is_retried], self._heaps[is_retried]
         while heads:
             head = self._head(heads[0].namespace, heaps[heads[0].namespace])

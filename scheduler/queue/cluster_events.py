@@ -121,13 +121,13 @@ def events_of(transition: Transition) -> frozenset[ClusterEvent]:
 
 
 def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:
-    """Give the claim, for devices or for a volume, that a transition is about, if it is about one."""
+    """Return the claim, for devices or for a volume, that a transition is about, if it is about one."""
     claim = transition.after or transition.before
     return claim.id if isinstance(claim, Claim | PersistentVolumeClaim) else None
 
 
 def gang_of(transition: Transition) -> GangId | None:
-    """Give the gang that a transition is about, if it is about a PodGroup."""
+    """Return the gang that a transition is about, if it is about a PodGroup."""
     group = transition.after or transition.before
     return group.id if isinstance(group, PodGroup) else None
 
@@ -168,7 +168,7 @@ def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
 
 
 def _pod_events(before: Pod | None, after: Pod | None) -> Events:
-    """Give what a pod on a node, or one that has a node nominated, means for the others."""
+    """Return what a pod on a node, or one that has a node nominated, means for the others."""
     had = before if before is not None and holds_node(before) else None
     has = after if after is not None and holds_node(after) else None
     found = {ClusterEvent.NOMINATION_ENDED: before is not None and _has_nomination_ended(before, after)}
@@ -298,7 +298,7 @@ def _volume_events(before: PersistentVolume | None, after: PersistentVolume | No
 
 
 def _volume_terms(each: PersistentVolume) -> tuple[object, ...]:
-    """Give what decides which pods can use a volume; that a claim has taken it offers nothing."""
+    """Return what decides which pods can use a volume; that a claim has taken it offers nothing."""
     taken_by = each.claim if each.claim_uid == "" else None
     is_free = each.phase == "Available" and each.claim is None
     terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
@@ -337,7 +337,7 @@ T = TypeVar("T")
 def _of(
     type_: type[T], derive: Callable[[T | None, T | None], Events]
 ) -> Callable[[Object | None, Object | None], Events]:
-    """Give a function that derives events of an object of one type, for the table."""
+    """Return a function that derives events of an object of one type, for the table."""
     return lambda before, after: derive(
         before if isinstance(before, type_) else None, after if isinstance(after, type_) else None
     )

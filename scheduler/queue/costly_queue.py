@@ -2,7 +2,7 @@
 What waits for a costly decision: the queue, what each namespace may use, and what backs off.
 
 Pods are told apart by what a decision costs (`CostKey`). A decision that exceeds a limit of time or memory, or ends the
-solver's process, is made again beside the batches, one cost key or gang at a time: of the namespaces that have time
+worker process, is made again beside the batches, one cost key or gang at a time: of the namespaces that have time
 left, the one that was served longest ago comes first. Suspects come before all of them, since most of them were only
 decided together with a pod that ended the process: they are halved until one cost key is alone.
 """
@@ -39,11 +39,11 @@ class DecisionTimeQuota:
         self._used_at: Final[dict[str, float]] = {}
 
     def __len__(self) -> int:
-        """Give the number of buckets that are kept."""
+        """Return the number of buckets that are kept."""
         return len(self._buckets)
 
     def left(self, namespace: str, now: float) -> float:
-        """Give the seconds that a namespace has left, negative after a long decision."""
+        """Return the seconds that a namespace has left, negative after a long decision."""
         seconds, at = self._buckets.get(namespace, (self._full, now))
         return min(self._full, seconds + (now - at) * self._share)
 
@@ -52,11 +52,11 @@ class DecisionTimeQuota:
         return namespace in self._buckets and self.left(namespace, now) < 0
 
     def free_at(self, namespace: str, now: float) -> float:
-        """Give the time from which a decision for a namespace may begin: now, or later."""
+        """Return the time from which a decision for a namespace may begin: now, or later."""
         return now + max(0.0, -self.left(namespace, now) / self._share)
 
     def last_used(self, namespace: str) -> float:
-        """Give when a namespace was served last, minus infinity where that is not known."""
+        """Return when a namespace was served last, minus infinity where that is not known."""
         return self._used_at.get(namespace, float("-inf"))
 
     def spend(self, namespace: str, seconds: float, now: float) -> None:
@@ -84,7 +84,7 @@ class DecisionCostKey(NamedTuple):
 
 
 def cost_key(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> DecisionCostKey:
-    """Give the cost key of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang share one."""
+    """Return the cost key of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang share one."""
     if pod.gang is not None:
         return DecisionCostKey(pod.id.namespace, hash(pod.gang))
     preferred = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity)
@@ -137,7 +137,7 @@ class CostlyQueue:
         self._removed: Final[set[str]] = set()
 
     def __len__(self) -> int:
-        """Give the number of pods that wait."""
+        """Return the number of pods that wait."""
         costly = sum(len(group) for groups in self._costly.values() for group in groups.values())
         return costly + sum(len(part) for part in self._suspects)
 
@@ -168,7 +168,7 @@ class CostlyQueue:
             self._removed.add(uid)
 
     def due(self, now: float) -> float | None:
-        """Give the time from which there may be a job: now, later, or None where nothing waits."""
+        """Return the time from which there may be a job: now, later, or None where nothing waits."""
         self._sweep()
         if self._suspects:
             return now
@@ -249,7 +249,7 @@ class CostlyBackoff:
         self._proven: Final[OrderedDict[DecisionCostKey, None]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Give the number of keys that have exceeded a limit and are remembered."""
+        """Return the number of keys that have exceeded a limit and are remembered."""
         return len(self._failed)
 
     def failed(self, key: DecisionCostKey, reasons: Collection[Reason], now: float) -> None:
@@ -280,17 +280,17 @@ class CostlyBackoff:
         return key in self._proven
 
     def failures(self, key: DecisionCostKey) -> int:
-        """Give how often in a row decisions exceeded a limit."""
+        """Return how often in a row decisions exceeded a limit."""
         failures = self._failed.get(key)
         return failures.count if failures is not None else 0
 
     def until(self, key: DecisionCostKey, now: float) -> float | None:
-        """Give the time until which a key backs off, None where it does not."""
+        """Return the time until which a key backs off, None where it does not."""
         failures = self._failed.get(key)
         return failures.until if failures is not None and failures.until > now else None
 
     def reasons(self, key: DecisionCostKey) -> tuple[Reason, ...]:
-        """Give the reasons of the last decision that exceeded a limit."""
+        """Return the reasons of the last decision that exceeded a limit."""
         failures = self._failed.get(key)
         return failures.reasons if failures is not None else ()
 

@@ -74,12 +74,12 @@ class InterPodTerms(NamedTuple):
 
 
 def node_terms(pod: Pod) -> NodeTerms:
-    """Give what a pod asks of a node."""
+    """Return what a pod asks of a node."""
     return NodeTerms(*(getattr(pod, name) for name in NodeTerms._fields))
 
 
 def interpod_terms(pod: Pod) -> InterPodTerms | None:
-    """Give what a pod requires of other pods, None where it requires nothing of them."""
+    """Return what a pod requires of other pods, None where it requires nothing of them."""
     if not (pod.affinity or pod.anti_affinity or pod.spread):
         return None
     return InterPodTerms(pod.id.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread)
@@ -105,7 +105,7 @@ class EquivalenceKeys:
         self._is_overdue: Final = is_overdue
 
     def of(self, pod: Pod) -> EquivalenceKey | None:
-        """Give the key of a pod, None where it is equal to no other; also for a pod on which this fails."""
+        """Return the key of a pod, None where it is equal to no other; also for a pod on which this fails."""
         try:
             return self._of(pod)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are put back and decided
@@ -129,7 +129,7 @@ class EquivalenceKeys:
         )
 
     def _claim_terms(self, entry: PodClaim, pod: Pod) -> Hashable | None:
-        """Give what one entry of `spec.resourceClaims` asks for; None for a claim that is not just to be allocated."""
+        """Return what an entry of `spec.resourceClaims` asks for; None if its claim is not just to be allocated."""
         if entry.is_skipped:
             return entry.entry
         claim = self._claim(entry.claim) if entry.claim is not None else None
@@ -194,14 +194,14 @@ class EquivalenceClasses:
         self._key_of = key_of
 
     def known(self, pod: Pod) -> EquivalenceClass | None:
-        """Give the class of a pod, if it has others in the queue."""
+        """Return the class of a pod, if it has others in the queue."""
         if not self._classes:
             return None
         key = self._key_of(pod)
         return self._classes.get(key) if key is not None else None
 
     def group(self, pod: Pod, reasons: frozenset[ReasonCode]) -> RetryGroup | None:
-        """Give the group of a pod that failed for these reasons, if need be a new one; None for one without a key."""
+        """Return the group of a pod that failed for these reasons, if need be a new one; None for one without a key."""
         key = self._key_of(pod) if reasons and not reasons & RETRIED else None
         if key is None:
             return None
@@ -214,7 +214,7 @@ class EquivalenceClasses:
         return group
 
     def join(self, group: RetryGroup, key: SortKey, *, is_tried: bool) -> bool:
-        """Add a pod, and give whether it is a representative: always while it is being tried."""
+        """Add a pod, and return whether it is a representative: always while it is being tried."""
         head = group.deferred.head()
         is_early = len(group.representatives) < group.quota if head is None else key < head
         if not (is_tried or is_early):
@@ -242,7 +242,7 @@ class EquivalenceClasses:
             self._changed[group] = None
 
     def changed_groups(self) -> Iterator[RetryGroup]:
-        """Give the groups whose representatives have to be looked at, each once."""
+        """Return the groups whose representatives have to be looked at, each once."""
         while self._changed:
             group = next(iter(self._changed))
             del self._changed[group]

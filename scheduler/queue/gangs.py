@@ -52,7 +52,7 @@ class _Slots:
         self.free[terms][slot] = None
 
     def keep(self, uid: str, terms: Hashable) -> bool:
-        """Keep the first free slot for a pod that asks for the same; give whether there is one."""
+        """Keep the first free slot for a pod that asks for the same; return whether there is one."""
         slots = self.free.get(terms)
         if not slots:
             return False
@@ -144,7 +144,7 @@ class GangReplacements:
         return bool(slots.free) and slots.keep(pod.uid, self._terms(pod))
 
     def replacements(self, batch: Batch, now: float) -> frozenset[PodId]:
-        """Give the pods of a batch that complete gangs which run in part."""
+        """Return the pods of a batch that complete gangs which run in part."""
         found: set[PodId] = set()
         for gang in batch.gangs:
             if gang.is_partial:
@@ -156,7 +156,7 @@ class GangReplacements:
         return found if len(found) >= gang.min_count - gang.running_count else set()
 
     def _terms(self, pod: Pod) -> Hashable:
-        """Give what a pod asks for; None while one of its claims does not exist."""
+        """Return what a pod asks for; None while one of its claims does not exist."""
         claims = [self._claim(key) for key in pod.claim_ids]
         if not all(entry.claim is not None or entry.is_skipped for entry in pod.claims):
             return None

@@ -58,11 +58,11 @@ class IndexedHeap(Generic[K]):
             heapify(self._heap)
 
     def pods(self) -> list[PodId]:
-        """Give the pods in the order in which they were added."""
+        """Return the pods in the order in which they were added."""
         return list(self._members)
 
     def head(self) -> K | None:
-        """Give the key of the first pod, None for an empty heap."""
+        """Return the key of the first pod, None for an empty heap."""
         while self._heap:
             key, pod = self._heap[0]
             if self._members.get(pod) is key:

@@ -43,7 +43,7 @@ _WITHOUT_TERMS: Final[dict[str, object]] = {
 
 
 def _stripped(pod: Pod, scheduler_names: Collection[str]) -> Pod:
-    """Give a pod as it is kept; a pending pod of one of these schedulers is kept whole."""
+    """Return a pod as it is kept; a pending pod of one of these schedulers is kept whole."""
     if pod.scheduler_name in scheduler_names and not pod.node_name:
         return pod
     terms = [part for name in _WITHOUT_TERMS if (part := getattr(pod, name))]
@@ -169,12 +169,12 @@ class MemoryBudget:
         return max(counts, key=lambda name: counts[name], default="") if self._left else ""
 
     def admit(self, changes: Sequence[Change]) -> list[Change]:
-        """Give the changes of objects that are kept; one that is left out from now on comes as deleted."""
+        """Return the changes of objects that are kept; one that is left out from now on comes as deleted."""
         return [found for change in changes if (found := self._admitted(change)) is not None]
 
     def candidates(self, most: int) -> tuple[tuple[ObjectKey, int], ...]:
         """
-        Give what was left out and would be kept now, and how often the watch has shown it.
+        Return what was left out and would be kept now, and how often the watch has shown it.
 
         Claims of pods in memory come first, then objects of the smallest namespaces.
         """
@@ -202,7 +202,7 @@ class MemoryBudget:
                 yield from self._fitting(pool, share)
 
     def _fitting(self, pool: _Pool, share: _Share) -> Iterator[ObjectKey]:
-        """Give the first objects of a namespace for which there is room."""
+        """Return the first objects of a namespace for which there is room."""
         ahead = 0
         for key in islice(share.left, _MOST_LOOKED_AT):
             left = self._left[key]
@@ -312,7 +312,7 @@ class MemoryBudget:
 
 
 def _beyond_usual(cost: int) -> int:
-    """Give what a claim costs beyond twice the usual size, of which every claim has a part."""
+    """Return what a claim costs beyond twice the usual size, of which every claim has a part."""
     return cost - 2 * CLAIM_BYTES if cost > 2 * CLAIM_BYTES else 0
 
 

@@ -151,7 +151,7 @@ class PodIdsByKey(Generic[K]):
         return key in self._pods
 
     def pods(self, key: K) -> tuple[PodId, ...]:
-        """Give the pods that name a key."""
+        """Return the pods that name a key."""
         return tuple(self._pods.get(key, ()))
 
     def add(self, pod: Pod) -> None:

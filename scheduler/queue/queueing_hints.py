@@ -190,7 +190,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
 
 
 def _of_gangs(event: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
-    """Give the reasons for the sake of a gang: what helps an outranked pod helps an outranked gang."""
+    """Return the reasons for the sake of a gang: what helps an outranked pod helps an outranked gang."""
     unplaced = {ReasonCode.GANG_UNPLACED} if ReasonCode.OUTRANKED in single else set()
     topology = {ReasonCode.GANG_TOPOLOGY} if event in _GANG_PLACE else set()
     return frozenset(unplaced | topology)

@@ -69,7 +69,7 @@ class Queues:
             self.move(queued, QueueEvent.UPDATED, now)
 
     def remove(self, pod: PodId) -> QueuedPod | None:
-        """Remove a pod, and give it; None where the queue does not have it."""
+        """Remove a pod, and return it; None where the queue does not have it."""
         queued = self.pods.pop(pod, None)
         if queued is not None:
             self._leave_heaps(queued)
@@ -104,7 +104,7 @@ class Queues:
                 pass
 
     def _pre_enqueue(self, queued: QueuedPod, target: PodState, event: QueueEvent, now: float) -> PodState:
-        """Give the state of a pod that should be in another, as PreEnqueue plugins would."""
+        """Return the state of a pod that should be in another, as PreEnqueue plugins would."""
         if target is not PodState.IN_FLIGHT and queued.pod.scheduling_gates:
             return PodState.GATED
         if target is not PodState.ACTIVE:
@@ -204,7 +204,7 @@ class Queues:
                 self._leave_class(queued)
 
     def due(self, now: float) -> float | None:
-        """Give the time from which there may be a pod to take: now, later, or None where none is waited for."""
+        """Return the time from which there may be a pod to take: now, later, or None where none is waited for."""
         self._adjust_groups(now)
         if self.active or self.unschedulable.first_hinted() is not None:
             return now
@@ -232,7 +232,7 @@ class Queues:
         return head is not None and self._may_succeed(self.pods[head.pod])
 
     def predecessor(self, queued: QueuedPod) -> QueuedPod | None:
-        """Give the first deferred pod of the same class that comes before a pod and may be placed as well."""
+        """Return the first deferred pod of the same class that comes before a pod and may be placed as well."""
         groups = queued.group.equals.groups.values() if queued.group is not None else ()
         heads = (group.deferred.head() for group in groups)
         before = (self.pods[head.pod] for head in heads if head is not None and head < queued.sort_key)
@@ -240,7 +240,7 @@ class Queues:
 
     def rivals(self, taken: Sequence[QueuedPod]) -> list[QueuedPod]:
         """
-        Give the first pods in the backoffQ that come before a retried pod of a batch, and have missed a hint.
+        Return the first pods in the backoffQ that come before a retried pod of a batch, and have missed a hint.
 
         Without this, what was freed would go to pods that were tried less often and back off for a shorter time.
         """
@@ -275,7 +275,7 @@ class Queues:
     # Equivalence classes
 
     def _join_group(self, queued: QueuedPod) -> bool:
-        """Let a pod join its equals with the same reasons; give whether it is a representative, or has no equals."""
+        """Let a pod join its equals with the same reasons; return whether it is a representative, or has no equals."""
         queued.group = group = self.classes.group(queued.pod, queued.reasons)
         queued.equals = group.equals if group is not None else None
         is_tried = queued.state is not PodState.UNSCHEDULABLE

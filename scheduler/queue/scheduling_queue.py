@@ -51,11 +51,11 @@ class SchedulingQueue:
         self._queues: Final = Queues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
 
     def __len__(self) -> int:
-        """Give the number of pods in the queue, those in flight included."""
+        """Return the number of pods in the queue, those in flight included."""
         return len(self._queues.pods)
 
     def state(self, pod: PodId) -> PodState | None:
-        """Give the state of a pod, or None where it is not in the queue."""
+        """Return the state of a pod, or None where it is not in the queue."""
         queued = self._queues.pods.get(pod)
         return queued.state if queued is not None else None
 
@@ -155,7 +155,7 @@ class SchedulingQueue:
         return Batch(pods=tuple(each.pod for each in sorted(taken, key=lambda each: each.sort_key)))
 
     def _unit(self, queued: QueuedPod) -> list[QueuedPod]:
-        """Give a pod with all pods of its gang that can be taken with it."""
+        """Return a pod with all pods of its gang that can be taken with it."""
         if queued.pod.gang is None:
             return [queued]
         members = (self._queues.pods[each] for each in self._gangs.pods(queued.pod.gang))
@@ -190,7 +190,7 @@ class SchedulingQueue:
         self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
     ) -> bool:
         """
-        Put a pod back that was decided and not placed; give whether this scheduler still has to place it.
+        Put a pod back that was decided and not placed; return whether this scheduler still has to place it.
 
         It backs off where another attempt may do better, or where an event since it was taken may have removed one of
         its reasons; else it is unschedulable until such an event, or until it is flushed. It does not back off where
@@ -207,7 +207,7 @@ class SchedulingQueue:
         return True
 
     def in_flight(self, pod: PodId, uid: str) -> Pod | None:
-        """Give the present version of a pod that a batch has taken, if it was neither put back nor has left since."""
+        """Return the present version of a pod that a batch has taken, if it was neither put back nor has left since."""
         queued = self._in_flight(pod, uid)
         return queued.pod if queued is not None else None
 
@@ -217,7 +217,7 @@ class SchedulingQueue:
         return queued if is_in_flight else None
 
     def batch_number(self, pod: PodId) -> int | None:
-        """Give the number of the batch that has taken a pod in flight; None for any other."""
+        """Return the number of the batch that has taken a pod in flight; None for any other."""
         queued = self._queues.pods.get(pod)
         return queued.batch if queued is not None and queued.state is PodState.IN_FLIGHT else None
 
@@ -251,7 +251,7 @@ class SchedulingQueue:
             self._queues.victims_gone(queued, now)
 
     def next_due(self, now: float) -> float | None:
-        """Give the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
+        """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
         self._report_changed_gangs(now)
         return self._queues.due(now)
 

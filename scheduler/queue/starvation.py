@@ -124,7 +124,7 @@ class StarvationTracker:
         return structs.replace(batch, overdue=ids, node_reservations=self.holds)
 
     def decided(self, batch: Batch, plan: Plan, now: float) -> bool:
-        """Note what a plan decided; give whether a node is no longer reserved."""
+        """Note what a plan decided; return whether a node is no longer reserved."""
         pods = {pod.id: pod for pod in batch.pods}
         for unplaced in plan.unplaced:
             self._fail(pods[unplaced.pod], unplaced.reasons, now)
@@ -139,7 +139,7 @@ class StarvationTracker:
         return not before <= {name for hold in self._holds.values() for name in hold.nodes}
 
     def forget(self, uid: str) -> bool:
-        """Forget a pod that was bound or deleted; give whether nodes were reserved for it."""
+        """Forget a pod that was bound or deleted; return whether nodes were reserved for it."""
         self._drop(uid)
         return self.release(uid)
 
@@ -153,7 +153,7 @@ class StarvationTracker:
         return waiting is not None and waiting.overtaken_at is not None and now - waiting.overtaken_at > self._seconds
 
     def release(self, uid: str) -> bool:
-        """Release the nodes of a pod that cannot be placed for now; give whether there were any."""
+        """Release the nodes of a pod that cannot be placed for now; return whether there were any."""
         released = [first for first, hold in self._holds.items() if uid in hold.uids]
         for first in released:
             del self._holds[first]
@@ -200,7 +200,7 @@ class StarvationTracker:
 
 
 def _needed_members(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId]) -> set[PodId]:
-    """Give members of a gang that has overdue ones: as many of the others as are missing to its minimum."""
+    """Return members of a gang that has overdue ones: as many of the others as are missing to its minimum."""
     mine = [each for each in members if each in overdue]
     if not mine:
         return set()

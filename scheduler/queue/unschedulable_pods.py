@@ -37,7 +37,7 @@ class UnschedulablePods:
         """A heap of the marked heaps, each by the first pod that it had when it was looked at."""
 
     def next_number(self) -> int:
-        """Begin the next hint or batch, and give its number."""
+        """Begin the next hint or batch, and return its number."""
         self._number += 1
         return self._number
 
@@ -80,7 +80,7 @@ class UnschedulablePods:
         return pods is not None and pods.last > queued.batch and bool(queued.reasons & _GANG_REASONS)
 
     def pop_reported(self, gang: GangId) -> list[PodId]:
-        """Give the pods of a gang, each once, whose reasons do not say that the gang now lacks members."""
+        """Return the pods of a gang, each once, whose reasons do not say that the gang now lacks members."""
         pods = self._by_gang.get(gang)
         if pods is None:
             return []
@@ -92,7 +92,7 @@ class UnschedulablePods:
         self._by_gang.pop(gang, None)
 
     def first_hinted(self) -> SortKey | None:
-        """Give the first of the marked pods."""
+        """Return the first of the marked pods."""
         heads = (self._hinted_pods.head(), self._first_marked())
         return min((head for head in heads if head is not None), default=None)
 
@@ -102,7 +102,7 @@ class UnschedulablePods:
             heappush(self._marked, (head, self._marked_count, heap))
 
     def _first_marked(self) -> SortKey | None:
-        """Give the first pod of the marked heaps, which only shrink; empty ones are dropped."""
+        """Return the first pod of the marked heaps, which only shrink; empty ones are dropped."""
         while self._marked:
             known, number, heap = self._marked[0]
             head = heap.head()

@@ -35,7 +35,7 @@ Applied in this order: a section before the keys in it, whose old paths then sta
 
 def _rename(document: dict[str, Any], renamed: Mapping[str, str] = RENAMED) -> Iterator[str]:
     """
-    Replace old keys in a document by new ones, and give a warning for each.
+    Replace old keys in a document by new ones, and return a warning for each.
 
     Where the file has both, the old one stays, and the check of the document refuses it as unknown.
     """

@@ -99,7 +99,7 @@ class PodProtection(Section, frozen=True):
     """
 
     def rules(self) -> Protection:
-        """Give the protections for preemptors below that priority, as the solver's type."""
+        """Return the protections for preemptors below that priority, as the solver's type."""
         return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
 
 

@@ -137,14 +137,14 @@ class SolverLimits(Section, frozen=True):
 
     memory_limit_mib: Mebibytes = msgspec.field(default=1024, name="memoryLimitMiB")
     """
-    Mebibytes of address space that the solver's process may use beyond what it has at its start. Keep this plus 512
-    MiB below the container's memory limit: a batch that is too large then ends only the solver's process, not the pod.
+    Mebibytes of address space that the worker process may use beyond what it has at its start. Keep this plus 512
+    MiB below the container's memory limit: a batch that is too large then ends only the worker process, not the pod.
     """
 
     evaluation_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
     """
     Milliseconds (counted in steps of work) that a batch may spend on evaluating selectors that are not in the cache
-    and on enumerating the ways to satisfy a claim; 25 ms more for each 1,000 devices while the solver's process is new.
+    and on enumerating the ways to satisfy a claim; 25 ms more for each 1,000 devices while the worker process is new.
     A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits for it.
     """
 
@@ -152,7 +152,7 @@ class SolverLimits(Section, frozen=True):
     """Seconds of wall time for one decision about costly pods. A pod that needs more waits; its condition says why."""
 
     costly_pod_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyPodMemoryLimitMiB")
-    """Mebibytes of address space that such a process may use beyond what the solver's process has."""
+    """Mebibytes of address space that such a process may use beyond what the worker process has."""
 
     snapshot_folder: str = ""
     """
@@ -220,10 +220,10 @@ class QueueTimes(Section, frozen=True):
     """When a pod that could not be placed is tried again, and in which order."""
 
     initial_backoff_seconds: Seconds = 1.0
-    """Seconds of back-off after the first failed attempt of a pod; each further failure doubles it."""
+    """Seconds of backoff after the first failed attempt of a pod; each further failure doubles it."""
 
     max_backoff_seconds: Seconds = 10.0
-    """The longest back-off in seconds."""
+    """The longest backoff in seconds."""
 
     report_missing_members_seconds: Seconds = 10.0
     """
@@ -346,7 +346,7 @@ class Settings(Section, frozen=True):
         return frozenset(profile.scheduler_name for profile in self.profiles)
 
     def policy(self, scheduler_name: str) -> Policy:
-        """Give the solver's policy for one profile; `KeyError` for a name without a profile."""
+        """Return the solver's policy for one profile; `KeyError` for a name without a profile."""
         profiles = {profile.scheduler_name: profile for profile in self.profiles}
         return Policy(
             name=profiles[scheduler_name].policy.value,
@@ -374,7 +374,7 @@ class Settings(Section, frozen=True):
         )
 
     def owned_devices(self) -> OwnedDevices:
-        """Give `devices.owned` as the solver's type."""
+        """Return `devices.owned` as the solver's type."""
         owned = self.devices.owned
         requirements = tuple(
             NodeSelectorRequirement(key=key, operator=NodeSelectorOperator.IN, values=(value,))
@@ -385,5 +385,5 @@ class Settings(Section, frozen=True):
 
 
 def default() -> Settings:
-    """Give the settings of an empty configuration."""
+    """Return the settings of an empty configuration."""
     return Settings(api_version=API_VERSION, kind=KIND)

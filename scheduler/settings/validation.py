@@ -88,7 +88,7 @@ def of_values(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refusal(document: object) -> str:
-    """Give the decoder's first error; empty without one."""
+    """Return the decoder's first error; empty without one."""
     try:
         msgspec.convert(document, Settings)
     except msgspec.ValidationError as error:
@@ -261,7 +261,7 @@ def _type_at(path: str) -> Any:
 
 
 def _bare(kind: Any) -> Any:
-    """Give the type without its annotation."""
+    """Return the type without its annotation."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 

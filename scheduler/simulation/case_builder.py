@@ -73,7 +73,7 @@ class CaseBuilder:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
     def case(self, scheduler_name: str) -> SimulationCase:
-        """Give the case for the pods that name a scheduler. Call it once."""
+        """Return the case for the pods that name a scheduler. Call it once."""
         for document in self._affordable():
             self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
         self._fill_pods()
@@ -102,7 +102,7 @@ class CaseBuilder:
         )
 
     def _affordable(self) -> Iterator[Document]:
-        """Give the workloads in order, up to the limit of pods in total."""
+        """Return the workloads in order, up to the limit of pods in total."""
         left = api_validation.MOST_PODS
         for document in self.workloads:
             count = controllers.count(document.body)
@@ -116,7 +116,7 @@ class CaseBuilder:
             yield document
 
     def scheduler_of_gang(self, name: str) -> str:
-        """Give the scheduler that the pods of a gang (`namespace/name`) name; empty without such pods."""
+        """Return the scheduler that the pods of a gang (`namespace/name`) name; empty without such pods."""
         namespace, _, short = name.rpartition("/")
         wanted = (namespace or "default", short)
         for document in self._documents(Kind.PODS):
@@ -131,7 +131,7 @@ class CaseBuilder:
         return next((pod.scheduler_name for pod in waiting), "")
 
     def scheduler_of(self, name: str) -> str:
-        """Give the scheduler that a pod (`namespace/name`) names; empty without such a pod."""
+        """Return the scheduler that a pod (`namespace/name`) names; empty without such a pod."""
         namespace, _, short = name.rpartition("/")
         key = f"{namespace or 'default'}/{short}"
         for change in self.live:
@@ -177,7 +177,7 @@ class CaseBuilder:
         self.templates[key] = document
 
     def _prepare(self, document: Document) -> str:
-        """Fill in defaults and report what the API server would refuse; give the first error, empty without one."""
+        """Fill in defaults and report what the API server would refuse; return the first error, empty without one."""
         body = document.body
         defaults.fill_metadata(body)
         found = list(api_validation.of_object(body))
@@ -311,7 +311,7 @@ class CaseBuilder:
         yield from self._unwritten_namespaces()
 
     def _unwritten_namespaces(self) -> Iterator[Change]:
-        """Give the namespaces of pods that have no manifest, with the label of their name."""
+        """Return the namespaces of pods that have no manifest, with the label of their name."""
         known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
         known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
         names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
@@ -320,7 +320,7 @@ class CaseBuilder:
             yield Change(kind=Kind.NAMESPACES, key=name, value=Namespace(name=name, labels=labels))
 
     def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
-        """Give the pods that wait for a scheduler, as its queue would: by priority, then by age."""
+        """Return the pods that wait for a scheduler, as its queue would: by priority, then by age."""
         pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
         others = Counter(pod.scheduler_name for pod in pending if pod.scheduler_name != scheduler_name)
         if others:

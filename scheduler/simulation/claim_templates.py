@@ -30,7 +30,7 @@ class TemplateEntry(NamedTuple):
 
 
 def entries_without_claim(pod: Body) -> Iterator[TemplateEntry]:
-    """Give the entries of a pod that need a claim from a template and have none."""
+    """Return the entries of a pod that need a claim from a template and have none."""
     status = mapping(pod.get("status"))
     if status.get("phase") in _ENDED:
         return

@@ -24,7 +24,7 @@ _STATEFUL: Final = "StatefulSet"
 
 
 def templates(workload: Body) -> dict[str, Body]:
-    """Give the claim templates of a StatefulSet by the name of their volume."""
+    """Return the claim templates of a StatefulSet by the name of their volume."""
     if workload.get("kind") != _STATEFUL:
         return {}
     found = (each for _, each in entries(spec(workload).get("volumeClaimTemplates")))
@@ -74,7 +74,7 @@ def _claim(namespace: str, name: str, template: Body, owners: list[Body]) -> Bod
 
 
 def default_class(classes: Iterable[Body]) -> str:
-    """Give the name of the default storage class; empty without one."""
+    """Return the name of the default storage class; empty without one."""
     found = [
         text(metadata(each).get("name"))
         for each in classes
@@ -94,7 +94,7 @@ def bind_volumes(
     changes: Iterable[Change], live: Collection[tuple[Kind, str]] = ()
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """
-    Bind what the volume controller would have bound by now; give the changes, and notes on what was assumed.
+    Bind what the volume controller would have bound by now; return the changes, and notes on what was assumed.
 
     Objects in `live` are as the controllers of a real cluster left them: live claims are not bound to live volumes, and
     none is provisioned for them. They may be bound to an added volume.
@@ -161,7 +161,7 @@ KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job"})
 
 
 def _pods(body: Body) -> list[Body]:
-    """Give the pods of a workload, named after it with an index."""
+    """Return the pods of a workload, named after it with an index."""
     workload = spec(body)
     template = mapping(workload.get("template"))
     namespace, name = metadata(body).get("namespace") or "default", text(metadata(body).get("name"))
@@ -181,7 +181,7 @@ def _pods(body: Body) -> list[Body]:
 
 
 def documents(workload: Document) -> Iterator[Document]:
-    """Give the pods of a workload and their volume claims."""
+    """Return the pods of a workload and their volume claims."""
     claims = templates(workload.body)
     for index, pod in enumerate(_pods(workload.body), start=1):
         add_template_volumes(pod, claims)
@@ -191,7 +191,7 @@ def documents(workload: Document) -> Iterator[Document]:
 
 
 def count(body: Body) -> int:
-    """Give the number of pods of a workload."""
+    """Return the number of pods of a workload."""
     workload = spec(body)
     if body.get("kind") != "Job":
         return _number(workload.get("replicas"))

@@ -30,7 +30,7 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
-    """Give a deterministic uid for an object whose manifest has none."""
+    """Return a deterministic uid for an object whose manifest has none."""
     return str(uuid.uuid5(_NAMES, f"{kind}/{namespace}/{name}"))
 
 
@@ -78,7 +78,7 @@ def _fill_host_ports(container: Body) -> None:
 
 
 def unknown_priority(body: Body, priorities: Mapping[str, int]) -> str:
-    """Give the name of a pod's undefined priority class; empty if it is defined or not set."""
+    """Return the name of a pod's undefined priority class; empty if it is defined or not set."""
     pod = spec(body)
     name = text(pod.get("priorityClassName"))
     is_known = not name or pod.get("priority") is not None or name in priorities or name in _SYSTEM_PRIORITIES
@@ -99,7 +99,7 @@ def _fill_resources(resources: Body) -> None:
 
 
 def fill_node(body: Body) -> tuple[str, ...]:
-    """Set allocatable from capacity, or to plenty if the manifest has neither; give notes on what was assumed."""
+    """Set allocatable from capacity, or to plenty if the manifest has neither; return notes on what was assumed."""
     status = body.setdefault("status", {})
     if not isinstance(status, dict):
         return ()
@@ -160,7 +160,7 @@ def fill_capacity(body: Body) -> None:
 
 
 def priorities(bodies: list[Body]) -> dict[str, int]:
-    """Give the values of PriorityClasses by name, and the global default under ''."""
+    """Return the values of PriorityClasses by name, and the global default under ''."""
     found = {}
     for body in bodies:
         value = body.get("value")

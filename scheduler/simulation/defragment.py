@@ -110,7 +110,7 @@ async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say
 
 
 async def _replaced(client: Client, move: Move, controller: str, before: set[str]) -> str:
-    """Wait for a new pod of the same controller to run; give its node."""
+    """Wait for a new pod of the same controller to run; return its node."""
     while True:
         pods = await _pods(client, move.pod.namespace)
         for uid, pod in pods.items():

@@ -100,7 +100,7 @@ def _show_group(group: NodeDiagnosis, console: Console) -> None:
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
-    """Give a sort key that puts n2 before n10."""
+    """Return a sort key that puts n2 before n10."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 

@@ -167,7 +167,7 @@ def _name(pod: object) -> Text:
 
 
 def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
-    """Give one line per request, with the claim's name if the pod has several claims."""
+    """Return one line per request, with the claim's name if the pod has several claims."""
     special = placement.extended_resource_claim
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
@@ -176,7 +176,7 @@ def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
 
 
 def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
-    """Give one line per request; for extended resources with container and resource instead of the request."""
+    """Return one line per request; for extended resources with container and resource instead of the request."""
     results = allocation.results if allocation is not None else ()
     if not results:
         yield "without devices"
@@ -208,7 +208,7 @@ def _follows(before: str, after: str) -> bool:
 
 
 def _reasons(reasons: Iterable[Reason]) -> Text:
-    """Give one line per reason, with its hint below."""
+    """Return one line per reason, with its hint below."""
     text = Text()
     for reason in reasons:
         message, _, hint = reason.message.partition(HINT)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Console:
-    """Give a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide."""
+    """Return a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide."""
     found = Console(file=to, highlight=False)
     if not found.is_terminal:
         return Console(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
@@ -69,5 +69,5 @@ def text(document: object, form: str) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """Give `1 node`, `2 nodes`."""
+    """Return `1 node`, `2 nodes`."""
     return f"{count} {word}{'s' if count != 1 else ''}"

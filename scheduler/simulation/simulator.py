@@ -77,7 +77,7 @@ def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan])
 
 
 def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
-    """Give the snapshot after a plan, while its victims are still leaving."""
+    """Return the snapshot after a plan, while its victims are still leaving."""
     placed = {each.pod for each in plan.placements}
     node_of = {each.pod: each.node for preemption in plan.preemptions for each in preemption.placements}
     waiting = {pod.id: pod for pod in snapshot.nominated if pod.id not in placed}
@@ -192,7 +192,7 @@ class SimulationResult:
 
 
 def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> Record:
-    """Give a case with everything else that determines the plan."""
+    """Return a case with everything else that determines the plan."""
     return Record(
         cause=f"simulated for scheduler {scheduler_name}",
         snapshot=case.snapshot,
@@ -225,7 +225,7 @@ def answer(asked: Record) -> SimulationResult:
 
 
 def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tuple[ClaimId, ...]]:
-    """Give for each preemption the claims that lose their last consumer and are deallocated."""
+    """Return for each preemption the claims that lose their last consumer and are deallocated."""
     held = [claim for claim in snapshot.claims if claim.allocation is not None and claim.reserved_for]
     leaving = set(snapshot.leaving)
     gone = {pod.uid for pod in snapshot.pods if pod.is_deleting or pod.id in leaving}
@@ -300,7 +300,7 @@ def load(path: Path) -> Record:
 
 
 def named(claim: ClaimId, placement: Placement) -> ClaimId:
-    """Give the name of a placed pod's claim; a special claim gets a generated name, as the API server would."""
+    """Return the name of a placed pod's claim; a special claim gets a generated name, as the API server would."""
     if placement.extended_resource_claim is None or claim != placement.extended_resource_claim.id:
         return claim
     base = claim.name.partition("<")[0]

@@ -91,7 +91,7 @@ class AttemptMetrics:
         )
 
     def _gaps(self, levels: Sequence[LevelReport]) -> dict[str, float]:
-        """Set and give the gaps between values and bounds of the last plan's levels."""
+        """Set and return the gaps between values and bounds of the last plan's levels."""
         levels = levels[:_MOST_LEVELS]
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}
         for name in self._levels - gaps.keys():

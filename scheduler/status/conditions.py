@@ -142,7 +142,7 @@ _FITS_ALONE: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
 
 def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
     """
-    Give the condition's reason for all reasons of a pod.
+    Return the condition's reason for all reasons of a pod.
 
     A reason that no new node can remove decides, at any position. A pod that fits alone is Unschedulable where further
     reasons say that the plan leaves no room for it, else WaitingForRoom.
@@ -162,7 +162,7 @@ def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
 
 def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     """
-    Give the code whose change is written at once: the first that does not say that the pod fits alone.
+    Return the code whose change is written at once: the first that does not say that the pod fits alone.
 
     Of pods that wait for the same device, each attempt gives one or the other of these: that is no change.
     """
@@ -253,6 +253,6 @@ MESSAGES_WITHOUT_INVENTORY: Final = {
 
 
 def without_inventory(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """Give reasons that name no nodes and devices, equal ones once."""
+    """Return reasons that name no nodes and devices, equal ones once."""
     found = (replace(each, message=MESSAGES_WITHOUT_INVENTORY.get(each.code, each.message)) for each in reasons)
     return tuple(dict.fromkeys(found))

@@ -217,7 +217,7 @@ class PodGroupStatusWriter:
         )
 
     def _rewritable_at(self, group: PodGroup, condition: _GroupStatus) -> float:
-        """Give the earliest time of this condition after the last one of its group."""
+        """Return the earliest time of this condition after the last one of its group."""
         written, at = self._written.get(group.uid, (None, -math.inf))
         return at + _REWRITE_SECONDS if written is not None and written[:2] == condition[:2] else -math.inf
 

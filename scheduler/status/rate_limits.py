@@ -43,7 +43,7 @@ class StatusTokenBucket:
             self._tokens = max(self._tokens - count, -1.0)
 
     def wait_seconds(self) -> float:
-        """Give the seconds until the next status write if no placing write comes before; 0 for now."""
+        """Return the seconds until the next status write if no placing write comes before; 0 for now."""
         if self._tokens >= 1.0:
             return 0.0
         free_at = max(self._earned_at + _IDLE_SECONDS, self._taken_at + _IDLE_WRITE_SECONDS)
@@ -76,9 +76,9 @@ class ByteRateLimit:
                 del self._arrivals[past]
 
     def wait_seconds(self, namespace: str, now: float) -> float:
-        """Give the seconds until a pod of the namespace may be written; 0 for now."""
+        """Return the seconds until a pod of the namespace may be written; 0 for now."""
         return max(0.0, self._arrivals.get(namespace, now) - _BURST_BYTES / _BYTES_PER_SECOND - now)
 
     def in_debt(self, now: float) -> frozenset[str]:
-        """Give the namespaces that have to wait."""
+        """Return the namespaces that have to wait."""
         return frozenset(each for each in self._arrivals if self.wait_seconds(each, now) > 0.0)

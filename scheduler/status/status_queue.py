@@ -91,11 +91,11 @@ class FairQueue(Generic[K, V]):
         self._counts: Final = dict.fromkeys(WriteClass, 0)
 
     def count(self, of: WriteClass) -> int:
-        """Give the number of values of a class."""
+        """Return the number of values of a class."""
         return self._counts[of]
 
     def get(self, key: K) -> V | None:
-        """Give a value, None where it is not here."""
+        """Return a value, None where it is not here."""
         if key not in self._places:
             return None
         write_class, namespace = self._places[key]
@@ -122,7 +122,7 @@ class FairQueue(Generic[K, V]):
         return value
 
     def namespaces(self, of: WriteClass) -> Iterable[str]:
-        """Give the namespaces that have values of a class, the one whose turn is next first."""
+        """Return the namespaces that have values of a class, the one whose turn is next first."""
         return self._waiting[of].keys()
 
     def take(self, of: WriteClass, without: Collection[str] = ()) -> V | None:
@@ -222,7 +222,7 @@ class StatusQueue:
         self._put(_Report(pod, reasons, node_count))
 
     def report_prebind(self, pod: Pod, node: str, message: str) -> bool:
-        """Take what a pod waits for before it is bound to a node; give whether that is new."""
+        """Take what a pod waits for before it is bound to a node; return whether that is new."""
         status = self._pods.setdefault(pod.uid, _PodStatus())
         report, waiting = _Report(pod, text=message, node=node), self._report_of(pod.uid)
         if waiting is not None and (waiting.node, waiting.text) == (node, message):
@@ -233,7 +233,7 @@ class StatusQueue:
         return True
 
     def put_event(self, event: EventRecord) -> bool:
-        """Take an event; give whether another was dropped for it: the oldest of the namespace with most of them."""
+        """Take an event; return whether another was dropped for it: the oldest of the namespace with most of them."""
         is_full = self.event_count >= _MOST_EVENTS
         if is_full:
             self._queue.drop(WriteClass.EVENT)
@@ -242,7 +242,7 @@ class StatusQueue:
 
     def take(self, now: float, *, has_token: bool) -> StatusWrite | None:
         """
-        Give what is to be written now; without a token only the first condition of a pod.
+        Return what is to be written now; without a token only the first condition of a pod.
 
         A write with a condition has to be ended by `written` or `failed`.
         """
@@ -268,7 +268,7 @@ class StatusQueue:
         self._end_write(pod.uid)
 
     def due_in(self, now: float, token_in: float) -> float | None:
-        """Give the seconds until `take` may give something, where there is a token in so many; None: nothing waits."""
+        """Return the seconds until `take` may return something, with a token in so many; None: nothing waits."""
         times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
         if any(self._queue.count(each) for each in WriteClass if each is not WriteClass.FIRST):
             times.append(token_in)
@@ -328,7 +328,7 @@ class StatusQueue:
                 self._put(self._deferred[uid])
 
     def _next_class(self, in_debt: Collection[str], *, has_token: bool) -> WriteClass | None:
-        """Give the class whose turn it is; the cycle starts again when nothing waits."""
+        """Return the class whose turn it is; the cycle starts again when nothing waits."""
         ready = {each for each in WriteClass if has_token and self._queue.count(each)}
         ready.discard(WriteClass.FIRST)
         if any(each not in in_debt for each in self._queue.namespaces(WriteClass.FIRST)):
@@ -358,7 +358,7 @@ class StatusQueue:
         return StatusWrite(pod=pod, condition=condition, nominated_node_name=node, event=event, is_free=is_free)
 
     def _nomination(self, report: _Report) -> str | None:
-        """Give the node to nominate, "" where the nomination of an earlier write is over, None to change nothing."""
+        """Return the node to nominate, "" where the nomination of an earlier write is over, None to change nothing."""
         uid = report.pod.uid
         if report.node:
             self._nominated.add(uid)

@@ -42,7 +42,7 @@ _log: Final = logs.logger()
 
 
 def _namespace(key: str) -> str:
-    """Give the namespace of an object; empty where it has none."""
+    """Return the namespace of an object; empty where it has none."""
     return key.rpartition("/")[0]
 
 

@@ -1,5 +1,5 @@
 """
-The solver's process: it keeps a replica of the cluster, takes batches and returns checked plans.
+The worker process: it keeps a replica of the cluster, takes batches and returns checked plans.
 
 The shell starts a fork server (`python -m scheduler.worker`, in `__main__`), which has imported the solver and solved a
 first case. The fork server forks a worker within milliseconds, and another one whenever a worker ends. The worker keeps

@@ -29,7 +29,7 @@ class ChangeLog:
         self._has_replica = False
 
     def __len__(self) -> int:
-        """Give the number of changes that `take_unsent` would give."""
+        """Return the number of changes that `take_unsent` would give."""
         return len(self._unsent)
 
     @property
@@ -53,7 +53,7 @@ class ChangeLog:
         return last is not None and last.value is value and (kind, key) not in self._unsent
 
     def take_unsent(self) -> tuple[Change, ...]:
-        """Give the changes that the replica lacks, ordered by their last change, and count them as sent."""
+        """Return the changes that the replica lacks, ordered by their last change, and count them as sent."""
         changes = tuple(self._last[key] for key in self._unsent)
         self._unsent.clear()
         for change in changes:

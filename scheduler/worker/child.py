@@ -33,7 +33,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 def limit_memory(memory_limit_mib: int) -> int:
-    """Limit the address space to what is mapped now plus `memory_limit_mib`; give the limit in bytes."""
+    """Limit the address space to what is mapped now plus `memory_limit_mib`; return the limit in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     limit = pages * resource.getpagesize() + memory_limit_mib * _MIB
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -107,11 +107,11 @@ class Child:
         self._is_too_large = False
 
     def fileno(self) -> int:
-        """Give the file descriptor of the pipe."""
+        """Return the file descriptor of the pipe."""
         return self._pipe
 
     def read(self) -> bool:
-        """Take what the child has sent; give whether it has ended."""
+        """Take what the child has sent; return whether it has ended."""
         try:
             chunk = os.read(self._pipe, _CHUNK)
         except BlockingIOError:
@@ -123,7 +123,7 @@ class Child:
         return not chunk
 
     def reap(self) -> tuple[memoryview, memoryview] | frames.ChildEnded:
-        """Reap the child after `read` said that it has ended; give its two frames, or the cause of its end."""
+        """Reap the child after `read` said that it has ended; return its two frames, or the cause of its end."""
         os.close(self._pipe)
         if self._is_too_large:
             os.kill(self._pid, signal.SIGKILL)  # its number is not reused before waitpid

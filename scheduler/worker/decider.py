@@ -1,5 +1,5 @@
 """
-A checked plan for every batch, whatever happens to the solver's process.
+A checked plan for every batch, whatever happens to the worker process.
 
 The worker decides. Pods with which it ended, or with which a plan broke a rule, are suspected poison pods; they are
 decided in isolation, in a child of the worker. While there is no worker, the shell itself decides greedily about a few
@@ -165,7 +165,7 @@ class Decider:
         await self._worker.wait_until_ready()
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
-        """Give a checked plan for the pods that can be decided together now."""
+        """Return a checked plan for the pods that can be decided together now."""
         started = self._clock()
         try:
             answer = await self._worker.decide(batch, self._cluster.assumptions(), policy)
@@ -184,7 +184,7 @@ class Decider:
         self, batch: Batch, policy: Policy, *, is_costly: bool, is_greedy: bool = False
     ) -> Decision:
         """
-        Give a checked plan made by a child of the worker, with the limits of costly pods or those of a batch.
+        Return a checked plan made by a child of the worker, with the limits of costly pods or those of a batch.
 
         A decision about costly pods is final: a pod that it cannot decide is unplaced and not `costly` again. Raise
         `ChildEndedError` where the child broke a limit, and other `WorkerError`s where its parent is not there.
@@ -318,7 +318,7 @@ class Decider:
 
 
 def all_failed(batch: Batch, message: str) -> Plan:
-    """Give a plan that places no pod, each with the reason SolverFailed."""
+    """Return a plan that places no pod, each with the reason SolverFailed."""
     reason = Reason(code=ReasonCode.SOLVER_FAILED, message=message)
     unplaced = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods)
     return structs.replace(_empty_plan(), unplaced=unplaced)

@@ -25,7 +25,7 @@ class Limits:
 
 
 def of_batches(solver: SolverLimits) -> Limits:
-    """Give the limits of a batch."""
+    """Return the limits of a batch."""
     return Limits(
         seconds=solver.budget_seconds,
         deterministic_seconds=solver.deterministic_seconds,
@@ -36,7 +36,7 @@ def of_batches(solver: SolverLimits) -> Limits:
 
 
 def of_costly(solver: SolverLimits) -> Limits:
-    """Give the limits of an isolated decision; its deterministic time grows in proportion to its wall time."""
+    """Return the limits of an isolated decision; its deterministic time grows in proportion to its wall time."""
     return replace(
         of_batches(solver),
         seconds=solver.costly_pod_seconds,

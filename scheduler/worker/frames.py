@@ -189,7 +189,7 @@ def encode_change(change: Change) -> msgspec.Raw:
 
 
 def identify(raw: msgspec.Raw) -> tuple[Kind, str]:
-    """Give kind and key of a change whose value cannot be decoded."""
+    """Return kind and key of a change whose value cannot be decoded."""
     name = _names.decode(raw)
     return name.kind, name.key
 

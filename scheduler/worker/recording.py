@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
-    """Write a record to a new file in a folder, which is created if needed; give its path. Raise `OSError`."""
+    """Write a record to a new file in a folder, which is created if needed; return its path. Raise `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
     path = folder / f"dovetail-decision-{moment}.json"

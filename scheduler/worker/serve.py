@@ -62,7 +62,7 @@ class TokenBucket:
     _at: float = field(default=0.0)
 
     def units(self, device_count: int) -> int:
-        """Give the units in the bucket; the capacity is proportional to the number of devices."""
+        """Return the units in the bucket; the capacity is proportional to the number of devices."""
         now = self.clock()
         self._spent = max(0.0, self._spent - (now - self._at) * _REFILL * _UNITS_PER_SECOND)
         self._at = now
@@ -179,7 +179,7 @@ class _Service:
         self._sources.unregister(child)
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
-        """Decide, in the child; give the encoded answer and the new cache entries."""
+        """Decide, in the child; return the encoded answer and the new cache entries."""
         self._engine.learned()  # discard entries that the parent has
         is_greedy = order.isolation is not None and order.isolation.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)

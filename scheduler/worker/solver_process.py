@@ -62,7 +62,7 @@ class SolverProcess:
 
     def expect(self, order: int) -> asyncio.Future[frames.Answer]:
         """
-        Give a future for the answer to an order.
+        Return a future for the answer to an order.
 
         It raises `OSError` or `asyncio.IncompleteReadError` if the process ends first or sends a malformed frame.
         """
@@ -84,7 +84,7 @@ class SolverProcess:
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def cpu_seconds(self) -> float:
-        """Give the CPU seconds that all its threads have used; 0 if it has ended."""
+        """Return the CPU seconds that all its threads have used; 0 if it has ended."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(_AFTER_NAME)[2].split()
         except OSError:
@@ -185,12 +185,12 @@ async def _kill(process: Process) -> None:
 
 
 async def _ready_pid(reader: asyncio.StreamReader) -> int:
-    """Wait until a worker reports its start and give its process id; raise `OSError` if it does not."""
+    """Wait until a worker reports its start and return its process id; raise `OSError` if it does not."""
     try:
         async with asyncio.timeout(_START_SECONDS):
             answer = await frames.read_answer(reader)
     except (TimeoutError, asyncio.IncompleteReadError) as error:
-        raise OSError(f"the solver's process did not start: {error!r}") from error
+        raise OSError(f"the worker process did not start: {error!r}") from error
     if not isinstance(answer, frames.WorkerReady):
         raise frames.MalformedFrameError("the process answered before it reported its start")
     return answer.pid

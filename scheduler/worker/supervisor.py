@@ -152,7 +152,7 @@ class Worker:
             self._has_many_unsent.set()
 
     async def run(self) -> None:
-        """Keep a worker alive; start another when it ends, with an exponential back-off while none answers a batch."""
+        """Keep a worker alive; start another when it ends, with an exponential backoff while none answers a batch."""
         while True:
             try:
                 await self._run_fork_server()
@@ -191,7 +191,7 @@ class Worker:
         return await self._ask(request, isolation, patience)
 
     def end_seconds(self, limits: Limits) -> float:
-        """Give the CPU seconds of one thread after which a solve counts as stuck; grows with the cluster."""
+        """Return the CPU seconds of one thread after which a solve counts as stuck; grows with the cluster."""
         is_warm = self._process is not None and self._process.has_answered
         per_object = _OVERRUN_SECONDS_PER_OBJECT if is_warm else _COLD_SECONDS_PER_OBJECT
         return limits.seconds + _OVERRUN_SECONDS + per_object * self._changes.object_count
@@ -201,7 +201,7 @@ class Worker:
     ) -> frames.Decided:
         process = self._process
         if process is None or not self.is_ready:
-            raise WorkerAbsentError("the solver's process is starting")
+            raise WorkerAbsentError("the worker process is starting")
         number = next(self._orders)
         future = process.expect(number)
         try:
@@ -275,7 +275,7 @@ class Worker:
                 await self._pause()
 
     async def _run_worker(self, server: ForkServer) -> bool:
-        """Start a worker and keep its replica up to date until it ends; give whether it became ready."""
+        """Start a worker and keep its replica up to date until it ends; return whether it became ready."""
         async with server.start_worker() as process:
             return await self._serve(process)
 

@@ -16,7 +16,7 @@ _log: Final = logs.logger()
 
 
 class SolverTelemetry:
-    """Logs, counts and reports how the solver's process does; saves the input of failed decisions."""
+    """Logs, counts and reports how the worker process does; saves the input of failed decisions."""
 
     def __init__(
         self, metrics: Metrics, check: Check, folder: Path, clock: Callable[[], float] = time.monotonic
@@ -30,7 +30,7 @@ class SolverTelemetry:
         metrics.fallback_seconds.set_function(self.fallback_seconds)
 
     def fallback_seconds(self) -> float:
-        """Seconds since the solver's process stopped giving plans; 0 while it works."""
+        """Seconds since the worker process stopped giving plans; 0 while it works."""
         return 0.0 if self._fallback_since is None else self._clock() - self._fallback_since
 
     def started(self, pid: int) -> None:
@@ -44,7 +44,7 @@ class SolverTelemetry:
     def not_started(self, error: Exception) -> None:
         """Report that the worker could not be started; it is tried again."""
         _log.error(logs.WORKER_LOST, error=f"it could not be started: {error!r}")
-        self.fell_back("the solver's process could not be started")
+        self.fell_back("the worker process could not be started")
 
     def solved(self) -> None:
         """Report that the solver gave a plan, or can give one."""

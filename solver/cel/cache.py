@@ -32,7 +32,7 @@ class GenerationalCache(Generic[K, V]):
         return self._young_bytes + self._old_bytes
 
     def get(self, key: K) -> V | None:
-        """Give the value of a key, or None."""
+        """Return the value of a key, or None."""
         value = self.young.get(key)
         if value is None:
             value = self._old.get(key)

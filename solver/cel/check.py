@@ -212,7 +212,7 @@ class _Checker:
         return result
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """Give an overload's types with fresh type variables."""
+        """Return an overload's types with fresh type variables."""
         fresh = {name: self._fresh() for name in ("$A", "$B")}
         return (
             tuple(types.substitute(fresh, parameter) for parameter in overload.parameters),

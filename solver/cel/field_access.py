@@ -25,7 +25,7 @@ _LONGEST_KEY: Final = 16
 
 
 def _find(container: Value, key: Value) -> Value:
-    """Look up a key or index; give `_MISSING` if it is missing, raise EvaluationError for an index without number."""
+    """Look up a key or index; return `_MISSING` if it is missing, raise EvaluationError for an index without number."""
     kind = type(container)
     if kind is dict:
         try:
@@ -188,7 +188,7 @@ def _read(compiler: Compiler, domain: Domain, name: str, *, is_optional: bool, i
 
 
 def readable(value: Value, read: Read) -> Value:
-    """Give the value, or raise EvaluationError with the reason why there is none."""
+    """Return the value, or raise EvaluationError with the reason why there is none."""
     if type(value) is not Unreadable:
         return value
     if value is not ABSENT:

@@ -42,19 +42,19 @@ class DeviceMaps:
         self._capacity: DomainMap | None = None
 
     def attributes(self) -> DomainMap:
-        """Give `device.attributes`."""
+        """Return `device.attributes`."""
         if self._attributes is None:
             self._attributes = attribute_maps(self._driver, self._device)
         return self._attributes
 
     def capacity(self) -> DomainMap:
-        """Give `device.capacity`."""
+        """Return `device.capacity`."""
         if self._capacity is None:
             self._capacity = capacity_maps(self._driver, self._device)
         return self._capacity
 
     def whole(self) -> dict[str, Value]:
-        """Give `device` as a map."""
+        """Return `device` as a map."""
         return {
             "driver": self._driver,
             "allowMultipleAllocations": self._device.allow_multiple_allocations,
@@ -74,7 +74,7 @@ def not_a_bool(value: Value) -> EvaluationError:
 
 
 def held(value: Value) -> Optional:
-    """Give the optional, or raise EvaluationError for another type."""
+    """Return the optional, or raise EvaluationError for another type."""
     if type(value) is not Optional:
         raise EvaluationError("a {} is not an optional", type_name(value))
     return value
@@ -139,7 +139,7 @@ class Compiler:
         return made
 
     def slot_of(self, read: Read) -> int:
-        """Give the slot of a value that is read of the device."""
+        """Return the slot of a value that is read of the device."""
         if not read.domain:
             self.reads.reads_driver = True
         if read not in self.reads.slots:
@@ -147,7 +147,7 @@ class Compiler:
         return self.reads.slots[read]
 
     def meaning(self, name: str) -> Meaning | None:
-        """Give the meaning of a name, or None for `device`."""
+        """Return the meaning of a name, or None for `device`."""
         return next((meaning for known, meaning in reversed(self.scope) if known == name), None)
 
     def domain_of(self, node: tree.AstNode) -> Domain | None:

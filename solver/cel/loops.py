@@ -38,7 +38,7 @@ class _Steps:
             yield
 
     def _pairs(self, ranged: Value) -> Iterator[tuple[Value, Value]]:
-        """Give index and item, or key and value; of one variable only the first of the pair is used."""
+        """Return index and item, or key and value; of one variable only the first of the pair is used."""
         if type(ranged) is list:
             return iter(enumerate(ranged)) if self.second else ((item, None) for item in ranged)
         if type(ranged) is dict or type(ranged) is DomainMap:

@@ -33,7 +33,7 @@ class AstNode:
         object.__setattr__(self, "depth", depth)
 
     def children(self) -> "tuple[AstNode, ...]":
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return ()
 
 
@@ -61,7 +61,7 @@ class Select(AstNode):
     is_test: bool = False
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.operand,)
 
 
@@ -74,7 +74,7 @@ class Index(AstNode):
     is_optional: bool = False
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.operand, self.key)
 
 
@@ -87,7 +87,7 @@ class Call(AstNode):
     arguments: tuple[AstNode, ...]
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return self.arguments if self.target is None else (self.target, *self.arguments)
 
 
@@ -99,7 +99,7 @@ class Logic(AstNode):
     terms: tuple[AstNode, ...]
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return self.terms
 
 
@@ -112,7 +112,7 @@ class Conditional(AstNode):
     negative: AstNode
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.condition, self.positive, self.negative)
 
 
@@ -130,7 +130,7 @@ class ListLiteral(AstNode):
     items: tuple[ListItem, ...]
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return tuple(item.value for item in self.items)
 
 
@@ -149,7 +149,7 @@ class MapLiteral(AstNode):
     entries: tuple[MapEntry, ...]
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return tuple(node for entry in self.entries for node in (entry.key, entry.value))
 
 
@@ -183,7 +183,7 @@ class Comprehension(AstNode):
     transform: AstNode | None = None
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return tuple(node for node in (self.range, self.condition, self.transform) if node is not None)
 
 
@@ -196,7 +196,7 @@ class Bind(AstNode):
     result: AstNode
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.value, self.result)
 
 
@@ -210,7 +210,7 @@ class OptionalMap(AstNode):
     is_flat: bool
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.target, self.result)
 
 
@@ -223,12 +223,12 @@ class SortBy(AstNode):
     key: AstNode
 
     def children(self) -> tuple[AstNode, ...]:
-        """Give the nodes directly below, in source order."""
+        """Return the nodes directly below, in source order."""
         return (self.target, self.key)
 
 
 def qualified_name(node: AstNode) -> str | None:
-    """Give `a.b.c` for a chain of plain selects over an identifier, else None."""
+    """Return `a.b.c` for a chain of plain selects over an identifier, else None."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.is_test and not node.is_optional:
         parts.append(node.field)

@@ -39,7 +39,7 @@ def _decode_uint(text: str, position: Position) -> UInt:
 
 
 def _number(digits: str, most: int) -> int | None:
-    """Give the number that decimal or hexadecimal digits write; None where it is beyond `most`."""
+    """Return the number that decimal or hexadecimal digits write; None where it is beyond `most`."""
     if not digits.startswith("0x"):
         return digits_of(digits, most)
     number = int(digits, 16)
@@ -102,7 +102,7 @@ def _characters(body: str, position: Position) -> list[str]:
 
 
 def _escape(body: str, at: int, position: Position) -> tuple[str, int]:
-    """Decode the escape that begins at `at`; give the character and where the rest begins."""
+    """Decode the escape that begins at `at`; return the character and where the rest begins."""
     letter = body[at + 1 : at + 2]
     if letter in _SIMPLE:
         return _SIMPLE[letter], at + 2
@@ -208,7 +208,7 @@ class _Builder:
         return child
 
     def _arguments(self, at: int) -> tuple[tree.AstNode, ...]:
-        """Give an optional exprlist at the end."""
+        """Return an optional exprlist at the end."""
         if len(self.children) <= at:
             return ()
         child = self.children[at]

@@ -46,22 +46,22 @@ B: Final = Type("$B")
 
 
 def list_of(item: Type) -> Type:
-    """Give the type of a list."""
+    """Return the type of a list."""
     return Type("list", (item,))
 
 
 def map_of(key: Type, item: Type) -> Type:
-    """Give the type of a map."""
+    """Return the type of a map."""
     return Type("map", (key, item))
 
 
 def optional_of(item: Type) -> Type:
-    """Give the type of an optional."""
+    """Return the type of an optional."""
     return Type("optional_type", (item,))
 
 
 def type_of(subject: Type) -> Type:
-    """Give the type of a type."""
+    """Return the type of a type."""
     return Type("type", (subject,))
 
 
@@ -171,7 +171,7 @@ def _occurs(mapping: Mapping, variable: Type, within: Type) -> bool:
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """Give the more general of two types that unify."""
+    """Return the more general of two types that unify."""
     return left if _is_less_specific(left, right) else right
 
 
@@ -200,5 +200,5 @@ def substitute(mapping: dict[str, Type], kind: Type, *, unknown_is_dyn: bool = F
 
 
 def unwrap_optional(kind: Type) -> tuple[Type, bool]:
-    """Give the type in an optional, and whether it is an optional."""
+    """Return the type in an optional, and whether it is an optional."""
     return (kind.parameters[0], True) if kind.name == "optional_type" else (kind, False)

@@ -215,7 +215,7 @@ def _equal_nested(left: Value, right: Value, meter: Meter | None) -> bool:
 
 
 def _opened(left: Value, right: Value, meter: Meter | None) -> _Pairs | None:
-    """Give the pairs that must be equal for two containers to be equal; None if the containers cannot be equal."""
+    """Return the pairs that must be equal for two containers to be equal; None if the containers cannot be equal."""
     if type(left) is Optional or type(right) is Optional:
         if type(left) is not type(right) or left.has_value is not right.has_value:
             return None
@@ -296,7 +296,7 @@ _KEYS: Final = frozenset({str, int, UInt, float})
 
 
 def map_key(value: Value) -> Value:
-    """Give the dict key of a value; EvaluationError if the value cannot be a key."""
+    """Return the dict key of a value; EvaluationError if the value cannot be a key."""
     kind = type(value)
     if kind in _KEYS:
         return value
@@ -306,7 +306,7 @@ def map_key(value: Value) -> Value:
 
 
 def keys_of(mapping: dict[Value, Value]) -> Iterator[Value]:
-    """Give the keys of a dict as CEL values."""
+    """Return the keys of a dict as CEL values."""
     return (key.value if type(key) is _BoolKey else key for key in mapping)
 
 
@@ -371,7 +371,7 @@ def _key(number: int) -> str:
 
 
 def _pre_release(part: str, text: str) -> str:
-    """Give a part's key: numbers before names, and the end of a part before any of its characters."""
+    """Return a part's key: numbers before names, and the end of a part before any of its characters."""
     if part and _DIGITS.issuperset(part):
         return f"(0{_key(_number(part, text))}\0"
     if not part or not _ALPHANUMERIC.issuperset(part):

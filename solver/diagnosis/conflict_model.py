@@ -26,7 +26,7 @@ _USABLE: Final = frozenset({Verdict.YES, Verdict.TAINTED})
 
 
 def unsatisfiable_core(case: ProbeCase, problem: Problem, found: Sequence[Fact]) -> tuple[Fact, ...] | None:
-    """Give facts that cannot hold together on the only node of a case; None if the model is feasible."""
+    """Return facts that cannot hold together on the only node of a case; None if the model is feasible."""
     model = _Model(case, problem, {id(fact): fact for fact in found})
     model.build()
     core = cpsat.core(model.form, model.guards, _EFFORT)
@@ -179,7 +179,7 @@ def minimal_conflict(probe: FeasibilityProbe, case: ProbeCase, node: str, found:
 
 
 def _assumed(probe: FeasibilityProbe, case: ProbeCase, node: str, found: Sequence[Fact]) -> list[Fact]:
-    """Give the core of the model if the probe confirms it, else all facts."""
+    """Return the core of the model if the probe confirms it, else all facts."""
     problem = probe.prepare(case)
     core = unsatisfiable_core(case, problem, found) if problem.classes else None
     if core:

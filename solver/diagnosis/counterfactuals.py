@@ -46,7 +46,7 @@ class Counterfactual(NamedTuple):
 def changes(
     probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]
 ) -> tuple[Counterfactual, ...]:
-    """Give the changes after which the pod fits, the nearest first."""
+    """Return the changes after which the pod fits, the nearest first."""
     found = [change for fact in conflict for change in _of_fact(probe, case, node, fact, conflict)]
     return tuple(sorted(found, key=lambda change: change.effort))
 
@@ -123,7 +123,7 @@ def _fewer(probe: FeasibilityProbe, case: ProbeCase, node: str, fact: Fact) -> I
 
 
 def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, claim: ClaimId, request: str) -> int:
-    """Give the most devices that fit for a request beside the pod's other requests, at most its count."""
+    """Return the most devices that fit for a request beside the pod's other requests, at most its count."""
     low, high = 0, _asked(case.claims()[claim], request)
     if high == 0 or probe.fits(with_count(case, claim, request, high), node):
         return high
@@ -138,7 +138,7 @@ def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, claim: Cla
 
 
 def _asked(claim: Claim, request: str) -> int:
-    """Give the count of a request; 0 for allocation mode All."""
+    """Return the count of a request; 0 for allocation mode All."""
     (found,) = (each for each in claim.requests if each.name == request)
     if any(each.allocation_mode == AllocationMode.ALL for each in found.alternatives):
         return 0
@@ -154,7 +154,7 @@ Try = tuple[int, str, Pod]
 
 def rule_changes(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> Iterator[tuple[Counterfactual, str]]:
     """
-    Give the changes of the pod's rules after which it fits, each with the node.
+    Return the changes of the pod's rules after which it fits, each with the node.
 
     All rules about node labels are dropped together only if no single one helps.
     """
@@ -184,7 +184,7 @@ def _solved(
 
 
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
-    """Give single changes of a pod's tolerations and node selectors."""
+    """Return single changes of a pod's tolerations and node selectors."""
     nodes = problem.inventory.nodes
     against = (node_fit.first_untolerated_taint(each.taints, pod.tolerations) for each in nodes)
     for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
@@ -203,7 +203,7 @@ def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
 
 
 def _of_pods(pod: Pod) -> Iterator[Try]:
-    """Give single changes of a pod's rules about other pods and ports."""
+    """Return single changes of a pod's rules about other pods and ports."""
     if pod.affinity:
         yield 30, "without its required pod affinity", msgspec.structs.replace(pod, affinity=())
     if pod.anti_affinity:

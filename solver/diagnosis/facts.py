@@ -67,7 +67,7 @@ class Fact:
 
 
 def facts(case: ProbeCase, problem: Problem, node: int) -> tuple[Fact, ...]:
-    """Give all facts that can exclude the pod from a node; the case is reduced to the node."""
+    """Return all facts that can exclude the pod from a node; the case is reduced to the node."""
     found: list[Fact] = []
     claims = case.claims()
     for claim in (claims[each] for each in case.pod.claim_ids if each in claims):
@@ -83,7 +83,7 @@ def facts(case: ProbeCase, problem: Problem, node: int) -> tuple[Fact, ...]:
 
 
 def holders(case: ProbeCase) -> tuple[ClaimId, ...]:
-    """Give the claims of other pods with allocated devices."""
+    """Return the claims of other pods with allocated devices."""
     own = set(case.pod.claim_ids)
     return tuple(
         claim.id
@@ -187,7 +187,7 @@ def _tolerant(request: Request, toleration: Toleration) -> Request:
 
 
 def entry_of(case: ProbeCase, claim: ClaimId) -> str:
-    """Give the prefix that names the pod's entry of a claim; empty if the pod has one claim."""
+    """Return the prefix that names the pod's entry of a claim; empty if the pod has one claim."""
     entries = (each.entry for each in case.pod.claims if each.claim == claim)
     return f"claim {next(entries, claim.name)}, " if len(case.pod.claim_ids) > 1 else ""
 
@@ -212,7 +212,7 @@ def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[
 
 
 def _of_taints(problem: Problem) -> Iterator[Fact]:
-    """Give the taints of matching devices that only a taint excludes."""
+    """Return the taints of matching devices that only a taint excludes."""
     tainted = [
         index
         for answers in problem.requests.answers

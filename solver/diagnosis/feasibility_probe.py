@@ -22,11 +22,11 @@ class ProbeCase(NamedTuple):
     pod: Pod
 
     def claims(self) -> dict[object, Claim]:
-        """Give the cluster's claims by id."""
+        """Return the cluster's claims by id."""
         return {claim.id: claim for claim in self.snapshot.claims}
 
     def with_claims(self, changed: dict[object, Claim]) -> "ProbeCase":
-        """Give the case with some claims replaced."""
+        """Return the case with some claims replaced."""
         claims = tuple(changed.get(claim.id, claim) for claim in self.snapshot.claims)
         return self._replace(snapshot=msgspec.structs.replace(self.snapshot, claims=claims))
 
@@ -53,7 +53,7 @@ class FeasibilityProbe:
         return self.decide(problem.on(index))
 
     def left(self, case: ProbeCase, node: str, resource: str) -> int:
-        """Give the free amount of a resource on a node, in the units of `Pod.requests`."""
+        """Return the free amount of a resource on a node, in the units of `Pod.requests`."""
         problem = self.prepare(case)
         return max(int(problem.available.room.of(resource)[problem.inventory.node_index[node]]), 0)
 

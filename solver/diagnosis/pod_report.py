@@ -103,7 +103,7 @@ def _usable(problem: Problem, explanation: Explanation, asked: NamedAlternative,
 
 
 def _aligned(problem: Problem, component: Component, member: tuple[int, int], records: list[int]) -> int | None:
-    """Give the most devices that meet the constraints of the request, each constraint taken alone."""
+    """Return the most devices that meet the constraints of the request, each constraint taken alone."""
     found: list[int] = []
     for link in component.links:
         if not any(each.request == member[0] and each.alternative in {-1, member[1]} for each in link.members):
@@ -181,7 +181,7 @@ class _PodReport:
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
 
     def node_groups(self) -> Iterator[NodeDiagnosis]:
-        """Give the groups of nodes, first those that fit, then the largest."""
+        """Return the groups of nodes, first those that fit, then the largest."""
         if not self.problem.classes:
             return
         groups: dict[_Group, list[int]] = {}
@@ -197,7 +197,7 @@ class _PodReport:
             yield msgspec.structs.replace(kind, nodes=tuple(names[node].name for node in sorted(nodes)))
 
     def changes(self) -> Iterator[NearestChange]:
-        """Give the nearest changes, each with its node."""
+        """Return the nearest changes, each with its node."""
         reported: set[str] = set()
         found = [*self.found, *counterfactuals.rule_changes(self.case, self.problem, self.probe)]
         for change, node in sorted(found, key=lambda pair: pair[0].effort):
@@ -281,7 +281,7 @@ class _PodReport:
         )
 
     def _owner(self, count: Count) -> ClaimId | None:
-        """Give the claim of a request; None for the claim of extended resources."""
+        """Return the claim of a request; None for the claim of extended resources."""
         return count.claim if count.claim in self.case.pod.claim_ids else None
 
     def _note(self, found: Sequence[Counterfactual], small: ProbeCase, name: str) -> None:

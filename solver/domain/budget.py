@@ -131,23 +131,23 @@ class Budget:
     work: BudgetUsage = field(default_factory=BudgetUsage, compare=False, repr=False)
 
     def anew(self) -> "Budget":
-        """Give the same budget with nothing spent, for the next decision."""
+        """Return the same budget with nothing spent, for the next decision."""
         return replace(self, work=BudgetUsage(self.work.recorded))
 
     def replaying(self, stopped: Iterable[StageStop]) -> "Budget":
-        """Give a budget that stops exactly where `SearchReport.stopped` of an earlier decision says."""
+        """Return a budget that stops exactly where `SearchReport.stopped` of an earlier decision says."""
         return replace(self, work=BudgetUsage(tuple(stopped)))
 
     def at(self, stage: str) -> "Budget":
-        """Give the budget of a stage."""
+        """Return the budget of a stage."""
         return replace(self, stage=stage)
 
     def until(self, share: float) -> "Budget":
-        """Give a budget that ends after a share of the wall time; later stages have the rest."""
+        """Return a budget that ends after a share of the wall time; later stages have the rest."""
         return replace(self, seconds=self.seconds * share)
 
     def at_least(self, share: float) -> "Budget":
-        """Give a budget with the remaining wall time, at least with a share of the whole."""
+        """Return a budget with the remaining wall time, at least with a share of the whole."""
         used = 0.0 if self.work.recorded is not None else self.clock() - self.started
         return replace(self, seconds=max(self.seconds, used + self.seconds * share))
 
@@ -163,7 +163,7 @@ class Budget:
 
     @classmethod
     def unbounded(cls) -> "Budget":
-        """Give a budget that never ends, for small cases."""
+        """Return a budget that never ends, for small cases."""
         return cls(seconds=1e12, cost_units=sys.maxsize)
 
     @property

@@ -105,7 +105,7 @@ class ConsumerReference(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, pod: PodId, uid: str) -> "ConsumerReference":
-        """Give the entry of a pod."""
+        """Return the entry of a pod."""
         return cls(resource="pods", name=pod.name, uid=uid)
 
 
@@ -186,7 +186,7 @@ class ExtendedResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(mapping.resource for mapping in self.mappings)
 
     def as_claim(self, pod_uid: str) -> Claim:
-        """Give the claim as if it existed; its uid is derived from the pod's uid, so that share ids are repeatable."""
+        """Return the claim as if it existed; its uid derives from the pod's uid, so that share ids are repeatable."""
         return Claim(
             id=self.id,
             uid=f"{pod_uid}/{self.id.name}",

@@ -55,7 +55,7 @@ class AttributeValue(msgspec.Struct, frozen=True):
     value: int | bool | str | tuple[int | bool | str, ...]
 
     def items(self) -> tuple[tuple[AttributeKind, int | bool | str], ...]:
-        """Give the scalar values, each with its scalar kind: one for a scalar, any number for a list."""
+        """Return the scalar values, each with its scalar kind: one for a scalar, any number for a list."""
         if isinstance(self.value, tuple):
             kind = _type_of_item[self.kind]
             return tuple((kind, item) for item in self.value)
@@ -213,7 +213,7 @@ class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
 
 def consumed_counters(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
     """
-    Give what an allocated device consumes of the shared counters of its pool, in nano-units (KEP-4815).
+    Return what an allocated device consumes of the shared counters of its pool, in nano-units (KEP-4815).
 
     Amounts below zero, which the API server admits, are left out.
     """

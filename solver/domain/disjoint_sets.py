@@ -14,7 +14,7 @@ class DisjointSets(Generic[K]):
     _parents: dict[K, K] = field(default_factory=dict)
 
     def find(self, each: K) -> K:
-        """Give the root of the set of a thing: the same one for all of its set."""
+        """Return the root of the set of a thing: the same one for all of its set."""
         parents = self._parents
         while (parent := parents.setdefault(each, each)) != each:
             parents[each] = each = parents[parent]

@@ -64,7 +64,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     disruption: str = ""
 
     def needed(self, running: int) -> int:
-        """Give how many of `running` pods must stay if not all are evicted: the minimum, or all."""
+        """Return how many of `running` pods must stay if not all are evicted: the minimum, or all."""
         if self.disruption == DISRUPT_POD_GROUP or self.is_absent:
             return running
         return 0 if self.disruption == DISRUPT_POD else min(self.min_count, running)

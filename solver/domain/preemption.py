@@ -27,15 +27,15 @@ class NodeReservationLimits(msgspec.Struct, frozen=True, kw_only=True):
     percent_of_namespace: int = 5
 
     def most(self, node_count: int) -> int:
-        """Give the most nodes that are reserved in a cluster of `node_count` nodes."""
+        """Return the most nodes that are reserved in a cluster of `node_count` nodes."""
         return _share(node_count, self.percent)
 
     def most_of_namespace(self, node_count: int) -> int:
-        """Give the most nodes that are reserved for one namespace."""
+        """Return the most nodes that are reserved for one namespace."""
         return _share(node_count, min(self.percent, self.percent_of_namespace))
 
     def most_of_gang(self, node_count: int) -> int:
-        """Give the most nodes that are reserved for one gang."""
+        """Return the most nodes that are reserved for one gang."""
         return max(self.most(node_count), (node_count + 1) // 2) if self.percent else 0
 
 
@@ -122,7 +122,7 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     binds_below: int = SYSTEM_CRITICAL_PRIORITY
 
     def binding(self, priority: int) -> Protection:
-        """Give the protection of pods from preemptors of a priority."""
+        """Return the protection of pods from preemptors of a priority."""
         return self.protection if priority < self.binds_below else UNPROTECTED
 
 

@@ -44,7 +44,7 @@ class Quantity(msgspec.Struct, frozen=True, order=False):
     text: str
 
     def __str__(self) -> str:
-        """Give the text as published."""
+        """Return the text as published."""
         return self.text
 
 
@@ -76,7 +76,7 @@ def _scaled(digits: int, fraction_digits: int, suffix: str, text: str) -> int:
 
 
 def unit_of(resource: str) -> int:
-    """Give the nano-units of what requests count a resource in: millicores of cpu, whole units of everything else."""
+    """Return the nano-units of what requests count a resource in: millicores of cpu, whole units of everything else."""
     return NANO // 1000 if resource == "cpu" else NANO
 
 

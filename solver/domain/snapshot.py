@@ -72,7 +72,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     node_reservations: tuple[NodeReservation, ...] = msgspec.field(default=(), name="holds")  # the name in saved cases
 
     def without(self, pods: Collection[PodId]) -> "Batch":
-        """Give the batch without some pods."""
+        """Return the batch without some pods."""
         if not pods:
             return self
         return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.id not in pods))
@@ -96,7 +96,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, pods=pods)
 
     def _ceiling(self, gang: Gang) -> int | None:
-        """Give the priority cap of a gang's pods; None if they have one priority, or if the gang needs no more pods."""
+        """Return the priority cap of a gang's pods; None if they have one priority, or the gang needs no more pods."""
         need = gang.min_count - gang.running_count
         if need <= 0:
             return None
@@ -104,7 +104,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return priorities[min(need, len(priorities)) - 1] if len(set(priorities)) > 1 else None
 
     def gangs_of(self, pods: Collection[Pod]) -> tuple[Gang, ...]:
-        """Give the gangs of some pods of the batch."""
+        """Return the gangs of some pods of the batch."""
         named = {pod.gang for pod in pods}
         return tuple(each for each in self.gangs if each.id in named)
 

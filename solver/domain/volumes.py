@@ -178,5 +178,5 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
     def made_on(self, own: str) -> str:
-        """Give the node for which a volume is provisioned (`own`: the pod's node); empty if one exists."""
+        """Return the node for which a volume is provisioned (`own`: the pod's node); empty if one exists."""
         return "" if self.volume else self.node or own

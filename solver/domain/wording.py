@@ -62,7 +62,7 @@ def printable(text: str) -> str:
 
 
 def quoted(text: str, most: int = LONGEST_TEXT) -> str:
-    """Give a user text for a message: printable, and shortened to `most` characters with an ellipsis."""
+    """Return a user text for a message: printable, and shortened to `most` characters with an ellipsis."""
     shown = printable(text[: most + 1])
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
@@ -76,7 +76,7 @@ _SHOWN: Final = 4
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """
-    Give the known name that is most similar to a name, empty if none is similar.
+    Return the known name that is most similar to a name, empty if none is similar.
 
     Names are similar by their letters, by the words in them (`migProfile` and `profile`), or if one contains the other.
     """
@@ -101,7 +101,7 @@ def and_others(count: int) -> str:
 
 
 def nouns(count: int, noun: str) -> str:
-    """Give a noun in the number of a count: `request`, `requests`."""
+    """Return a noun in the number of a count: `request`, `requests`."""
     return noun if count == 1 else f"{noun}s"
 
 
@@ -124,7 +124,7 @@ def there_are(known: Iterable[str], what: str) -> str:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Give the similarity of two names, between 0 and 1."""
+    """Return the similarity of two names, between 0 and 1."""
     left, right = one.lower(), other.lower()
     ratio = difflib.SequenceMatcher(None, left, right).ratio()
     words, others = set(_words(one)), set(_words(other))

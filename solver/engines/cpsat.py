@@ -98,7 +98,7 @@ class ReusableModel:
 
 def core(form: IntegerForm, guards: Mapping[int, int], effort: Effort) -> tuple[int, ...] | None:
     """
-    Assume that every guard is true, and give those that cannot be together; None where that was not shown.
+    Assume that every guard is true, and return those that cannot be together; None where that was not shown.
 
     `guards` say by a row's index which 0-1 variable enforces it: rows without one always hold. The core need not be
     a smallest one.

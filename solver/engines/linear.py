@@ -49,7 +49,7 @@ def solve(form: IntegerForm, objective: Expression, seconds: float) -> LinearSol
 
 def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBound:
     """
-    Give an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
+    Return an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
 
     There is none where an equation has numbers that a float does not hold exactly.
     """

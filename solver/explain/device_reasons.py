@@ -41,7 +41,7 @@ class OversizedDevices:
     texts: dict[_Key, str] = field(default_factory=dict)
 
     def serving(self, ask: Ask, roomy: Mask) -> Mask:
-        """Give the nodes without such a device, for a request for all devices; all nodes if every node has one."""
+        """Return the nodes without such a device, for a request for all devices; all nodes if every node has one."""
         if ask.needed or not self._places(ask.demand):
             return roomy
         key = (ask.demand, roomy.tobytes())
@@ -78,7 +78,7 @@ class OversizedDevices:
         return f"device {record.id} takes {amount_of(resource, taken)} {resource}, and node {name} {has}"
 
     def _places(self, demand: int) -> list[_Place]:
-        """Give the oversized devices of a demand, each with the nodes that are too small."""
+        """Return the oversized devices of a demand, each with the nodes that are too small."""
         if demand not in self.places:
             self.places[demand] = list(self._found(demand)) if self.problem.requests.takes_node_resources else []
         return self.places[demand]
@@ -132,7 +132,7 @@ class DeviceSupplies:
         return self.known[key]
 
     def together(self, asks: Iterable[Ask]) -> int | None:
-        """Give the most devices of one node that are free for any of some requests; None if some are shareable."""
+        """Return the most devices of one node that are free for any of some requests; None if some are shareable."""
         found: set[int] = set()
         for demand in {ask.demand for ask in asks}:
             verdicts = self.problem.requests.answers[demand].verdicts
@@ -172,7 +172,7 @@ class DeviceSupplies:
         return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest)
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
-        """Give the verdict on a device for some nodes, which may be too small for it (KEP-5517)."""
+        """Return the verdict on a device for some nodes, which may be too small for it (KEP-5517)."""
         answers = self.problem.requests.answers[ask.demand]
         small = answers.too_small.get(index, frozenset())
         is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(small)
@@ -219,7 +219,7 @@ def is_reached(reach: frozenset[int] | None, roomy: Mask) -> bool:
 
 
 def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
-    """Give the reason of a pod that fits alone: other pods take the room (`is_proven`), or time ended."""
+    """Return the reason of a pod that fits alone: other pods take the room (`is_proven`), or time ended."""
     if is_proven:
         winners = f" (such as {', '.join(to)})" if to else ""
         message = (
@@ -237,7 +237,7 @@ def nearness(asked: NamedAlternative, supply: DeviceSupply) -> tuple[int, int]:
 
 
 def too_many(name: str, supply: DeviceSupply) -> Reason:
-    """Give the reason of a request for all devices that exceeds the size of an allocation."""
+    """Return the reason of a request for all devices that exceeds the size of an allocation."""
     message = (
         f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
         f"most {MAX_RESULTS}: narrow its selectors, or use a count"
@@ -246,7 +246,7 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
 
 
 def pools_by_number(invalid: int, partial: int) -> Iterator[Reason]:
-    """Give the reasons for unusable pools without their names (`Policy.tells_inventory` is false)."""
+    """Return the reasons for unusable pools without their names (`Policy.tells_inventory` is false)."""
     for code, count, what in (
         (ReasonCode.POOL_INVALID, invalid, "not used: the published slices contradict each other"),
         (ReasonCode.POOL_INCOMPLETE, partial, "incomplete: not all slices are published yet"),
@@ -276,7 +276,7 @@ def matching_of(count: int) -> str:
 
 
 def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
-    """Give the code of the first condition that too few devices meet."""
+    """Return the code of the first condition that too few devices meet."""
     if supply.verdicts.get(Verdict.YES):
         if supply.largest < needed:
             return ReasonCode.DEVICES_NONE

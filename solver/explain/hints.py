@@ -44,7 +44,7 @@ class Hints:
 
     @classmethod
     def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
-        """Give hints with a share of a decision's budget; None for no limit."""
+        """Return hints with a share of a decision's budget; None for no limit."""
         if budget is None:
             return cls(problem)
         return cls(problem, EvaluationBudget(_MOST_UNITS, lambda: budget.remaining_seconds() <= 0.0))
@@ -65,7 +65,7 @@ class Hints:
         return next(filter(None, hints), "")
 
     def _within_budget(self, work_out: Callable[[], str]) -> str:
-        """Give a hint of limited length; empty if the budget does not suffice."""
+        """Return a hint of limited length; empty if the budget does not suffice."""
         try:
             return _cut(work_out())
         except EvaluationStopped:
@@ -120,7 +120,7 @@ class Hints:
         return self.kinds
 
     def _sizes(self, demand: int) -> list[Candidate]:
-        """Give one matching device of each size; cached by selectors, which many demands share."""
+        """Return one matching device of each size; cached by selectors, which many demands share."""
         key = self.problem.requests.demands[demand]
         asked = (key.class_selectors, key.selectors)
         if asked not in self.sizes:

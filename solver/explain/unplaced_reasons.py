@@ -105,7 +105,7 @@ class Explanation:
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
-        Give the reasons of a family's unplaced pods, the most specific first.
+        Return the reasons of a family's unplaced pods, the most specific first.
 
         `is_proven` says that no plan places more pods of its priority.
         """
@@ -139,14 +139,14 @@ class Explanation:
             yield from self.affinity_targets.reasons(family[0])
 
     def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
-        """Give the reason if no value of the gang's device attribute on a node has enough free devices."""
+        """Return the reason if no value of the gang's device attribute on a node has enough free devices."""
         nodes = int(np.count_nonzero(np.logical_or.reduce([roomy for _, roomy in rooms]))) if rooms else 0
         if nodes:
             message = f"node(s) have no value of {rooms[0][0].within} with enough free devices for the pod"
             yield Reason(code=ReasonCode.GANG_TOPOLOGY, message=message, node_count=nodes)
 
     def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Give the reason if a claim is allocated on certain nodes, so that a new node does not help."""
+        """Return the reason if a claim is allocated on certain nodes, so that a new node does not help."""
         for claim in (self.problem.requests.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
             selector = claim.allocation.node_selector if claim.allocation is not None else None
             if selector is not None and node_fit.names_nodes(selector):
@@ -155,7 +155,7 @@ class Explanation:
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
         """
-        Give the allowed nodes with room for one pod, and the counts of the others by reason.
+        Return the allowed nodes with room for one pod, and the counts of the others by reason.
 
         A node that is reserved for another pod counts as reserved only if the pod would fit there.
         """
@@ -177,7 +177,7 @@ class Explanation:
         return free & ~kept, counts | others
 
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
-        """Give the nodes (of some) whose devices can serve one pod of a class alone."""
+        """Return the nodes (of some) whose devices can serve one pod of a class alone."""
         parts = self.problem.parts_of(pod_class)
         numbers = np.unique(self.condition_of[nodes]).tolist()
         serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
@@ -190,7 +190,7 @@ class Explanation:
         return any(self.kept.serve(parts, self.conditions[number]) is not None for number in numbers)
 
     def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
-        """Give the nodes that can serve one pod of a family alone."""
+        """Return the nodes that can serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
             found |= self._serving(pod_class, self._rooms(pod_class)[0])
@@ -237,7 +237,7 @@ class Explanation:
 
     def requests_of(self, pod_class: PodClass) -> Iterator[tuple[NamedRequest, Component, int]]:
         """
-        Give the requests of the class's unallocated claims with the names that users know.
+        Return the requests of the class's unallocated claims with the names that users know.
 
         Each comes with its component and its position there.
         """
@@ -263,7 +263,7 @@ class Explanation:
                 yield NamedRequest(name, place, request.name, claim.id, tuple(alternatives)), component, order
 
     def _sources(self, pod_class: PodClass) -> list[tuple[Part, Source]]:
-        """Give the components of the class's first pod, with the requests that they come from."""
+        """Return the components of the class's first pod, with the requests that they come from."""
         owners = [(pod_class.parts, pod_class.sources[0])]
         owners += [(each.parts, each.sources) for each in map(self.problem.shared.__getitem__, pod_class.shared)]
         return [
@@ -295,7 +295,7 @@ class Explanation:
         return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
     def _hint(self, ask: Ask, supply: DeviceSupply, roomy: Mask) -> str:
-        """Give a hint for a request that cannot fit the cluster as it is written."""
+        """Return a hint for a request that cannot fit the cluster as it is written."""
         matching = supply.verdicts.total() - supply.verdicts.get(Verdict.FAILED, 0)
         tells_inventory = self.problem.policy.tells_inventory
         if matching == 0:
@@ -307,7 +307,7 @@ class Explanation:
         return ""
 
     def _match_hint(self, pod_class: PodClass) -> str:
-        """Give a hint on a matchAttribute that no device of a request publishes."""
+        """Return a hint on a matchAttribute that no device of a request publishes."""
         problem = self.problem
         if not problem.policy.tells_inventory:
             return ""
@@ -320,7 +320,7 @@ class Explanation:
         return next(filter(None, found), "")
 
     def _pool_reasons(self, roomy: Mask) -> Iterator[Reason]:
-        """Give the reasons for unusable pools of the nodes: one for invalid pools, one for incomplete ones."""
+        """Return the reasons for unusable pools of the nodes: one for invalid pools, one for incomplete ones."""
         unusable = [
             pool
             for pool in self.problem.inventory.pools.values()
@@ -343,7 +343,7 @@ class Explanation:
             yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
 
     def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
-        """Give a hint how many devices would fit now, for a pod with one request for several devices."""
+        """Return a hint how many devices would fit now, for a pod with one request for several devices."""
         numbers = np.unique(self.condition_of[roomy]).tolist()
         found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
         count, needed = unsatisfiable.most_devices(self.problem, self.problem.parts_of(pod_class), found)

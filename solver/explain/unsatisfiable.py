@@ -50,7 +50,7 @@ class UnsatisfiableRequirements:
     """By resource the allocatable amount of each node."""
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Give the reasons for labels that no node has, and for resources for which no node is large enough."""
+        """Return the reasons for labels that no node has, and for resources for which no node is large enough."""
         pod = self.problem.pod(pod_class.members[0])
         for key, value in pod.node_selector:
             if value not in self.labels().get(key, {}):
@@ -65,7 +65,7 @@ class UnsatisfiableRequirements:
         yield from self._too_large(pod_class)
 
     def labels(self) -> dict[str, dict[str, str]]:
-        """Give the values of all node labels, each with the first node that has it."""
+        """Return the values of all node labels, each with the first node that has it."""
         if not self.known:
             found: defaultdict[str, dict[str, str]] = defaultdict(dict)
             for node, labels in zip(self.problem.inventory.nodes, self.problem.inventory.labels, strict=True):
@@ -92,7 +92,7 @@ class UnsatisfiableRequirements:
         return f"no node has it: {f'did you mean {close}?' if close else wording.there_are(there[key], 'value')}"
 
     def _of_affinity(self, required: NodeSelector) -> Iterator[Reason]:
-        """Give the reason if every node affinity term has a requirement that no node meets; it names the first."""
+        """Return the reason if every node affinity term has a requirement that no node meets; it names the first."""
         missing = [
             next((each for each in term.match_expressions if self._is_absent(each)), None) for term in required.terms
         ]
@@ -111,7 +111,7 @@ class UnsatisfiableRequirements:
         )
 
     def _too_large(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Give the reasons for resources of which no allowed node has enough, even if it is empty."""
+        """Return the reasons for resources of which no allowed node has enough, even if it is empty."""
         allowed = np.flatnonzero(pod_class.verdicts.allowed)
         for resource, amount in pod_class.requests if len(allowed) else ():
             node = self.problem.inventory.nodes[allowed[np.argmax(self.sizes_of(resource)[allowed])]]
@@ -126,11 +126,11 @@ class UnsatisfiableRequirements:
             yield _reason(ReasonCode.NODE_TOO_SMALL if own > largest else ReasonCode.NODE_RESOURCES, text)
 
     def asked(self, pod_class: PodClass, resource: str) -> int:
-        """Give the pod's own request of a resource, without what its devices take (KEP-5517)."""
+        """Return the pod's own request of a resource, without what its devices take (KEP-5517)."""
         return 1 if resource == PODS else dict(self.problem.pod(pod_class.members[0]).requests).get(resource, 0)
 
     def sizes_of(self, resource: str) -> Amounts:
-        """Give the allocatable amount of a resource by node."""
+        """Return the allocatable amount of a resource by node."""
         if resource not in self.sizes:
             self.sizes[resource] = allocatable(self.problem.inventory.nodes, resource)
         return self.sizes[resource]
@@ -170,7 +170,7 @@ class AffinityTargets:
     _missing_by_term: dict[tuple[PodAffinityTerm, str], str] = field(default_factory=dict)
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Give a reason for each required affinity term of a pod that selects no running pod and not the pod itself."""
+        """Return a reason for each required affinity term that selects no running pod and not the pod itself."""
         pod = self.requirements.problem.pod(pod_class.members[0])
         for term in pod.affinity:
             if term.selector is None or self._is_met(term, pod.id.namespace, pod.labels):
@@ -236,7 +236,7 @@ class AffinityTargets:
 
 def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:
     """
-    Give the most devices that fit for a pod's only request on a node in one of some conditions, and its count.
+    Return the most devices that fit for a pod's only request on a node in one of some conditions, and its count.
 
     Each number is tried with the greedy device selection. (0, 0) for pods with several requests or one device.
     """
@@ -255,7 +255,7 @@ def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable
 
 
 def _only(problem: Problem, parts: tuple[Part, ...]) -> Component | None:
-    """Give the component of a pod with one request, one alternative, and several devices; else None."""
+    """Return the component of a pod with one request, one alternative, and several devices; else None."""
     if len(parts) != 1 or parts[0].copies != 1:
         return None
     component = problem.requests.components[parts[0].component]

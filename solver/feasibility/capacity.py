@@ -12,7 +12,7 @@ from solver.domain.quantity import NANO, unit_of
 
 def node_allocatable_amounts(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
     """
-    Give what one result takes of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
+    Return what one result takes of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
 
     A mapping with a capacity counts the consumed capacity times the multiplier, a mapping without one the multiplier
     itself, by default 1. A device that is not shared counts with its full capacity. A mapping whose capacity the result
@@ -50,7 +50,7 @@ Consumption = tuple[tuple[str, int], ...]
 
 def consumption(driver: str, device: Device, requests: Mapping[str, Quantity]) -> Consumption | None:
     """
-    Give what one allocation consumes of a device, or None if the request does not fit the unused device.
+    Return what one allocation consumes of a device, or None if the request does not fit the unused device.
 
     An allocation of a shareable device consumes every capacity, requested or not. A requested name matches a published
     one also with the driver's domain added or removed (kube-scheduler compares only the text, k/k#140650).

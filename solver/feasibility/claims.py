@@ -29,7 +29,7 @@ _LONGEST_PROBLEM: Final = 512
 
 
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
-    """Give the reasons why a pod cannot be decided; empty if it can."""
+    """Return the reasons why a pod cannot be decided; empty if it can."""
     if problem := pod.invalid or _not_pending(pod):
         return (Reason(code=ReasonCode.POD_INVALID, message=wording.quoted(problem, _LONGEST_PROBLEM)),)
     found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
@@ -38,7 +38,7 @@ def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, 
 
 def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
     """
-    Give the reasons of a pod of which no claim exists yet; they are known without a solve.
+    Return the reasons of a pod of which no claim exists yet; they are known without a solve.
 
     Empty if there can be other reasons: for a pod with volumes or a gang, or with a claim that exists.
     """
@@ -103,7 +103,7 @@ def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
 
 
 def spec_objections(name: str, requests: tuple[Request, ...], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
-    """Give the reasons against a claim that does not exist yet; `name` stands for it in messages."""
+    """Return the reasons against a claim that does not exist yet; `name` stands for it in messages."""
     claim = Claim(id=ClaimId("", name), uid="", requests=requests)
     return tuple(dict.fromkeys(_spec_objections(claim, classes)))
 

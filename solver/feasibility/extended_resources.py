@@ -24,7 +24,7 @@ IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 
 
 def explicit_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """Give the classes by spec.extendedResourceName: the newest, of equally new ones the first by name."""
+    """Return the classes by spec.extendedResourceName: the newest, of equally new ones the first by name."""
     found: dict[str, str] = {}
     for each in sorted(sorted(classes, key=_name, reverse=True), key=_creation):
         if each.extended_resource_name:
@@ -41,7 +41,7 @@ def _creation(each: DeviceClass) -> str:
 
 
 def class_of(resource: str, explicit: Mapping[str, str], classes: Mapping[str, DeviceClass]) -> str | None:
-    """Give the class of an extended resource, None if it has none."""
+    """Return the class of an extended resource, None if it has none."""
     if resource in explicit:
         return explicit[resource]
     name = resource.removeprefix(IMPLICIT)
@@ -87,7 +87,7 @@ def _requests_of(
     containers: tuple[ContainerRequests, ...], resource: str
 ) -> tuple[list[_ContainerRequest], list[tuple[int, str]]]:
     """
-    Give the requests for one resource, and the pairs of container (by position) and request name.
+    Return the requests for one resource, and the pairs of container (by position) and request name.
 
     Main containers and sidecars have requests of their own. An init container uses the requests of containers that
     start later; if these are too few, one more request with the largest shortfall serves all such init containers.

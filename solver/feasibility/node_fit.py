@@ -103,7 +103,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def first_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Give the first NoSchedule or NoExecute taint that no toleration tolerates."""
+    """Return the first NoSchedule or NoExecute taint that no toleration tolerates."""
     for taint in taints:
         if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -129,12 +129,12 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
-    """Give the requirements of a pod."""
+    """Return the requirements of a pod."""
     return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors, pod.required_features)
 
 
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
-    """Give the first reason against a node, with node count 1, or None."""
+    """Return the first reason against a node, with node count 1, or None."""
     reason = cordon_or_taint(node, demand.tolerations)
     if reason is not None:
         return reason
@@ -151,7 +151,7 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
 
 
 def cordon_or_taint(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
-    """Give the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
+    """Return the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
     if node.is_unschedulable and first_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerations):
         return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
     taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
@@ -174,7 +174,7 @@ def _reason(code: ReasonCode, message: str) -> Reason:
 
 def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     """
-    Give the reason for an insufficient resource, with kube-scheduler's message.
+    Return the reason for an insufficient resource, with kube-scheduler's message.
 
     With `is_too_small` the pod requests more than the empty node has; only the code differs.
     """
@@ -195,7 +195,7 @@ _MOST: Final = 100
 
 
 def prefer_no_schedule_taints(node: Node) -> tuple[Taint, ...]:
-    """Give the PreferNoSchedule taints of a node."""
+    """Return the PreferNoSchedule taints of a node."""
     return tuple(each for each in node.taints if each.effect == TaintEffect.PREFER_NO_SCHEDULE)
 
 
@@ -205,7 +205,7 @@ def untolerated_count(node: Node, tolerations: tuple[Toleration, ...]) -> int:
 
 
 def image_name(text: str) -> str:
-    """Give an image's name with a tag, as nodes list it."""
+    """Return an image's name with a tag, as nodes list it."""
     return text if text.rfind(":") > text.rfind("/") else f"{text}:latest"
 
 

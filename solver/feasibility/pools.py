@@ -57,7 +57,7 @@ def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
 
 
 def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
-    """Give the contradictions that make a complete pool invalid."""
+    """Return the contradictions that make a complete pool invalid."""
     devices = Counter(device.name for each in slices for device in each.devices)
     yield from (f"device {name} is published {count} times" for name, count in devices.items() if count > 1)
     names = Counter(counters.name for each in slices for counters in each.counter_sets)
@@ -75,7 +75,7 @@ def _negative(amounts: Iterable[tuple[str, Quantity]]) -> Iterator[str]:
 
 
 def _amounts(device: Device) -> Iterator[tuple[str, Quantity]]:
-    """Give the amounts that a device publishes, each with a description."""
+    """Return the amounts that a device publishes, each with a description."""
     for consumption in device.consumes_counters:
         where = f"what device {device.name} consumes of counter {consumption.counter_set}"
         yield from ((f"{where}/{counter}", amount) for counter, amount in consumption.counters)

@@ -30,7 +30,7 @@ _MOST_NAMED: Final = 16
 def matched_labels(
     namespace: str, of_namespace: Iterable[tuple[str, str]], labels: Iterable[tuple[str, str]]
 ) -> MatchedLabels:
-    """Give the labels of a pod and of its namespace in one mapping, for `Matcher` and lookups."""
+    """Return the labels of a pod and of its namespace in one mapping, for `Matcher` and lookups."""
     found = dict(labels)
     found.update((_OF_NAMESPACE + key, value) for key, value in of_namespace)
     found[_OF_NAMESPACE] = namespace
@@ -144,7 +144,7 @@ class SelectorIndex(Generic[Key]):
                     del self._filed[place]
 
     def about(self, pod: MatchedLabels) -> Iterator[Key]:
-        """Give the terms that select a pod; a term may come twice."""
+        """Return the terms that select a pod; a term may come twice."""
         anchors: tuple[_Anchor, ...] = (_NO_ANCHOR, *pod.items(), *((label, None) for label in pod))
         for place in ((scope, anchor) for scope in (_ANYWHERE, pod[_OF_NAMESPACE]) for anchor in anchors):
             for (key, _), matcher in self._filed.get(place, {}).items():
@@ -153,7 +153,7 @@ class SelectorIndex(Generic[Key]):
 
 
 def _anchors(requirement: LabelRequirement) -> tuple[_Anchor, ...] | None:
-    """Give the labels of which a requirement needs one: () if nothing meets it, None if it needs none."""
+    """Return the labels of which a requirement needs one: () if nothing meets it, None if it needs none."""
     match requirement.operator:
         case LabelSelectorOperator.IN:
             return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))

@@ -90,7 +90,7 @@ class Selector:
         return result
 
     def _published(self, driver: str, device: Device, attributes: Mapping[str, Any]) -> list[Any]:
-        """Give the selector's number and the values that it reads; None for a value that is not published."""
+        """Return the selector's number and the values that it reads; None for a value that is not published."""
         lookups = self._lookups.get(driver)
         if lookups is None:
             if len(self._lookups) >= _MOST_DRIVERS:
@@ -188,7 +188,7 @@ def _capacity(device: Device, qualified: str, bare: str) -> Any:
 
 
 def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:  # noqa: FBT001 - a result
-    """Give an upper bound of the bytes of a result and its key."""
+    """Return an upper bound of the bytes of a result and its key."""
     size = _RESULT_BYTES + len(key) * _VALUE_BYTES
     for part in key:
         if type(part) is AttributeValue:

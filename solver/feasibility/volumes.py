@@ -59,7 +59,7 @@ TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max v
 def objections(
     pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim], classes: Mapping[str, StorageClass]
 ) -> tuple[Reason, ...]:
-    """Give the reasons of volume claims that exclude every node; empty if there are none."""
+    """Return the reasons of volume claims that exclude every node; empty if there are none."""
     found = (each for volume in pod.volumes if volume.claim is not None for each in _objections(pod, volume, claims))
     return tuple(found) or tuple(_unbound(pod, claims, classes))
 
@@ -90,7 +90,7 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Pers
 def _unbound(
     pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim], classes: Mapping[str, StorageClass]
 ) -> Iterator[Reason]:
-    """Give the reason for unbound claims with immediate binding; claims of a missing class are among them."""
+    """Return the reason for unbound claims with immediate binding; claims of a missing class are among them."""
     names = []
     for each in pod.volume_claims:
         claim = claims[each]
@@ -125,7 +125,7 @@ def volume_fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def zones(volume: PersistentVolume) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Give the zones and regions in a volume's labels: (label, values)."""
+    """Return the zones and regions in a volume's labels: (label, values)."""
     return tuple((key, tuple(sorted(set(value.split("__"))))) for key, value in volume.labels if key in _ZONES)
 
 
@@ -142,7 +142,7 @@ def allows(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
 
 
 def driver_of(provisioner: str) -> str:
-    """Give the CSI driver of a provisioner: that of a migrated in-tree plugin, or the provisioner itself."""
+    """Return the CSI driver of a provisioner: that of a migrated in-tree plugin, or the provisioner itself."""
     return _IN_TREE_DRIVERS.get(provisioner, provisioner)
 
 
@@ -150,7 +150,7 @@ def attached_as(
     claim: PersistentVolumeClaim, volume: PersistentVolume | None, classes: Mapping[str, StorageClass]
 ) -> tuple[str, str, str] | None:
     """
-    Give how a claim's volume counts for attach limits: driver, unique name, and in-tree plugin or empty.
+    Return how a claim's volume counts for attach limits: driver, unique name, and in-tree plugin or empty.
 
     A volume to be provisioned counts for its provisioner's driver. A volume of a plugin counts only on nodes that have
     migrated the plugin. None if it never counts.

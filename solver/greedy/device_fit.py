@@ -209,7 +209,7 @@ class _Singly:
         return [(number, device.attributes[position]) for number, position in self.distinct[request]]
 
     def _links(self, request: int) -> list[tuple[int, int]]:
-        """Give the distinctAttributes of a request: by number, with the position of the attribute."""
+        """Return the distinctAttributes of a request: by number, with the position of the attribute."""
         attributes, alternative = self.attempt.problem.layout.attributes, self.option.alternatives[request]
         return [
             (number, attributes.index(link.attribute))
@@ -330,7 +330,7 @@ def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> Iterator[in
 
 
 def _supply(attempt: Attempt, option: Option) -> int:
-    """Give what the devices are worth that an option could take."""
+    """Return what the devices are worth that an option could take."""
     types = {(each, line.demand) for line in option.lines for each in line.types}
     attempt.work -= len(types)
     devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]

@@ -43,10 +43,10 @@ def _never() -> bool:
 
 def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
     """
-    Give one solution per order, first fit in queue order last but for others; no two orders dominate each other.
+    Return the solutions of first fit, best fit and best fit with small pods first; no order dominates another.
 
-    Each ends where it is once `stop` says so, and none begins after that. First fit comes first, and tries one pod or
-    gang at least.
+    Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
+    gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
     """
     kept = FitCache(problem)
     first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
@@ -113,7 +113,7 @@ class Greedy:
 
     @classmethod
     def served(cls, problem: Problem) -> dict[int, Mask]:
-        """Give the nodes whose devices serve one pod of each class, by the class's index; room is not looked at."""
+        """Return the nodes whose devices serve one pod of each class, by the class's index; room is not looked at."""
         greedy, found = cls(problem, FitCache(problem), Order.QUEUE_BEST_FIT).start(), {}
         for each in problem.classes:
             parts = problem.parts_of(each)
@@ -149,7 +149,7 @@ class Greedy:
         return self.is_cut or self.scores.is_cut
 
     def check_time(self) -> bool:
-        """Note and give whether time has ended; what is left then is not reached."""
+        """Note and return whether time has ended; what is left then is not reached."""
         self.is_cut = self.has_been_cut or self.stop()
         return self.is_cut
 
@@ -262,7 +262,7 @@ class Greedy:
         return self._left[resource]
 
     def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], within: Mask | None) -> tuple[Rating, int] | None:
-        """Give the best node behind its rating, which is the same for all nodes where the first one that fits is it."""
+        """Return the best node behind its rating, which is the same for all nodes where the first fit counts."""
         is_first_fit = self.order is Order.QUEUE_FIRST_FIT
         if not parts:
             mask = self.open_nodes(pod_class)

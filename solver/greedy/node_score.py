@@ -75,7 +75,7 @@ class ScoreCache:
     """Whether time ended while conditions were scored: those that were not asked count as unfit."""
 
     def number(self, condition: tuple[int, State, bool]) -> int:
-        """Give the number of a condition."""
+        """Return the number of a condition."""
         if condition not in self.numbers:
             self.numbers[condition] = len(self.conditions)
             self.conditions.append(condition)
@@ -87,7 +87,7 @@ class ScoreCache:
         return self.fits.serve(parts, Condition(group, state, wide, is_whole))
 
     def of(self, parts: tuple[Part, ...], wide: State, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Give the scores of all conditions for some parts, by number; those that are wanted are up to date."""
+        """Return the scores of all conditions for some parts, by number; those that are wanted are up to date."""
         scores = self.scores.get((parts, wide))
         if scores is None or len(scores) < len(self.conditions):
             grown = np.full(2 * len(self.conditions), -1, dtype=np.int64)

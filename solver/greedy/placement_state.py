@@ -49,7 +49,7 @@ class ApartTracker:
         return None if refused is None else ~refused
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give the nodes that are left, with what the others lack."""
+        """Return the nodes that are left, with what the others lack."""
         if pod_class.index in self.rule.holders:
             yield ~self.rule.topology.nodes_in(self.wanted), self.rule.reason or exclusions.ANTI_AFFINITY
         if pod_class.index in self.rule.wanted:
@@ -88,7 +88,7 @@ class TogetherTracker:
         return self.rule.nodes(self.supported)
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give the nodes that are left, with what the others lack."""
+        """Return the nodes that are left, with what the others lack."""
         mask = self.mask(pod_class)
         if mask is not None:
             yield mask, exclusions.AFFINITY
@@ -134,7 +134,7 @@ class SpreadTracker:
         return ~nodes
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give the nodes that are left, with what the others lack."""
+        """Return the nodes that are left, with what the others lack."""
         mask = self.mask(pod_class)
         if mask is not None:
             yield mask, exclusions.SPREAD
@@ -184,7 +184,7 @@ class NeighbourTracker:
         return found
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give what each rule leaves."""
+        """Return what each rule leaves."""
         for position in self.of_class.get(pod_class.index, ()):
             yield from self.rules[position].objections(pod_class)
 
@@ -205,17 +205,17 @@ class Tracker(Protocol):
         """Nodes where one pod more of a class keeps the rule; None where the rule does not concern the class."""
 
     def objections(self, pod_class: PodClass) -> Iterable[tuple[Mask, Reason]]:
-        """Give masks of nodes where the rule is kept, each with what speaks against the other nodes (one of them)."""
+        """Return masks of nodes where the rule is kept, each with what speaks against the other nodes (one of them)."""
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Note that a pod of a class was placed."""
 
     def copy(self) -> "Tracker":
-        """Give a tracker in the same state that is changed on its own."""
+        """Return a tracker in the same state that is changed on its own."""
 
 
 def trackers(problem: Problem) -> list[Tracker]:
-    """Give the trackers that a problem needs, with nothing placed yet."""
+    """Return the trackers that a problem needs, with nothing placed yet."""
     found: list[Tracker] = []
     if problem.rules.limits:
         found.append(LimitTracker.of(problem.rules.limits))
@@ -225,7 +225,7 @@ def trackers(problem: Problem) -> list[Tracker]:
 
 
 def after(problem: Problem, solution: Solution) -> list[Tracker]:
-    """Give the trackers of a problem once a solution is placed."""
+    """Return the trackers of a problem once a solution is placed."""
     found = trackers(problem)
     for choice in solution.choices if found else ():
         for each in found:
@@ -237,7 +237,7 @@ def refused(
     found: Iterable[Tracker], pod_class: PodClass, nodes: Mask, *, leaving: ReasonCode | None = None
 ) -> tuple[Mask, Counter[Reason]]:
     """
-    Give those of some nodes where one pod more keeps every rule, and on how many others which reason comes first.
+    Return those of some nodes where one pod more keeps every rule, and on how many others which reason comes first.
 
     Rules whose reason has the code `leaving` are left out.
     """
@@ -316,7 +316,7 @@ class LimitTracker:
         return found
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give the nodes that are left by each limit that has a reason; by limits that are alike at once."""
+        """Return the nodes that are left by each limit that has a reason; by limits that are alike at once."""
         for limit, fits in self._open(pod_class.index):
             if limit.reason is not None:
                 yield fits, limit.reason

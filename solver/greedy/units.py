@@ -52,10 +52,10 @@ class Placer(Protocol):
     problem: Problem
 
     def check_time(self) -> bool:
-        """Note and give whether time has ended: no other domain is tried then."""
+        """Note and return whether time has ended: no other domain is tried then."""
 
     def place(self, family: Family, within: Mapping[int, Mask]) -> bool:
-        """Place one pod on nodes that `within` leaves its class, if it fits; give whether it did."""
+        """Place one pod on nodes that `within` leaves its class, if it fits; return whether it did."""
 
     def open_nodes(self, pod_class: PodClass) -> Mask:
         """Nodes with room for a pod of a class, devices apart."""
@@ -119,7 +119,7 @@ def place(placer: Placer, unit: PlacementUnit) -> None:
 
 
 def _roomiest(placer: Placer, rule: GangRule) -> GangFit | None:
-    """Give the domain that may have room for most pods of a gang, where the time does not suffice to try the others."""
+    """Return the domain that may have room for most pods of a gang, if there is no time to try the others."""
     count, row = max(_possible(placer, rule, rule.required), default=(0, ()))
     return GangFit(count, rule.required, row) if count >= max(1, rule.need) else None
 
@@ -148,7 +148,7 @@ def _place_in(
     *,
     is_whole: bool = True,
 ) -> int:
-    """Place what fits in some domains; give up as soon as too few are left."""
+    """Place what fits in some domains; return up as soon as too few are left."""
     masks = rule.inside(levels, row)
     within = {index: mask for index, mask in masks.items() if mask is not None}
     open_classes = {family: tuple(each for each in family if each.index in masks) for family in set(unit.families)}

@@ -16,7 +16,7 @@ class UnknownChoiceError(Exception):
 
 
 def values_of(variables: Variables, solution: Solution) -> list[int]:
-    """Give the value of every variable for a solution; cells must be single nodes."""
+    """Return the value of every variable for a solution; cells must be single nodes."""
     counts = _Counts(variables)
     cell_of = {node: cell.index for cell in variables.cells.places for node in cell.nodes}
     for choice in solution.choices:

@@ -121,7 +121,7 @@ def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> b
 
 
 def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCapacity:
-    """Give the options per part that one node of a cell can serve, and how many owners they serve there."""
+    """Return the options per part that one node of a cell can serve, and how many owners they serve there."""
     key = (parts, cell.group.index, cell.state)
     if cell.is_site or key not in variables.served:
         variables.served[key] = _worked_out(variables, parts, cell)
@@ -190,7 +190,7 @@ def lines(variables: Variables) -> Iterator[tuple[PartAt, int, Line]]:
 
 
 def pool_of(variables: Variables, at: PartAt, line: Line) -> DemandPool:
-    """Give the pool that serves a line."""
+    """Return the pool that serves a line."""
     layout, group = variables.problem.layout, variables.cell(at.cell).group
     devices = [type_at(layout, group, each) for each in line.types]
     component = variables.problem.requests.components[variables.parts(at.owner)[at.part].component]

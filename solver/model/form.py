@@ -70,7 +70,7 @@ class IntegerForm:
     _steps: int = 0
 
     def variable(self, lower: int, upper: int) -> int:
-        """Add an integer variable and give its index."""
+        """Add an integer variable and return its index."""
         self.lower.append(lower)
         self.upper.append(upper)
         self.step()

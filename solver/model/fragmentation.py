@@ -106,7 +106,7 @@ def _fill(values: list[int], steps: list[tuple[list[int], Expression]]) -> None:
 
 
 def spoiled(variables: Variables) -> Expression:
-    """Give the value of partitions that cannot be had any more; cells of several nodes are as if those were alike."""
+    """Return the value of partitions that cannot be had any more; cells of several nodes are as if those were alike."""
     used = _used(variables)
     cost = Expression()
     spoilt: list[_Spoilt] = []
@@ -197,7 +197,7 @@ def crowded_nodes_in(problem: Problem, uses: Uses) -> int:
 
 
 def spoiled_in(problem: Problem, uses: Uses) -> int:
-    """Give the value of partitions that a solution spoils, as a cost."""
+    """Return the value of partitions that a solution spoils, as a cost."""
     used: defaultdict[int, Counter[int]] = defaultdict(Counter)
     fresh: set[tuple[int, int]] = set()
     for node, row in ((node, row) for node, use in uses for row in use.rows if row.type >= 0):

@@ -29,7 +29,7 @@ def keep_gangs(variables: Variables) -> None:
 
 
 def domains_used(variables: Variables) -> Expression:
-    """Give the domains of preferred levels that gangs are placed in, those of their running members apart; negative."""
+    """Count, negative, the domains of preferred levels that gangs are placed in, without those of running members."""
     cost = Expression()
     for rule in variables.problem.rules.gangs:
         for level in rule.preferred:
@@ -79,7 +79,7 @@ def _in_one_domain(variables: Variables, rule: GangRule, level: TopologyLevel, p
 
 
 def _used(variables: Variables, rule: GangRule, level: TopologyLevel) -> list[int]:
-    """Give a variable per domain that is 1 if pods of the gang are there; each node without a domain is one."""
+    """Return a variable per domain that is 1 if pods of the gang are there; each node without a domain is one."""
     placed: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for (pod_class, cell), variable in variables.pods.items():
         if pod_class in level.domain_of:
@@ -116,7 +116,7 @@ def _totals(
 
 
 def _domain(domains: Domains, nodes: tuple[int, ...]) -> int | None:
-    """Give the domain of all nodes of a cell, None where they are in several."""
+    """Return the domain of all nodes of a cell, None where they are in several."""
     here = {int(domains[node]) for node in nodes}
     if len(here) > 1 or (here == {NO_DOMAIN} and len(nodes) > 1):
         return None

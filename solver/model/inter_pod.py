@@ -45,7 +45,7 @@ class _Places:
         return found
 
     def presence(self, counted: list[int], rule: str) -> int:
-        """Give a variable that is 1 where any of some variables is above none."""
+        """Return a variable that is 1 where any of some variables is above none."""
         form = self.variables.form
         present = form.variable(0, 1)
         total = Expression(dict.fromkeys(counted, 1))
@@ -108,7 +108,7 @@ def _keep_together(places: _Places, rule: AffinityRule) -> None:
 
 
 def _seeds(places: _Places, rule: AffinityRule) -> dict[int, int]:
-    """Give a variable per node that says that the first of the members is placed there; at most one is."""
+    """Return a variable per node that says that the first of the members is placed there; at most one is."""
     form, at_node = places.variables.form, defaultdict[int, list[int]](list)
     for node, variable in places.at(rule.seeds):
         at_node[node].append(variable)
@@ -162,7 +162,7 @@ def _spread(places: _Places, rule: SpreadRule) -> None:
 
 
 def _least(places: _Places, rule: SpreadRule, counted: dict[int, list[int]]) -> int | None:
-    """Give a variable that is no more than the count of any eligible domain; None where that counts as none."""
+    """Return a variable that is no more than the count of any eligible domain; None where that counts as none."""
     if rule.is_floor_zero:
         return None
     form = places.variables.form

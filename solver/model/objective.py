@@ -59,7 +59,7 @@ class ObjectiveLevel:
 
 
 def levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
-    """Give the levels of a problem, first the most important."""
+    """Return the levels of a problem, first the most important."""
     placed = (_placed_level(name, worth) for name, worth in problem.placed_levels)
     return (*placed, *(_LEVELS[name] for name in problem.other_levels))
 
@@ -77,7 +77,7 @@ def values(problem: Problem, solution: Solution) -> Values:
 
 
 def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
-    """Give the solution that is worth most, the first of equals."""
+    """Return the solution that is worth most, the first of equals."""
     return max(solutions, key=lambda solution: values(problem, solution))
 
 

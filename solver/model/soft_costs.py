@@ -23,7 +23,7 @@ OfClass = Mapping[int, Counted]
 
 
 def cost(variables: Variables, taste: CostModel) -> Expression:
-    """Give what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
+    """Return what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
     total, of_class = Expression(), variables.by_class()
     for pod_class, costs in taste.of_class.items():
         for cell, variable in of_class.get(pod_class, ()):

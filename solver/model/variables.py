@@ -27,7 +27,7 @@ class CellDomains:
     _pools: dict[frozenset[frozenset[int]], dict[int, int]] = field(default_factory=dict)
 
     def of(self, cell: Cell) -> frozenset[int]:
-        """Give the domains that nodes of a cell are in, `NO_DOMAIN` among them where some node is in none."""
+        """Return the domains that nodes of a cell are in, `NO_DOMAIN` among them where some node is in none."""
         found = self._of_cell.get(cell.index)
         if found is None:
             domains = frozenset(self.domain_of[list(cell.nodes)].tolist())
@@ -128,7 +128,7 @@ class Variables:
     _meant: dict[tuple[int, int], frozenset[_All]] = field(default_factory=dict)
 
     def by_class(self) -> dict[int, list[tuple[Cell, int]]]:
-        """Give the variables that count pods of each class, with their cells."""
+        """Return the variables that count pods of each class, with their cells."""
         found: dict[int, list[tuple[Cell, int]]] = {}
         for (pod_class, cell), variable in self.pods.items():
             found.setdefault(pod_class, []).append((self.cell(cell), variable))
@@ -143,14 +143,14 @@ class Variables:
         return not _all_of(option) or bool(self.meaning(component, option, site))
 
     def meaning(self, component: int, option: Option, site: Cell) -> frozenset[int]:
-        """Give the descriptions of a site's nodes on which requests for all devices mean what an option takes."""
+        """Return the descriptions of a site's nodes on which requests for all devices mean what an option takes."""
         if site.index not in self._described:
             self._described[site.index] = frozenset(self.problem.layout.group_of[node] for node in site.nodes)
         wanted = _all_of(option)
         return frozenset(each for each in self._described[site.index] if wanted in self._meant_in(component, each))
 
     def _meant_in(self, component: int, group: int) -> frozenset[_All]:
-        """Give what requests for all devices can come to on nodes of some description."""
+        """Return what requests for all devices can come to on nodes of some description."""
         key = (component, group)
         if key not in self._meant:
             options = self.problem.options(component, self.problem.layout.groups[group])
@@ -158,12 +158,12 @@ class Variables:
         return self._meant[key]
 
     def cell(self, index: int) -> Cell:
-        """Give a cell of either sort."""
+        """Return a cell of either sort."""
         places = self.cells.places
         return places[index] if index < len(places) else self.cells.sites[index - len(places)]
 
     def device_key(self, cell: int, each: int) -> tuple[int, int]:
-        """Give the key of a shareable device in `opened_devices`: cluster-wide ones are opened once for all cells."""
+        """Return the key of a shareable device in `opened_devices`: cluster-wide ones are opened once for all cells."""
         return (cell, each) if each >= 0 else (-1, whole(self.problem.layout, each))
 
     def add_owner(self, owner: Owner, cell: int, most: int) -> None:
@@ -172,14 +172,14 @@ class Variables:
         container[owner.number, cell] = self.form.variable(0, most)
 
     def parts(self, owner: Owner) -> tuple[Part, ...]:
-        """Give the components that an owner needs."""
+        """Return the components that an owner needs."""
         return (self.problem.shared if owner.is_shared else self.problem.classes)[owner.number].parts
 
     def count(self, owner: Owner, cell: int) -> int:
-        """Give the variable that counts an owner in a cell."""
+        """Return the variable that counts an owner in a cell."""
         return (self.allocated if owner.is_shared else self.pods)[owner.number, cell]
 
 
 def _all_of(option: Option) -> _All:
-    """Give the requests of an option that take all devices; none where none does."""
+    """Return the requests of an option that take all devices; none where none does."""
     return tuple((line.request, line.alternative, frozenset(line.types)) for line in option.lines if line.takes_each)

@@ -55,7 +55,7 @@ class PotentialVictims:
 
 
 def add_victims(variables: Variables, victims: PotentialVictims) -> None:
-    """Give every victim unit a variable that is 1 while it is kept, and note what it takes then."""
+    """Return every victim unit a variable that is 1 while it is kept, and note what it takes then."""
     form, cell_of = variables.form, {node: cell.index for cell in variables.cells.places for node in cell.nodes}
     kept = [form.variable(0, 1) for _ in range(victims.count)]
     for victim, node, requests in victims.pods:
@@ -108,7 +108,7 @@ def _near(node: int, cell_of: dict[int, int]) -> bool:
 
 
 def _claim_variable(variables: Variables, consumers: list[int]) -> int:
-    """Give the variable that is 1 while one of the consumers is kept."""
+    """Return the variable that is 1 while one of the consumers is kept."""
     if len(consumers) == 1:
         return consumers[0]
     variable = variables.form.variable(0, 1)
@@ -124,7 +124,7 @@ def _claim_variable(variables: Variables, consumers: list[int]) -> int:
 
 def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression]) -> dict[tuple[int, str], int]:
     """
-    Add what kept pods take to the rows of room; give for each row by how much all of them together exceed the room.
+    Add what kept pods take to the rows of room; return for each row by how much all of them together exceed the room.
 
     Overcommit relaxation: the pods on a node may take more than the node has (allocatable shrank, or a pod was bound
     directly), and nothing has to be evicted for that. Only a node that takes a new pod has to have room again. With

@@ -125,11 +125,11 @@ class ClusterState:
         return count
 
     def claims_of(self, pools: Iterable[PoolId]) -> tuple[Claim, ...]:
-        """Give the claims that hold devices of some pools."""
+        """Return the claims that hold devices of some pools."""
         return tuple(self.claims[key] for pool in pools for key in self.claims_by_pool.get(pool, ()))
 
     def changed(self, before: Snapshot, after: Snapshot) -> "ClusterState":
-        """Give the state in which a decision has turned the part `before` into `after`."""
+        """Return the state in which a decision has turned the part `before` into `after`."""
         gone_pods, new_pods = _difference(before.pods, after.pods)
         gone_claims, new_claims = _difference(before.claims, after.claims)
         room = Room({resource: amounts.copy() for resource, amounts in self.room.free.items()})
@@ -197,7 +197,7 @@ def _reindexed(
 
 
 def _difference(before: Sequence[_Object], after: Sequence[_Object]) -> tuple[list[_Object], list[_Object]]:
-    """Give the objects that are not the same any more, and those that take their place or are new."""
+    """Return the objects that are not the same any more, and those that take their place or are new."""
     old, new = {each.id: each for each in before}, {each.id: each for each in after}
     gone = [each for key, each in old.items() if new.get(key) is not each]
     return gone, [each for key, each in new.items() if old.get(key) is not each]

@@ -147,7 +147,7 @@ class _Search:
         return self._relocation([movable[number] for number in found], least if are_all else 0)
 
     def _nodes(self, problem: Problem, movable: Sequence[VictimUnit]) -> tuple[list[int], bool]:
-        """Give the nodes to search, the cheapest first, and whether these are all that could take the pods."""
+        """Return the nodes to search, the cheapest first, and whether these are all that could take the pods."""
         inventory = problem.inventory
         room = node_arrays.room(inventory.nodes, inventory.node_index, self.snapshot.pods)
         cluster = ClusterState.of(inventory, self.snapshot, room, self.engine.usage(inventory, self.snapshot))
@@ -156,12 +156,12 @@ class _Search:
         )
 
     def _movable(self) -> tuple[VictimUnit, ...]:
-        """Give the pods that may be moved, each as a unit of one."""
+        """Return the pods that may be moved, each as a unit of one."""
         movable = (pod for pod in self.snapshot.pods if not self.rules.why(pod))
         return tuple(VictimUnit((pod,), 0, self.rules.pdbs.over(pod)) for pod in movable)
 
     def _staying(self, problem: Problem) -> Iterator[Staying]:
-        """Give the pods that may not be moved on nodes that the requested pods could use."""
+        """Return the pods that may not be moved on nodes that the requested pods could use."""
         own = {pod.id for pod in self.batch.pods}
         possible = np.zeros(problem.node_count, dtype=np.bool_)
         for each in problem.classes:
@@ -213,7 +213,7 @@ class _Search:
         return True
 
     def _least(self, variables: Variables, count: int) -> tuple[list[int] | None, int, bool]:
-        """Keep as many as possible; give the moved units, the lower bound on moves, and whether that is decided."""
+        """Keep as many as possible; return the moved units, the lower bound on moves, and whether that is decided."""
         effort = Effort(
             seconds=self.budget.remaining_seconds(),
             deterministic_seconds=max(_DETERMINISTIC_SECONDS, self.budget.deterministic_seconds),
@@ -292,7 +292,7 @@ def _moved_id(pod: PodId) -> PodId:
 
 
 def _replacement(pod: Pod, known: dict[ClaimId, Claim], made: dict[ClaimId, Claim]) -> Pod:
-    """Give the pod that the controller will create, with new claims where they come from templates."""
+    """Return the pod that the controller will create, with new claims where they come from templates."""
     uid = f"{pod.uid}{_MOVED}"
     entries: list[PodClaim] = []
     for entry in pod.claims:

@@ -63,7 +63,7 @@ class PreemptionContext:
         return self.policy.preemption
 
     def batch(self, preemptors: Iterable[Preemptor]) -> Batch:
-        """Give the pods of some preemptors with their gangs."""
+        """Return the pods of some preemptors with their gangs."""
         pods = tuple(pod for preemptor in preemptors for pod in preemptor)
         return Batch(pods=pods, gangs=self.problem.batch.gangs_of(pods))
 
@@ -112,7 +112,7 @@ class VictimCandidates:
 
     def near(self, names: Iterable[str], budgets: tuple[PodDisruptionBudget, ...]) -> tuple[VictimUnit, ...]:
         """
-        Give the units on nodes of these names, and the wide ones, in the order of their keys.
+        Return the units on nodes of these names, and the wide ones, in the order of their keys.
 
         All units of a gang come with one of them. Units whose PodDisruptionBudget is used up are left out.
         """
@@ -127,7 +127,7 @@ class VictimCandidates:
         return self.by_pod.get(unit.pods[0].id) in self.wide
 
     def without(self, pods: Collection[PodId]) -> "VictimCandidates":
-        """Give the candidates that are left once some pods are evicted."""
+        """Return the candidates that are left once some pods are evicted."""
         numbers = {self.by_pod[pod] for pod in pods if pod in self.by_pod}
         return replace(self, ranking=self.ranking.without(numbers), evicted=self.evicted | numbers)
 
@@ -178,7 +178,7 @@ class DryRun:
     budget: Budget
 
     def without(self, evicted: Sequence[VictimUnit]) -> Snapshot:
-        """Give this part of the cluster without some victims."""
+        """Return this part of the cluster without some victims."""
         return without(self.snapshot, pods_of(evicted), frees_devices=self.policy.preemption.frees_devices)
 
     def place(self, evicted: Sequence[VictimUnit], batch: Batch) -> Extracted | None:

@@ -76,14 +76,14 @@ class NodeRanking:
         return cls(numbers, nodes, priorities, counts, seconds, amounts)
 
     def without(self, evicted: Collection[int]) -> "NodeRanking":
-        """Give the ranking in which the units with these numbers are evicted."""
+        """Return the ranking in which the units with these numbers are evicted."""
         stays = ~np.isin(self.victim, list(evicted))
         amounts = {resource: column * stays for resource, column in self.amounts.items()}
         return replace(self, count=self.count * stays, seconds=self.seconds * stays, amounts=amounts)
 
     def nodes(self, problem: Problem, room: Room, free_devices: Amounts) -> tuple[list[int], bool]:
         """
-        Give the nodes that may take the pods of a problem, the cheapest first, and whether these are all such nodes.
+        Return the nodes that may take the pods of a problem, the cheapest first, and whether these are all such nodes.
 
         The problem is without all victim units, `room` and `free_devices` are what is left beside them. The cost of a
         node is that of its cheapest units which make enough room: the highest priority, the number, the run times.

@@ -48,7 +48,7 @@ def reserve_for_nominated(
     snapshot: Snapshot, batch: Batch, policy: Policy, engine: SolverCache, budget: Budget
 ) -> Snapshot:
     """
-    Give the cluster as the pods of a batch see it; no nominated pod's priority is within the range of theirs.
+    Return the cluster as the pods of a batch see it; no nominated pod's priority is within the range of theirs.
 
     Once the time is up, a nominated pod holds every free device of its node.
     """
@@ -156,7 +156,7 @@ def _within_reach(snapshot: Snapshot, node: str) -> float:
 
 
 def _fewest(claim: Claim) -> int:
-    """Give the least number of devices that can serve a claim; for allocation mode All that may be one."""
+    """Return the least number of devices that can serve a claim; for allocation mode All that may be one."""
     if claim.allocation is not None:
         return 0
     return sum(

@@ -35,7 +35,7 @@ class PdbIndex:
 
     def over(self, pod: Pod) -> tuple[int, ...]:
         """
-        Give the positions of the budgets that select a pod, two at most: with two the pod cannot be evicted.
+        Return the positions of the budgets that select a pod, two at most: with two the pod cannot be evicted.
 
         A stale budget grants no eviction and is listed twice. So is the first budget of a namespace that has more
         requirements than are evaluated.
@@ -59,7 +59,7 @@ class PdbIndex:
         return self._lengths[namespace] > MOST_REQUIREMENTS
 
     def _labels_of(self, namespace: str) -> Collection[Labels]:
-        """Give the distinct label sets of the pods of a namespace."""
+        """Return the distinct label sets of the pods of a namespace."""
         if self._labels is None:
             self._labels = {each: {} for each in self._by_namespace}
             for pod in self._snapshot.pods:

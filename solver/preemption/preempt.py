@@ -84,19 +84,19 @@ def leave_time(problem: Problem, budget: Budget) -> Budget:
 
 
 def _own_time(budget: Budget) -> Budget:
-    """Give what is left of the time, and at least an eighth of all of it."""
+    """Return what is left of the time, and at least an eighth of all of it."""
     used = budget.seconds - budget.remaining_seconds()
     return dataclasses.replace(budget, seconds=max(budget.seconds, used + budget.seconds / 8))
 
 
 def _lowest_running(problem: Problem) -> int:
-    """Give the lowest priority of the running pods of our profiles."""
+    """Return the lowest priority of the running pods of our profiles."""
     names = problem.policy.preemption.scheduler_names
     return min((pod.priority for pod in problem.snapshot.pods if pod.scheduler_name in names), default=_NO_PRIORITY)
 
 
 def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
-    """Give the pods that may have others evicted, alone or with their gang, those of the highest priority first."""
+    """Return the pods that may have others evicted, alone or with their gang, those of the highest priority first."""
     rejected = frozenset(problem.pod(position).id for position in problem.rejected)
     by_id = {pod.id: pod for pod in problem.batch.pods}
     grouped: dict[GangId | PodId, list[Pod]] = {}
@@ -113,7 +113,7 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
 
 
 def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> tuple[Plan, PreemptionState]:
-    """Give the plan and how its preemptors are served; with pods elsewhere, where that makes preemption cheaper."""
+    """Return the plan and how its preemptors are served; with pods elsewhere, where that makes preemption cheaper."""
     movable = _movable(context, plan, state)
     for _ in range(_ROUNDS):
         if not movable or context.budget.should_stop():
@@ -138,7 +138,7 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
 
 def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> list[PodId]:
     """
-    Give the pods of a plan that may be placed elsewhere by themselves; none where the batch has rules between pods.
+    Return the pods of a plan that may be placed elsewhere by themselves; none where the batch has rules between pods.
 
     Gangs stay, and pods with claims that others use too or that are allocated already.
     """
@@ -161,7 +161,7 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
 
 
 def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int, int]]:
-    """Give what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
+    """Return what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
     batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
     running = {pod.id: pod.priority for pod in context.problem.snapshot.pods}
     placed = Counter(batch[each] for each in state.placed)
@@ -173,7 +173,7 @@ def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int,
 def _placed_elsewhere(
     context: PreemptionContext, plan: Plan, state: PreemptionState, moved: Collection[PodId]
 ) -> tuple[Extracted, Extracted]:
-    """Give what a plan keeps, and where its moved pods are placed around that and around the room of preemptors."""
+    """Return what a plan keeps, and where its moved pods are placed around that and around the room of preemptors."""
     problem, engine, budget = context.problem, context.engine, context.budget
     pods = {pod.id: pod for pod in problem.batch.pods}
     claims = {claim for key in moved for claim in pods[key].claim_ids}

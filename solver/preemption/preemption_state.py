@@ -57,7 +57,7 @@ class PreemptionState:
         return frozenset(each.pod for found in self.preemptions for each in found.placements)
 
     def with_reason(self, preemptors: Iterable[Preemptor], reason: Reason) -> "PreemptionState":
-        """Give the state in which a reason is known for all pods of some preemptors."""
+        """Return the state in which a reason is known for all pods of some preemptors."""
         found = {pod.id: reason for preemptor in preemptors for pod in preemptor}
         return replace(self, reasons={**self.reasons, **found}) if found else self
 
@@ -72,12 +72,12 @@ def serve(context: PreemptionContext, plan: Plan, movable: Collection[PodId] = (
 
 
 def priority_of(preemptor: Sequence[Pod]) -> int:
-    """Give the priority of a preemptor: the lowest of its pods."""
+    """Return the priority of a preemptor: the lowest of its pods."""
     return min(pod.priority for pod in preemptor)
 
 
 def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -> ClusterState:
-    """Give the cluster with what the plan places, and without what leaves anyway."""
+    """Return the cluster with what the plan places, and without what leaves anyway."""
     problem = context.problem
     placed = {each.pod for each in plan.placements}
     planned = [_planned(pod, movable) for pod in problem.batch.pods if pod.id in placed]
@@ -176,7 +176,7 @@ def _decide_together(
 
 
 def _cost(state: PreemptionState, tiers: Sequence[int]) -> tuple[int, ...]:
-    """Give what is compared: pods served, then pods evicted by priority, victim units, run times, pods moved."""
+    """Return what is compared: pods served, then pods evicted by priority, victim units, run times, pods moved."""
     moved = sum(unit.is_moved for unit in state.evicted)
     evicted = [unit for unit in state.evicted if not unit.is_moved]
     counts = Counter(pod.priority for unit in evicted for pod in unit.pods)
@@ -243,7 +243,7 @@ def _found(
 def _settled(
     context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor], found: PreemptionCandidate
 ) -> PreemptionState:
-    """Give the state in which a decision about preemptors is carried out."""
+    """Return the state in which a decision about preemptors is carried out."""
     is_wide = any(candidates.is_wide(unit) for candidates in state.candidates for unit in found.evicted)
     made: list[Preemption] = []
     reasons: dict[PodId, Reason] = {}
@@ -276,7 +276,7 @@ def _settled(
 
 
 def _kind(preemptor: Preemptor) -> object:
-    """Give a key of the preemptors that find no victims where this one finds none: pods equal but for their names."""
+    """Return a key of the preemptors that find no victims where this one finds none: pods equal but for their names."""
     pod = preemptor[0]
     if len(preemptor) > 1 or pod.claims or pod.gang is not None:
         return tuple(each.id for each in preemptor)

@@ -84,7 +84,7 @@ def _reach_over_nodes(preemptors: Sequence[Preemptor], found: PreemptionCandidat
 
 
 def victims_of(part: PreemptionPart) -> Iterator[Victim]:
-    """Give the pods that are evicted, each with a message that names the preemptor as far as its namespace may know."""
+    """Return the victims, each with a message that names the preemptor as far as its namespace may know."""
     first, *others = part.preemptors
     count = sum(map(len, others))
     more = f" and {count} more of its priority" if count else ""

@@ -133,7 +133,7 @@ def _solved(variables: Variables, case: _Case, first: list[LevelExpression], bud
 
 
 def _placed(variables: Variables, values: list[int]) -> tuple[int, ...]:
-    """Give the pods that are placed: of interchangeable pods the first ones."""
+    """Return the pods that are placed: of interchangeable pods the first ones."""
     totals = _totals(variables)
     families = variables.problem.families
     return tuple(
@@ -199,7 +199,7 @@ def _protect(form: IntegerForm, case: _Case) -> None:
 
 
 def _bind(variables: Variables, quorum: GangQuorum, numbers: Sequence[int]) -> tuple[int, int]:
-    """Keep the quorum of a gang, or none of it; give the variable that is 1 while it is kept, and the gang's size."""
+    """Keep the quorum of a gang, or none of it; return the variable that is 1 while it is kept, and the gang's size."""
     form = variables.form
     whole = form.variable(int(quorum.must_stay), 1)
     kept = Expression(dict.fromkeys(numbers, 1))
@@ -217,7 +217,7 @@ def _bind(variables: Variables, quorum: GangQuorum, numbers: Sequence[int]) -> t
 
 def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int, int]]) -> list[LevelExpression]:
     """
-    Give what to maximise, the most important first.
+    Return what to maximise, the most important first.
 
     Kept pods with a protection, kept pods of each priority from the highest, kept units (a whole gang counts one), kept
     work, and pods of this plan that stay.

@@ -72,7 +72,7 @@ def _claim(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembere
 
 
 def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Give the unit of each budget whose unit is not 1, and the rest of the budget beside whole units."""
+    """Return the unit of each budget whose unit is not 1, and the rest of the budget beside whole units."""
     found = {}
     scaled = {(node, budget): scale for node, budget in places if (scale := _scale(problem, node, budget)) > 1}
     if not scaled:
@@ -84,7 +84,7 @@ def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[
 
 
 def _left(problem: Problem) -> dict[tuple[int, int], int]:
-    """Give what is left of capacities and counters, in their own units, by node (-1: cluster-wide) and budget."""
+    """Return what is left of capacities and counters, in their own units, by node (-1: cluster-wide) and budget."""
     inventory, layout, usage = problem.inventory, problem.layout, problem.available.usage
     found = {
         place: inventory.budgets[counter] - usage.drawn.get(counter, 0)

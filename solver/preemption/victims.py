@@ -71,7 +71,7 @@ class VictimUnit:
 
 
 def pods_of(victims: Iterable[VictimUnit]) -> frozenset[PodId]:
-    """Give the keys of all pods of some units."""
+    """Return the keys of all pods of some units."""
     return frozenset(pod.id for victim in victims for pod in victim.pods)
 
 
@@ -79,7 +79,7 @@ def victim_units(
     snapshot: Snapshot, priority: int, rules: PreemptionRules, pdbs: PdbIndex, protection: Protection = _FULL
 ) -> tuple[VictimUnit, ...]:
     """
-    Give what may be evicted for pods of a priority, in the order of the pods' keys.
+    Return what may be evicted for pods of a priority, in the order of the pods' keys.
 
     Left out are pods that several budgets select (the eviction subresource refuses them), pods whose budget is used up,
     and gangs with a member that may not be evicted, except for members above the gang's minimum. `protection` says
@@ -179,7 +179,7 @@ class _Search:
 
 
 def quorums(victims: Iterable[VictimUnit]) -> dict[GangQuorum, list[int]]:
-    """Give the positions of the victim units of each gang quorum."""
+    """Return the positions of the victim units of each gang quorum."""
     found: defaultdict[GangQuorum, list[int]] = defaultdict(list)
     for number, victim in enumerate(victims):
         if victim.quorum is not None:

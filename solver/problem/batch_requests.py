@@ -48,18 +48,18 @@ from solver.problem.volumes.volume_index import VolumeIndex
 
 
 def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
-    """Give the claims whose reservedFor does not name a pod yet."""
+    """Return the claims whose reservedFor does not name a pod yet."""
     return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group))
 
 
 def _entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
-    """Give the claims in which a pod needs a place of its own: not those of its PodGroup (KEP-5729)."""
+    """Return the claims in which a pod needs a place of its own: not those of its PodGroup (KEP-5729)."""
     found, shared = _joined(pod, claims), _through_group(pod, claims, gangs)
     return tuple(each for each in found if each not in shared) if shared else found
 
 
 def _through_group(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
-    """Give the claims that a pod joins by its PodGroup, which takes one entry for all of its pods."""
+    """Return the claims that a pod joins by its PodGroup, which takes one entry for all of its pods."""
     gang = gangs.get(pod.gang) if pod.gang is not None else None
     if gang is None or not gang.claims:
         return ()
@@ -89,7 +89,7 @@ class GroupConsumers:
 
 
 def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimId, int]:
-    """Give the places that are left in claims that cannot take all their users; groups have theirs already."""
+    """Return the places that are left in claims that cannot take all their users; groups have theirs already."""
     claims, taken = groups.claims, groups.taken
     left = {claim: MAX_RESERVED_FOR - len(claims[claim].reserved_for) - taken[claim] for claim in users}
     return {claim: max(count, 0) for claim, count in left.items() if users[claim] > count}
@@ -98,7 +98,7 @@ def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimI
 def _limits(
     left: Mapping[ClaimId, int], joining: Iterable[tuple[int, Collection[ClaimId]]], node_count: int
 ) -> Iterator[Limit]:
-    """Give one limit per claim over the cluster; `joining` are classes with the claims that their pods join."""
+    """Return one limit per claim over the cluster; `joining` are classes with the claims that their pods join."""
     joining = tuple(joining)
     for claim, count in left.items():
         takes = {index: 1 for index, claims in joining if claim in claims}
@@ -241,14 +241,14 @@ class BatchRequests:
     def _joining(
         self, pod: Pod, groups: GroupConsumers
     ) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
-        """Give objections to a pod as a consumer, the claims that it joins, and those it needs a place in."""
+        """Return objections to a pod as a consumer, the claims that it joins, and those it needs a place in."""
         refused = tuple(groups.objections(pod))
         if refused:
             return refused, (), ()
         return (), _joined(pod, self.claims), _entering(pod, self.claims, self.gangs)
 
     def gang_key(self, pod: Pod) -> tuple[object, ...]:
-        """Give the part of pod equivalence for gangs: the gang, and the devices that the pod holds."""
+        """Return the part of pod equivalence for gangs: the gang, and the devices that the pod holds."""
         if pod.gang is None:
             return ()
         held = (self.claims[each].allocation for each in pod.claim_ids)
@@ -260,23 +260,23 @@ class BatchRequests:
         return iter(_limits(self.nearly_full, joining, problem.node_count))
 
     def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
-        """Give the claims with too few places that a pod joins."""
+        """Return the claims with too few places that a pod joins."""
         if not self.nearly_full:
             return ()
         entering = _entering(pod, self.claims, self.gangs)
         return tuple(sorted(each for each in entering if each in self.nearly_full))
 
     def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:
-        """Give the unallocated claims of a pod."""
+        """Return the unallocated claims of a pod."""
         return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
 
     def demand_of(self, alternative: SubRequest) -> int:
-        """Give the number of the demand of an alternative."""
+        """Return the number of the demand of an alternative."""
         key = demand.key_of(alternative, self.device_classes, self.policy)
         return self.demands.setdefault(key, len(self.demands))
 
     def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
-        """Give the components of a claim; claims of equal spec (all from one template) are cut once."""
+        """Return the components of a claim; claims of equal spec (all from one template) are cut once."""
         found = self.cuts.get(claim_id)
         if found is None:
             claim = self.claims[claim_id]
@@ -289,7 +289,7 @@ class BatchRequests:
         return found
 
     def intern(self, each: Component) -> int:
-        """Give the number of a component."""
+        """Return the number of a component."""
         for link in each.links:
             demands = self.attributes.setdefault(link.attribute, set())
             for member in link.members:
@@ -298,7 +298,7 @@ class BatchRequests:
         return self.components.setdefault(each, len(self.components))
 
     def needed(self) -> tuple[int, ...]:
-        """Give for each demand the most devices that one component asks for."""
+        """Return for each demand the most devices that one component asks for."""
         most = [1] * len(self.demands)
         for each in self.components:
             together = Counter[int]()
@@ -312,7 +312,7 @@ class BatchRequests:
         return tuple(most)
 
     def compared(self) -> tuple[ComparedAttribute, ...]:
-        """Give the attributes that make devices different: constrained ones, and those of `group_attributes`."""
+        """Return the attributes that make devices different: constrained ones, and those of `group_attributes`."""
         grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
         groups = dict.fromkeys(map(AttributeName.parse, grouping))
         names = dict.fromkeys((*self.attributes, *groups))

@@ -35,7 +35,7 @@ class BoundedCache(MutableMapping[K, V]):
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def __getitem__(self, key: K) -> V:
-        """Give an entry and mark it as used; raise KeyError."""
+        """Return an entry and mark it as used; raise KeyError."""
         found = self._entries[key]
         self._entries.move_to_end(key)
         return found[0]
@@ -62,7 +62,7 @@ class BoundedCache(MutableMapping[K, V]):
         self.bytes -= self._entries.pop(key)[1]
 
     def __iter__(self) -> Iterator[K]:
-        """Give the keys, least recently used first."""
+        """Return the keys, least recently used first."""
         return iter(tuple(self._entries))
 
     def __len__(self) -> int:

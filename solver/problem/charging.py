@@ -53,7 +53,7 @@ _PAIRS_A_UNIT: Final = 8
 
 
 def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
-    """Give the units of a pod's required and preferred node affinity; equal ones are charged once."""
+    """Return the units of a pod's required and preferred node affinity; equal ones are charged once."""
     required = pod.required_affinity.terms if pod.required_affinity is not None else ()
     preferred = (term for _, term in pod.preferred_node_affinity)
     rows = sum(map(_rows_of_term, chain(required, preferred)))
@@ -63,7 +63,7 @@ def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
 
 
 def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim]) -> dict[Hashable, int]:
-    """Give the units of a pod's unbound volume claims; claims with equal specs are charged once."""
+    """Return the units of a pod's unbound volume claims; claims with equal specs are charged once."""
     if not pod.volumes:
         return {}
     known = [claims[each] for each in pod.volume_claims if each in claims]
@@ -107,7 +107,7 @@ Charges = dict[Hashable, int]
 def left_out(
     inventory: Inventory, batch: Batch, context: ClaimContext, cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
-    """Answer the demands of a batch, and give the pods that the allowance or the time does not cover."""
+    """Answer the demands of a batch, and return the pods that the allowance or the time does not cover."""
     before = skipped_pods.recorded(budget, _STAGE)
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
@@ -132,7 +132,7 @@ class _Register:
     """By the identity of requests and constraints, which claims of one template mostly share."""
 
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
-        """Pay for one pod after the other, and give those that cannot be paid."""
+        """Pay for one pod after the other, and return those that cannot be paid."""
         left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
         turns = _Turns(batch, self._unpaid)
         while (turn := turns.next()) is not None:
@@ -165,7 +165,7 @@ class _Register:
         return None
 
     def _unpaid(self, pod: Pod) -> Charges:
-        """Give what a pod is charged for and no pod of the batch has paid yet."""
+        """Return what a pod is charged for and no pod of the batch has paid yet."""
         found = self._of_terms(pod) | of_node_affinity(pod)
         found |= of_volume_claims(pod, self.context.volume_claims)
         for claim in open_claims(pod, self.context.claims):
@@ -228,7 +228,7 @@ class _Turns:
             self._line_up(namespace)
 
     def next(self) -> tuple[Pod, Charges] | None:
-        """Give the next pod with its charges, some of which other pods may have paid meanwhile."""
+        """Return the next pod with its charges, some of which other pods may have paid meanwhile."""
         if self._given is not None:
             self._line_up(self._given)
             self._given = None
@@ -250,7 +250,7 @@ class _Turns:
 
 
 def too_costly(pod: Pod) -> Reason:
-    """Give the reason of a pod whose demands are too costly."""
+    """Return the reason of a pod whose demands are too costly."""
     message = (
         f"what pod {pod.id.name} demands takes longer to put to the devices and nodes of the cluster than one decision "
         "may; hint: fewer firstAvailable alternatives, constrained attributes, affinity terms and volume claims"

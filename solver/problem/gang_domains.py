@@ -33,7 +33,7 @@ def text_of(items: Items) -> str:
 
 
 def value_of(record: DeviceRecord, attribute: AttributeName) -> str:
-    """Give the value of an attribute that a device has; empty where it has none."""
+    """Return the value of an attribute that a device has; empty where it has none."""
     return text_of(lookup(record.id.driver, record.device, attribute))
 
 
@@ -64,7 +64,7 @@ class Values:
     is_published: bool
 
     def at(self, node: int) -> str:
-        """Give the one value of a node; empty where it has none or several."""
+        """Return the one value of a node; empty where it has none or several."""
         values = self.per_node[node]
         return next(iter(values)) if self.is_covered[node] and len(values) == 1 else ""
 
@@ -111,7 +111,7 @@ class DeviceDomains:
         return tuple(sorted({ask.demand for ask in asks if not self.demands[ask.demand].is_admin}))
 
     def _covered(self, found: Sequence[_OfDemand]) -> Mask:
-        """Give the nodes where all devices of a request have a value, and there are some."""
+        """Return the nodes where all devices of a request have a value, and there are some."""
         having, lacking = np.zeros((2, len(self.inventory.nodes)), dtype=np.bool_)
         for each in found:
             having[list(each.values)] = True
@@ -178,7 +178,7 @@ class DomainSplits:
                 self.attributes[gang.id] = found
 
     def of(self, gang: GangId | None, own: Sequence[Component], shared: Sequence[Component]) -> tuple[DomainSplit, ...]:
-        """Give the ways of a member of a gang, from its own components and those of claims that it shares."""
+        """Return the ways of a member of a gang, from its own components and those of claims that it shares."""
         attributes = self.attributes.get(gang, ()) if gang is not None else ()
         if not attributes or not own:
             return ()
@@ -233,7 +233,7 @@ class DomainSplits:
 
 
 def _choices(node: int, values: Mapping[AttributeName, Values], beside: Mapping[AttributeName, Values]) -> list[Choice]:
-    """Give the combinations of values of a node; none where the node has a single value, or too many."""
+    """Return the combinations of values of a node; none where the node has a single value, or too many."""
     if all(each.at(node) for each in values.values()):
         return []
     per_name: list[list[tuple[AttributeName, str]]] = []

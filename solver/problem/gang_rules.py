@@ -58,7 +58,7 @@ class TopologyLevel:
                 self.by_domain.setdefault(domain, set()).add(index)
 
     def classes_in(self, domain: int) -> AbstractSet[int]:
-        """Give the classes that have nodes in a domain."""
+        """Return the classes that have nodes in a domain."""
         return self.by_domain.get(domain, frozenset())
 
 
@@ -94,7 +94,7 @@ class GangRule:
 
     def rows(self, levels: Sequence[TopologyLevel], open_nodes: Mapping[int, Mask]) -> list[Row]:
         """
-        Give the domains that the gang can be in, one per level, those with the fewest open nodes first.
+        Return the domains that the gang can be in, one per level, those with the fewest open nodes first.
 
         `open_nodes` are per class; domains without any of them are left out.
         """
@@ -111,7 +111,7 @@ class GangRule:
 
     def inside(self, levels: Sequence[TopologyLevel], row: Row) -> dict[int, Mask | None]:
         """
-        Give the classes that have nodes inside of the domains of a row, each with these; None where no level binds it.
+        Return the classes with nodes inside the domains of a row, each with these; None where no level binds it.
 
         A gang that shares a value of its devices has a class for each value: one of hundreds is inside.
         """

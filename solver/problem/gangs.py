@@ -24,7 +24,7 @@ from solver.problem.requests.demand import Answers, DemandKey
 
 
 def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
-    """Give the members that hold a node and are not being deleted, by gang."""
+    """Return the members that hold a node and are not being deleted, by gang."""
     found: defaultdict[GangId, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
         if pod.gang is not None and not pod.is_deleting:
@@ -33,7 +33,7 @@ def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
 
 
 def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]]:
-    """Give the reasons of pods whose gang is invalid or incomplete, by position in the batch."""
+    """Return the reasons of pods whose gang is invalid or incomplete, by position in the batch."""
     gangs = {each.id: each for each in batch.gangs}
     if not gangs:
         return {}
@@ -51,7 +51,7 @@ def waiting_for_members(
     snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
 ) -> dict[int, tuple[Reason, ...]]:
     """
-    Give the reasons of pods whose gang misses its minimum because other members are rejected, by position in the batch.
+    Return by batch position the reasons of pods whose gang misses its minimum: other members are rejected.
 
     They wait for the same things as the rejected members, and have the same codes.
     """
@@ -120,7 +120,7 @@ class GangRules:
     answers: tuple[Answers, ...]
 
     def rules(self, gangs: Iterable[Gang], classes: Iterable[GangClass]) -> tuple[GangRule, ...]:
-        """Give the rule of every gang with classes that has a minimum or levels."""
+        """Return the rule of every gang with classes that has a minimum or levels."""
         members: defaultdict[GangId, list[GangClass]] = defaultdict(list)
         for each in classes:
             if each.pod.gang is not None:
@@ -185,7 +185,7 @@ class GangRules:
     def _domains(
         self, attribute: AttributeName, components: tuple[Component, ...], numbers: dict[str, int]
     ) -> tuple[Domains, bool]:
-        """Give the domain of every node for some components, and whether a matching device has the attribute."""
+        """Return the domain of every node for some components, and whether a matching device has the attribute."""
         values = DeviceDomains(self.inventory, self.demands, self.answers.__getitem__).values(attribute, components)
         domains = self._nowhere()
         for node in np.flatnonzero(values.is_covered).tolist():

@@ -32,7 +32,7 @@ _NAME: Final = "metadata.name"
 
 
 def bits_of(positions: Collection[int], count: int) -> Bits:
-    """Give the set of positions, of `count` objects."""
+    """Return the set of positions, of `count` objects."""
     if len(positions) <= _FEW:
         return sum(1 << position for position in positions)
     return _bits_at(np.fromiter(positions, np.int64, len(positions)), count)
@@ -45,12 +45,12 @@ def _bits_at(positions: npt.NDArray[np.int64], count: int) -> Bits:
 
 
 def bits_of_mask(mask: npt.NDArray[np.bool_]) -> Bits:
-    """Give the set of a mask."""
+    """Return the set of a mask."""
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 
 def mask_of(bits: Bits, count: int) -> npt.NDArray[np.bool_]:
-    """Give the mask of a set, of `count` objects."""
+    """Return the mask of a set, of `count` objects."""
     packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
 
@@ -82,7 +82,7 @@ class _Column:
         return cls(count, dict(found), bits_of(positions_with_it, count))
 
     def among(self, values: Iterable[str]) -> Bits:
-        """Give the objects with one of some values."""
+        """Return the objects with one of some values."""
         found = 0
         for value in values:
             owners = self.owners_of.get(value, ())
@@ -99,7 +99,7 @@ class _Column:
         return self._common[value]
 
     def compared(self, requirement: NodeSelectorRequirement) -> Bits:
-        """Give the objects whose value is an integer above (Gt) or below (Lt) that of a requirement."""
+        """Return the objects whose value is an integer above (Gt) or below (Lt) that of a requirement."""
         bound = node_fit.integer(requirement.values[0]) if len(requirement.values) == 1 else None
         if bound is None:
             return 0
@@ -137,7 +137,7 @@ class LabelIndex:
         self._keys = frozenset[str]().union(*self.labels)
 
     def selected(self, selector: LabelSelector) -> Bits:
-        """Give the objects that a label selector selects (`LabelSelector.matches`)."""
+        """Return the objects that a label selector selects (`LabelSelector.matches`)."""
         found = self.everything
         for each in selector.requirements:
             if not found:
@@ -146,7 +146,7 @@ class LabelIndex:
         return found
 
     def matching(self, selector: NodeSelector) -> Bits:
-        """Give the nodes that a node selector matches (`affinity.matches`)."""
+        """Return the nodes that a node selector matches (`affinity.matches`)."""
         found = 0
         for term in selector.terms:
             found |= self.matching_term(term)
@@ -155,7 +155,7 @@ class LabelIndex:
         return found
 
     def matching_term(self, term: NodeSelectorTerm) -> Bits:
-        """Give the nodes for which every requirement of a term holds (`affinity.matches_term`)."""
+        """Return the nodes for which every requirement of a term holds (`affinity.matches_term`)."""
         found = self.everything if term.match_fields or term.match_expressions else 0
         for each in term.match_fields:
             found &= self._holding(self._field(each.key), each)
@@ -166,7 +166,7 @@ class LabelIndex:
         return found
 
     def with_value(self, key: str, value: str) -> Bits:
-        """Give the objects whose label has a value."""
+        """Return the objects whose label has a value."""
         return self._column(key).among((value,))
 
     def _holding(self, column: _Column, each: NodeSelectorRequirement) -> Bits:
@@ -175,7 +175,7 @@ class LabelIndex:
         return self._meeting(column, each.operator, each.values)
 
     def _meeting(self, column: _Column, operator: str, values: Collection[str]) -> Bits:
-        """Give the objects that meet an operator that label and node selectors share (`is_met`)."""
+        """Return the objects that meet an operator that label and node selectors share (`is_met`)."""
         match operator:
             case LabelSelectorOperator.IN:
                 return column.among(values)

@@ -43,7 +43,7 @@ def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVe
 
 
 def tallied(counts: Mapping[Reason, int]) -> tuple[Reason, ...]:
-    """Give reasons with the number of their nodes, most frequent first."""
+    """Return reasons with the number of their nodes, most frequent first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
     return tuple(Reason(code=each.code, message=each.message, node_count=count) for each, count in ordered)
 
@@ -98,14 +98,14 @@ def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[
 
 
 def allocatable(nodes: Sequence[Node], resource: str) -> Amounts:
-    """Give what each node has of a resource with no pod on it."""
+    """Return what each node has of a resource with no pod on it."""
     found = (min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes)
     return np.fromiter(found, dtype=np.int64, count=len(nodes))
 
 
 @functools.lru_cache(maxsize=16)
 def _nothing(count: int) -> Amounts:
-    """Give zeros for `count` nodes; the array is shared and read-only."""
+    """Return zeros for `count` nodes; the array is shared and read-only."""
     amounts: Amounts = np.zeros(count, dtype=np.int64)
     amounts.flags.writeable = False
     return amounts

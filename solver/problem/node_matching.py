@@ -109,7 +109,7 @@ class NodeMatcher:
         return known
 
     def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
-        """Give the nodes whose taints or unschedulable flag these tolerations do not tolerate, and the reasons."""
+        """Return the nodes whose taints or unschedulable flag these tolerations do not tolerate, and the reasons."""
         found = self._unwelcome.get(tolerations)
         if found is None:
             reasons = [node_fit.cordon_or_taint(each, tolerations) for each in self.examples]

@@ -21,7 +21,7 @@ _PODS: Final = "pods"
 
 
 def effective(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Give the nominated pods that hold room, those of the highest priority first, and of these the oldest."""
+    """Return the nominated pods that hold room, those of the highest priority first, and of these the oldest."""
     if not snapshot.nominated:
         return ()
     wanted = {pod.nominated_node_name for pod in snapshot.nominated}
@@ -72,7 +72,7 @@ ClaimOwners = tuple[tuple[ClaimId, Pod], ...]
 
 
 def objections(snapshot: Snapshot, batch: Batch, *, tells_node: bool) -> dict[int, tuple[Reason, ...]]:
-    """Give the reasons of pods that wait for a shared claim, by batch position; they name the node if `tells_node`."""
+    """Return by batch position the reasons of pods that wait for a shared claim, with the node if `tells_node`."""
     owners = claim_owners(snapshot, batch.pods)
     return {
         position: tuple(_reason(claim_id, owner, tells_node=tells_node) for claim_id, owner in owners[pod.id])
@@ -83,7 +83,7 @@ def objections(snapshot: Snapshot, batch: Batch, *, tells_node: bool) -> dict[in
 
 def claim_owners(snapshot: Snapshot, pods: Iterable[Pod]) -> dict[PodId, ClaimOwners]:
     """
-    Give the nominated pods that each of some pods waits for; pods that wait for none are left out.
+    Return the nominated pods that each of some pods waits for; pods that wait for none are left out.
 
     The owner of a claim is its nominated pod of the highest priority. A pod waits for none of a lower priority.
     """
@@ -101,7 +101,7 @@ def claim_owners(snapshot: Snapshot, pods: Iterable[Pod]) -> dict[PodId, ClaimOw
 
 
 def _owners(snapshot: Snapshot) -> dict[ClaimId, Pod]:
-    """Give the first nominated pod of each claim that is not allocated yet."""
+    """Return the first nominated pod of each claim that is not allocated yet."""
     owners: dict[ClaimId, Pod] = {}
     if not snapshot.nominated:
         return owners

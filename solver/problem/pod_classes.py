@@ -36,7 +36,7 @@ class _Way(NamedTuple):
 
 
 def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
-    """Give the ways in which nodes can serve a pod, and the reasons against ways that are impossible."""
+    """Return the ways in which nodes can serve a pod, and the reasons against ways that are impossible."""
     ways: list[_Way] = []
     obstacles: list[Reason] = []
     for mode in requests.modes.of(pod):

@@ -45,7 +45,7 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 def left_out(
     inventory: Inventory, batch: Batch, context: "ClaimContext", cache: SolverCache, budget: Budget
 ) -> skipped_pods.Reasons:
-    """Evaluate the selectors of a batch, and give the pods whose selectors did not finish."""
+    """Evaluate the selectors of a batch, and return the pods whose selectors did not finish."""
     before = skipped_pods.recorded(budget, _STAGE)
     found = _SelectorCollection(context, cache, budget)
     for pod in batch.pods:
@@ -102,7 +102,7 @@ class _SelectorCollection:
             self.wanted[names].add(Asker(pod.id.namespace, -1))
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
-        """Give the pods that cannot be decided, each with the request that is the cause."""
+        """Return the pods that cannot be decided, each with the request that is the cause."""
         for pod in batch.pods if unfinished or self.cache.costs else ():
             reason = next(self._against(pod, unfinished), None)
             if reason is not None:
@@ -120,7 +120,7 @@ class _SelectorCollection:
                 yield self._reason(pod, unfinished[names], _OF_CLASSES)
 
     def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
-        """Give the reason of a pod whose selectors did not finish."""
+        """Return the reason of a pod whose selectors did not finish."""
         if ending.error:
             subject = skipped_pods.subject_of(pod)
             found = QuarantinedObject(subject=subject, error=ending.error)
@@ -148,7 +148,7 @@ class _SelectorCollection:
 
 
 def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
-    """Give the existing claims of a pod that are not allocated."""
+    """Return the existing claims of a pod that are not allocated."""
     for claim_id in pod.claim_ids:
         claim = claims.get(claim_id)
         if claim is not None and claim.allocation is None and claim.requests:
@@ -156,7 +156,7 @@ def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
 
 
 def spec_of(claim: Claim) -> Spec:
-    """Give the part of a claim that all claims of one template have in common."""
+    """Return the part of a claim that all claims of one template have in common."""
     return claim.requests, claim.constraints
 
 
@@ -185,7 +185,7 @@ _OF_CLASSES: Final = Reason(
 
 
 def combinations_of(claim: Claim) -> Reason:
-    """Give the reason of a claim with too many combinations of alternatives."""
+    """Return the reason of a claim with too many combinations of alternatives."""
     alternatives = max((len(request.alternatives) for request in claim.requests), default=0)
     message = (
         f"claim {claim.id.name}: its {len(claim.requests)} requests with up to {alternatives} alternatives under "

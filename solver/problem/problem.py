@@ -240,28 +240,28 @@ class Problem:
         return found
 
     def wide_left(self, budget: int) -> int:
-        """Give the units left of a cluster-wide budget."""
+        """Return the units left of a cluster-wide budget."""
         return self.available.wide_state[budget - GLOBAL]
 
     def device_key(self, node: int) -> NodeDeviceKey:
-        """Give the key of node equivalence as far as devices go."""
+        """Return the key of node equivalence as far as devices go."""
         available = self.available
         return NodeDeviceKey(self.layout.group_of[node], available.states[node], bool(available.is_whole[node]))
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
-        """Give the same problem with more pods that have their reasons already, by batch position."""
+        """Return the same problem with more pods that have their reasons already, by batch position."""
         return replace(self, rejected={**self.rejected, **reasons}) if reasons else self
 
     def with_limits(self, limits: Iterable[Limit]) -> "Problem":
-        """Give the same problem with more limits."""
+        """Return the same problem with more limits."""
         return replace(self, rules=replace(self.rules, limits=(*self.rules.limits, *limits)))
 
     def with_no_whole_nodes(self) -> "Problem":
-        """Give the same problem where no node counts as unused: to take its first device opens nothing."""
+        """Return the same problem where no node counts as unused: to take its first device opens nothing."""
         return replace(self, available=replace(self.available, is_whole=np.zeros(self.node_count, dtype=np.bool_)))
 
     def with_verdicts(self, verdicts: Mapping[int, NodeVerdicts]) -> "Problem":
-        """Give the same problem where some classes, by index, may use other nodes."""
+        """Return the same problem where some classes, by index, may use other nodes."""
         if not verdicts:
             return self
         classes = [
@@ -270,7 +270,7 @@ class Problem:
         return replace(self, classes=classes)
 
     def pod(self, position: int) -> Pod:
-        """Give a pod of the batch."""
+        """Return a pod of the batch."""
         return self.batch.pods[position]
 
     def is_tied(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
@@ -293,18 +293,18 @@ class Problem:
         return (GANG_TOPOLOGY, *named) if is_own else named
 
     def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:
-        """Give what a pod of a class needs: of its own, and of the claims that it shares."""
+        """Return what a pod of a class needs: of its own, and of the claims that it shares."""
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.shared[each].parts)
 
     def within(self, nodes: Mask) -> "Problem":
-        """Give the same problem with all other nodes ruled out."""
+        """Return the same problem with all other nodes ruled out."""
         classes = [replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes]
         reserved = self.rules.reserved
         kept = {key: frozenset(node for node in those if nodes[node]) for key, those in reserved.items()}
         return replace(self, classes=classes, rules=replace(self.rules, reserved=kept))
 
     def on(self, node: int) -> "Problem":
-        """Give the same problem with every node ruled out but one."""
+        """Return the same problem with every node ruled out but one."""
         alone = np.zeros(self.node_count, dtype=np.bool_)
         alone[node] = True
         return self.within(alone)

@@ -23,7 +23,7 @@ Reasons = dict[PodId, Reason]
 
 
 def recorded(budget: Budget, stage: str) -> Reasons | None:
-    """Give the pods that a stage left out in the decision that is replayed; None without a replay."""
+    """Return the pods that a stage left out in the decision that is replayed; None without a replay."""
     before = budget.work.recorded
     if before is None:
         return None
@@ -95,6 +95,6 @@ def is_in(budget: Budget, pod: Pod) -> bool:
 
 
 def failed(pod: Pod) -> Reason:
-    """Give the reason of a pod on which the solver raised."""
+    """Return the reason of a pod on which the solver raised."""
     message = f"the solver failed on pod {pod.id.name}, which is left out; the error is in the scheduler's log"
     return Reason(code=ReasonCode.SOLVER_FAILED, message=message)

@@ -83,7 +83,7 @@ class SolverCache:
     """Cost units of all decisions so far (`Budget.cost_units`)."""
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
-        """Give the inventory; rebuilt or updated when nodes, slices or taint rules changed."""
+        """Return the inventory; rebuilt or updated when nodes, slices or taint rules changed."""
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
         if (self._inventory is None or not self._is_current(basis)) and not self._update(basis):
             nodes = self._sorted(snapshot.nodes)
@@ -179,7 +179,7 @@ class SolverCache:
         )
 
     def answers(self, inventory: Inventory, key: DemandKey) -> Answers:
-        """Give the answers of all devices to a demand."""
+        """Return the answers of all devices to a demand."""
         found = self._answers.get(key)
         if found is None:
             found = self._narrowed(inventory, key) if key.within else self._asked(inventory, key)
@@ -208,12 +208,12 @@ class SolverCache:
     def evaluate(
         self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
     ) -> Unfinished:
-        """Evaluate selectors on all devices as far as a budget reaches; give those that did not finish."""
+        """Evaluate selectors on all devices as far as a budget reaches; return those that did not finish."""
         return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
 
     def learned(self) -> tuple[SelectorResults, ...]:
         """
-        Give the results of selectors since the last call, for a process that has the same snapshot.
+        Return the results of selectors since the last call, for a process that has the same snapshot.
 
         A forked child calls it when it begins, to leave out what its parent knows, and when it ends.
         """
@@ -242,7 +242,7 @@ class SolverCache:
         needed: tuple[int, ...] = (),
     ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
         """
-        Give the device layout for demands and compared attributes, and the answers of all devices.
+        Return the device layout for demands and compared attributes, and the answers of all devices.
 
         `needed` are the devices that each demand asks for, given where some devices take of their nodes.
         """
@@ -273,7 +273,7 @@ class SolverCache:
         return found, answers if needed else ()
 
     def _read(self, inventory: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
-        """Give the known values of attributes, to be extended."""
+        """Return the known values of attributes, to be extended."""
         for name in (each.name for each in attributes):
             if name not in self._columns:
                 self._columns.put(name, {}, _ITEMS * len(inventory.records))
@@ -290,13 +290,13 @@ class SolverCache:
         return incremental.updated_layout(layout, fresh, replaced)
 
     def usage(self, inventory: Inventory, snapshot: Snapshot) -> Usage:
-        """Give the devices in use."""
+        """Return the devices in use."""
         return usage.count(inventory, snapshot, self._claim_usage)
 
     def per_node(
         self, inventory: Inventory, key: Hashable, compute: Callable[[], node_arrays.Amounts]
     ) -> node_arrays.Amounts:
-        """Give an amount per node that follows from the nodes alone; computed once while nodes do not change."""
+        """Return an amount per node that follows from the nodes alone; computed once while nodes do not change."""
         if self._nodes is not inventory.nodes:
             self._per_node.clear()
             self._nodes = inventory.nodes
@@ -306,7 +306,7 @@ class SolverCache:
         return found
 
     def neighbours(self, inventory: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
-        """Give what inter-pod rules are computed from; running pods are indexed anew when one changed."""
+        """Return what inter-pod rules are computed from; running pods are indexed anew when one changed."""
         found = self._inter_pod_cache
         if found is None:
             running = RunningPods.of(pods, inventory.node_index)
@@ -318,12 +318,12 @@ class SolverCache:
         return found
 
     def node_matcher(self, inventory: Inventory) -> NodeMatcher:
-        """Give the filters over nodes and their labels."""
+        """Return the filters over nodes and their labels."""
         self._node_matcher = self._node_matcher or NodeMatcher(inventory.nodes, inventory.labels)
         return self._node_matcher
 
     def node_verdicts(self, inventory: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
-        """Give the nodes that a pod may use, whatever runs there."""
+        """Return the nodes that a pod may use, whatever runs there."""
         found = self._verdicts.get(wanted)
         if found is None:
             found = self._verdicts[wanted] = self.node_matcher(inventory).verdicts(wanted)

@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 def guarded(stage: SearchStage, budget: Budget, run: Callable[[], _T], otherwise: _T) -> _T:
-    """Give what a stage finds; where it contradicts what is known, its result is dropped and noted, or it raises."""
+    """Return what a stage finds; where it contradicts what is known, its result is dropped and noted, or it raises."""
     try:
         return run()
     except SearchError as error:
@@ -59,6 +59,12 @@ class Bounds:
 
     levels: tuple[int | None, ...]
     size: tuple[int, int]
+
+    def tightened(self, other: "Bounds") -> "Bounds":
+        """Return the lower bound of each level, of two that both hold; with the other one's size."""
+        pairs = zip(self.levels, other.levels, strict=True)
+        lower = (min((each for each in pair if each is not None), default=None) for pair in pairs)
+        return Bounds(tuple(lower), other.size)
 
 
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:

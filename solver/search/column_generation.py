@@ -279,7 +279,7 @@ class _Search:
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
-        """Give the first open level, unless one that is no sum over nodes comes before it: columns cannot bound it."""
+        """Return the first open level, unless a level that columns cannot bound (no sum over nodes) precedes it."""
         for index, level in enumerate(objective.levels(self.problem)):
             limit = self.limits[index]
             if not level.is_separable:

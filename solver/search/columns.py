@@ -184,7 +184,7 @@ class ColumnPool:
         return self.budget.should_stop() or self.spent >= self.budget.deterministic_seconds
 
     def _price(self, master: "Master") -> tuple[int, bool]:
-        """Find the best column of each node class; give the bound that prices prove, and whether a column is new."""
+        """Find the best column of each node class; return the bound that prices prove, and whether a column is new."""
         total, params = master.worth_of_limits(), self.problem.params
         grew = False
         for index, node_class in enumerate(self.node_classes):

@@ -36,7 +36,7 @@ class Subproblem(NamedTuple):
 
 
 def divide(problem: Problem, start: Solution) -> tuple[Subproblem, ...]:
-    """Give the parts, in the order of their first classes; one where everything hangs together."""
+    """Return the parts, in the order of their first classes; one where everything hangs together."""
     sets = _few(_hanging_together(problem), problem.params.subproblems)
     if len(sets) <= 1:
         return (Subproblem(problem, start),)
@@ -167,7 +167,7 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
 
 def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
     """
-    Give the classes that are to be left for a solve of their own; none where all are alike.
+    Return the classes that are to be left for a solve of their own; none where all are alike.
 
     The first answer is without any hard part, the next one without the large ones. `start` is the best solution known.
     """

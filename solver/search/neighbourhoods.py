@@ -53,7 +53,7 @@ class GangNeighbourhoods:
         )
 
     def waiting(self, used: Used) -> list[int]:
-        """Give the first classes of gangs none of whose pods has a place."""
+        """Return the first classes of gangs none of whose pods has a place."""
         placed = {choice.pod_class for choice in chain.from_iterable(used.values())}
         rules = {rule.classes[0]: rule for rule in self.rule_of.values()}
         return [first for first, rule in rules.items() if not placed & set(rule.classes)]
@@ -74,7 +74,7 @@ class GangNeighbourhoods:
         return sorted(taken)
 
     def inside(self, nodes: Iterable[int], used: Used) -> list[GangRule]:
-        """Give the gangs that have pods on some nodes."""
+        """Return the gangs that have pods on some nodes."""
         found = {rule.classes[0]: rule for node in nodes for rule in self._rules_on(node, used)}
         return list(found.values())
 
@@ -95,7 +95,7 @@ class GangNeighbourhoods:
         return home + self.chance.sample(receiving, min(count, len(receiving)))
 
     def _home(self, rule: GangRule, row: Row, used: Used, fixed: set[int]) -> list[int]:
-        """Give nodes of a domain for all of a gang, those with the fewest pods first; none where too few would fit."""
+        """Return nodes of a domain for all of a gang, those with the fewest pods first; none if too few would fit."""
         room: Counter[int] = Counter()
         for index in rule.classes:
             amounts, inside = self._room(index), rule.mask(index, rule.required, row)
@@ -113,7 +113,7 @@ class GangNeighbourhoods:
         return nodes if rule.size - left >= rule.need else []
 
     def _receiving(self, home: list[int], used: Used, fixed: set[int]) -> list[int]:
-        """Give other nodes that the pods on some nodes could use."""
+        """Return other nodes that the pods on some nodes could use."""
         classes = {choice.pod_class for node in home for choice in used.get(node, ())}
         mask = np.zeros(self.problem.node_count, dtype=np.bool_)
         for index in classes:
@@ -237,7 +237,8 @@ class _Search:
         limits = self.bounds.levels
         open_levels = [i for i, limit in enumerate(limits) if limit is None or limit > known[i]]
         if gained and open_levels and limits[open_levels[0]] is None:
-            self.bounds = bound.bounds(self.problem, known, self.budget)
+            # Both hold: with better values of earlier levels a bound of a later one can only be lower.
+            self.bounds = self.bounds.tightened(bound.bounds(self.problem, known, self.budget))
 
     def _part(self) -> tuple[list[int], list[GangRule]]:
         """Pick nodes that pods without a place could use and nodes that the batch uses, with the gangs on them."""

@@ -62,7 +62,7 @@ def improve_scores(problem: Problem, solution: Solution, spent: float, budget: B
 
 
 def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
-    """Give a value of the scores that no solution exceeds while the earlier levels are what they are known to be."""
+    """Return a value of the scores that no solution exceeds while the earlier levels are what they are known to be."""
     part = _of(problem, {each.index: each.size for each in problem.classes if _is_scored(each)})
     try:
         form = build.build(part, _cells(part), stop=budget.should_stop).form
@@ -250,7 +250,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 
 
 def _at_least(problem: Problem, solution: Solution) -> int:
-    """Give a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
+    """Return a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
     return -best_case(problem.costs.scores, problem.classes) if is_whole else 0

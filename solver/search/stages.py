@@ -42,7 +42,7 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
 
 
 def _waiting(problem: Problem, start: Solution, kept: FitCache, budget: Budget) -> Iterator[int]:
-    """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
+    """Return the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
     if all(placed & set(rule.classes) for rule in problem.rules.gangs):
         return

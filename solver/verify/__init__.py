@@ -35,7 +35,7 @@ __all__ = ["Rule", "check"]
 
 
 def check(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy = Policy()) -> tuple[Violation, ...]:  # noqa: B008 -- a frozen value
-    """Give the violations of a plan; empty for a valid plan. Never raises on an invalid plan."""
+    """Return the violations of a plan; empty for a valid plan. Never raises on an invalid plan."""
     context = PlanContext.of(snapshot, batch, policy, plan)
     found = tuple(_violations(context, batch, plan))
     if not plan.preemptions:

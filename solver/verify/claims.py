@@ -101,7 +101,7 @@ def _consumed(
 
 
 def _consumer(claim: Claim, pod: Pod, context: PlanContext) -> str:
-    """Give the uid for the entry of reservedFor: that of the pod, or of its PodGroup if the claim is the group's."""
+    """Return the uid for the entry of reservedFor: that of the pod, or of its PodGroup if the claim is the group's."""
     gang = context.gangs.get(pod.gang) if pod.gang is not None else None
     entries = ((each.entry, each.claim, each.template) for each in pod.claims if each.claim == claim.id)
     return gang.uid if gang is not None and any(entry in gang.claims for entry in entries) else pod.uid
@@ -162,7 +162,7 @@ def derived_violations(new: NewAllocation, context: PlanContext) -> Iterator[Vio
 
 def expected_terms(new: NewAllocation, context: PlanContext) -> Terms | None:
     """
-    Give the node selector that the devices require, as sets; None if the devices can be used on any node.
+    Return the node selector that the devices require, as sets; None if the devices can be used on any node.
 
     A device of one node, or one with bindsToNode, requires the node; others require the conjunction of their
     selectors. Selectors with several terms multiply; beyond `_MOST_TERMS` no node is left.
@@ -186,7 +186,7 @@ def expected_terms(new: NewAllocation, context: PlanContext) -> Terms | None:
 
 
 def _terms(selector: NodeSelector) -> Terms:
-    """Give the terms as sets, without order and repetition; an empty term matches nothing and is dropped."""
+    """Return the terms as sets, without order and repetition; an empty term matches nothing and is dropped."""
     return frozenset(_requirements(term) for term in selector.terms if term.match_expressions or term.match_fields)
 
 
@@ -213,7 +213,7 @@ def _worded(terms: Terms | None) -> str:
 
 
 def expected_config(new: NewAllocation, context: PlanContext) -> tuple[OpaqueConfig, ...]:
-    """Give the expected config: entries of the classes in the order of the requests, then those of the claim."""
+    """Return the expected config: entries of the classes in the order of the requests, then those of the claim."""
     served = {each.request.name: each for each in new.served}
     chosen = [served[request.name] for request in new.claim.requests if request.name in served]
     by_class: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ _BY_CLASS: Final = "deviceclass.resource.kubernetes.io"
 
 
 def served(pod: Pod, node: Node, context: PlanContext) -> dict[str, str]:
-    """Give the resources of a pod's containers that devices serve on a node, with their classes."""
+    """Return the resources of a pod's containers that devices serve on a node, with their classes."""
     names = {name for each in pod.containers for name, amount in each.requests if amount > 0}
     behind = {name: _class_behind(name, node, context) for name in names if "/" in name}
     return {name: device_class for name, device_class in behind.items() if device_class is not None}
@@ -81,7 +81,7 @@ def _requests(pod: Pod, claim: ExtendedResourceClaim, expected: dict[str, str]) 
 
 
 def _needed(containers: tuple[ContainerRequests, ...], resource: str) -> int:
-    """Give the most devices at a time: all main containers and sidecars, or an init container with earlier sidecars."""
+    """Return the most devices at a time: main containers and sidecars, or an init container with earlier sidecars."""
     running = most = 0
     for each in containers:
         amount = dict(each.requests).get(resource, 0)

@@ -90,7 +90,7 @@ class _MemberDevices:
     allocations: dict[ClaimId, Allocation]
 
     def values(self, member: _Member, attribute: str) -> set[Values]:
-        """Give the values of an attribute over a member's devices; devices without it are left out."""
+        """Return the values of an attribute over a member's devices; devices without it are left out."""
         found = {attribute_values(each, attribute) for each in self._devices(member)}
         return {values for values in found if values}
 

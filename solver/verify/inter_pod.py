@@ -85,7 +85,7 @@ class LabelGroups:
     def select(
         self, selector: LabelSelector | None, namespaces: Iterable[str] | None = None
     ) -> Iterator[list[PodOnNode]]:
-        """Give the groups that a selector selects, in all namespaces or in some."""
+        """Return the groups that a selector selects, in all namespaces or in some."""
         if selector is None:
             return
         demanded = [self._meeting(each) for each in selector.requirements if each.operator not in _REFUSING]
@@ -104,13 +104,13 @@ class LabelGroups:
             yield self.groups[number]
 
     def _meeting(self, requirement: LabelRequirement) -> set[int]:
-        """Give the groups that an In or Exists requirement selects; an unknown operator selects none."""
+        """Return the groups that an In or Exists requirement selects; an unknown operator selects none."""
         if requirement.operator == "Exists":
             return self._with_key.get(requirement.key, set())
         return self._valued(requirement) if requirement.operator == "In" else set()
 
     def _refused(self, requirement: LabelRequirement) -> set[int]:
-        """Give the groups that a NotIn or DoesNotExist requirement excludes."""
+        """Return the groups that a NotIn or DoesNotExist requirement excludes."""
         if requirement.operator == "DoesNotExist":
             return self._with_key.get(requirement.key, set())
         return self._valued(requirement)
@@ -177,7 +177,7 @@ class _PodIndex:
         return self.groups_by_scope[with_running]
 
     def selected_pods(self, term: PodAffinityTerm, *, with_running: bool) -> list[PodOnNode]:
-        """Give the pods that a term selects."""
+        """Return the pods that a term selects."""
         named = term.namespaces if term.namespace_selector is None else None
         found = self.label_groups(with_running=with_running).select(term.selector, named)
         return [seat for group in found if self._includes(term, group[0].pod.id.namespace) for seat in group]
@@ -270,7 +270,7 @@ class _PodsByDomain:
         return found
 
     def to(self, seat: PodOnNode) -> PodOnNode | None:
-        """Give another pod in the domain of a pod; for a running pod only a new one."""
+        """Return another pod in the domain of a pod; for a running pod only a new one."""
         those = (self.every if seat.is_new else self.new).get(seat.labels[self.key], ())
         return next((each for each in those if each.pod.uid != seat.pod.uid), None)
 
@@ -305,12 +305,12 @@ def _affinity(index: _PodIndex) -> Iterator[Violation]:
 
 
 def _domains(keys: tuple[str, ...], seats: Iterable[PodOnNode]) -> set[tuple[int, str]]:
-    """Give the domains with pods, by the position of the term."""
+    """Return the domains with pods, by the position of the term."""
     return {(position, seat.labels[key]) for seat in seats for position, key in enumerate(keys) if key in seat.labels}
 
 
 def _unmet(keys: tuple[str, ...], seats: list[PodOnNode], domains: set[tuple[int, str]]) -> list[PodOnNode]:
-    """Give the pods without a partner in one of their domains."""
+    """Return the pods without a partner in one of their domains."""
     return [
         seat
         for seat in seats
@@ -369,7 +369,7 @@ def _counts(index: _PodIndex, view: _View) -> dict[str, int]:
 
 
 def _places(index: _PodIndex, view: _View) -> dict[str, str]:
-    """Give the domains of the counted nodes; cached for constraints with the same keys and node policies."""
+    """Return the domains of the counted nodes; cached for constraints with the same keys and node policies."""
     key = view.constraint.topology_key
     alike = (key, view.keys, *_honoured(view.constraint, view.pod))
     if alike not in index.counted:

@@ -68,7 +68,7 @@ def reaches(scope: NodeScope, node: Node) -> bool:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
-    """Give the NoSchedule and NoExecute taints that no toleration tolerates."""
+    """Return the NoSchedule and NoExecute taints that no toleration tolerates."""
     for taint in taints:
         blocks = taint.effect in {"NoSchedule", "NoExecute"}
         if blocks and not any(_tolerates(each, taint) for each in tolerations):

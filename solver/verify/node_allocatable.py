@@ -93,7 +93,7 @@ class NodeAllocatableCheck:
             )
 
     def _taken(self, claim: ClaimId) -> dict[str, int]:
-        """Give what a claim takes, in nano-units by resource; admin access takes nothing."""
+        """Return what a claim takes, in nano-units by resource; admin access takes nothing."""
         total: defaultdict[str, int] = defaultdict(int)
         allocation = self.allocations.get(claim)
         for result in allocation.results if allocation is not None else ():

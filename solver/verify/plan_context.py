@@ -100,7 +100,7 @@ class NewAllocation:
 
 
 def consumers(plan: Plan, context: PlanContext) -> dict[ClaimId, tuple[Placement, ...]]:
-    """Give the placements that use each claim, by the pods' specs and not by the placements' lists."""
+    """Return the placements that use each claim, by the pods' specs and not by the placements' lists."""
     found: defaultdict[ClaimId, list[Placement]] = defaultdict(list)
     for placement in plan.placements:
         pod = context.pods.get(placement.pod)
@@ -111,7 +111,7 @@ def consumers(plan: Plan, context: PlanContext) -> dict[ClaimId, tuple[Placement
 
 
 def new_allocations(plan: Plan, context: PlanContext) -> tuple[NewAllocation, ...]:
-    """Give the plan's allocations whose claim exists."""
+    """Return the plan's allocations whose claim exists."""
     users = consumers(plan, context)
     made: list[NewAllocation] = []
     for each in plan.allocations:

@@ -46,7 +46,7 @@ class Pools:
             self._local[each.scope.node_name][key] = None
 
     def view(self, pool: PoolId) -> PoolView:
-        """Give a pool; a pool without slices has no devices."""
+        """Return a pool; a pool without slices has no devices."""
         key = (pool.driver, pool.pool)
         if key not in self._views:
             self._views[key] = _read(self._slices.get(key, []))
@@ -57,7 +57,7 @@ class Pools:
         return self.view(device.pool_id).devices.get(device.device)
 
     def taints(self, device: DeviceId) -> Iterator[Taint]:
-        """Give a device's taints and those of every DeviceTaintRule that selects it (KEP-5055)."""
+        """Return a device's taints and those of every DeviceTaintRule that selects it (KEP-5055)."""
         published = self.find(device)
         yield from published.device.taints if published is not None else ()
         for rule in self._rules:
@@ -66,7 +66,7 @@ class Pools:
                 yield rule.taint
 
     def seen_from(self, node: Node) -> Iterator[PoolView]:
-        """Give the pools with devices that the node can use in their newest generation."""
+        """Return the pools with devices that the node can use in their newest generation."""
         nearby = self._local.get("", {}) | self._local.get(node.name, {})
         for key in nearby:
             view = self.view(PoolId(*key))

@@ -107,7 +107,7 @@ def _victims(
 
 
 def _binding(preemptors: Sequence[Pod], policy: Policy) -> Protection:
-    """Give the protection of pods from these preemptors."""
+    """Return the protection of pods from these preemptors."""
     rules = policy.preemption
     if preemptors and min(pod.priority for pod in preemptors) >= rules.binds_below:
         return Protection(annotation=False, budgets=False, gangs=False, minimum_run=False)
@@ -166,7 +166,7 @@ class _BudgetIndex:
         self._known: dict[tuple[str, tuple[tuple[str, str], ...]], list[int]] = {}
 
     def over(self, pod: Pod) -> list[int]:
-        """Give the positions of the budgets that select a pod."""
+        """Return the positions of the budgets that select a pod."""
         key = (pod.id.namespace, pod.labels)
         if key not in self._known:
             known, labels = self._by_namespace.get(pod.id.namespace, ()), dict(pod.labels)
@@ -301,7 +301,7 @@ def _takes_devices(
 
 
 def _later_pods(batch: Batch, plan: Plan, hold: NodeReservation) -> list[tuple[Pod, str]]:
-    """Give pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue."""
+    """Return pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue."""
     pods, overdue = {pod.id: pod for pod in batch.pods}, set(batch.overdue)
     found = []
     for placement in plan.placements:
@@ -314,7 +314,7 @@ def _later_pods(batch: Batch, plan: Plan, hold: NodeReservation) -> list[tuple[P
 
 
 def _allocating(plan: Plan, context: PlanContext) -> set[object]:
-    """Give the pods for which the plan allocates devices, without admin access."""
+    """Return the pods for which the plan allocates devices, without admin access."""
     allocated = {
         each.claim for each in plan.allocations if any(not result.admin_access for result in each.allocation.results)
     }

@@ -135,7 +135,7 @@ _ONE: Final = 10**9
 
 def consumption(published: Published, asked: tuple[tuple[str, Quantity], ...]) -> dict[str, int] | None:
     """
-    Give what one result consumes by published name, or None if the device cannot serve the request even unused.
+    Return what one result consumes by published name, or None if the device cannot serve the request even unused.
 
     A result of a device that is not shareable consumes nothing; its capacity requests are minimum sizes.
     """

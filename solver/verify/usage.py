@@ -131,7 +131,7 @@ def _counters(before: dict[DeviceId, None], holders: DeviceHolders, context: Pla
 
 
 def _published(device: DeviceId, context: PlanContext) -> _Consumption | None:
-    """Give the nano-units that a device consumes, as published now; None if it is not published."""
+    """Return the nano-units that a device consumes, as published now; None if it is not published."""
     published = context.pools.find(device)
     if published is None:
         return None

@@ -335,7 +335,7 @@ def _attachments(
 
 
 def _counted(pods: Iterator[Pod], storage: _Storage, migrated: Sequence[str]) -> set[tuple[str, str]]:
-    """Give (driver, handle) of the volumes that pods use; of those still to be made the claim stands for the handle."""
+    """Return (driver, handle) of the volumes that pods use; for one still to be made the claim is the handle."""
     found = set()
     for entry in (each for pod in pods for each in pod.volumes if each.claim is not None):
         claim = storage.claims.get(entry.claim) if entry.claim is not None else None

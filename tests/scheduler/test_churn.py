@@ -77,7 +77,7 @@ class Direct:
 
 
 class Deciding:
-    """Stands where the solver's process is asked; each plan has a level of another name."""
+    """Stands where the worker process is asked; each plan has a level of another name."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.count = cluster, 0
@@ -115,7 +115,7 @@ class Committing:
 
 
 class Absent:
-    """A solver's process that does not start: what it would have to be told is kept."""
+    """A worker process that does not start: what it would have to be told is kept."""
 
     def __init__(self) -> None:
         self.changes = ChangeLog()
@@ -125,7 +125,7 @@ class Absent:
 
 
 class Town:
-    """The parts of a cycle, all real but for the API, the solver's process and the writes of units."""
+    """The parts of a cycle, all real but for the API, the worker process and the writes of units."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def written(*_: object, **__: object) -> int:
@@ -147,7 +147,7 @@ class Town:
             cluster=self.cluster,
             queue=pending,
             starvation=StarvationTracker(300.0, replacements),
-            replacements=replacements,
+            gang_replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
             decider=deciding,
@@ -155,17 +155,19 @@ class Town:
                 self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now
             ),
             commit=cast("Commit", Committing()),
-            waits=waits,
-            repairs=StaleAllocations(self.cluster, pending, cast("Rollback", None), self.reports, self.metrics),
-            groups=PodGroupStatusWriter(
+            prebind=waits,
+            stale_allocations=StaleAllocations(
+                self.cluster, pending, cast("Rollback", None), self.reports, self.metrics
+            ),
+            pod_groups=PodGroupStatusWriter(
                 client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now
             ),
             evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
-            reports=self.reports,
-            tally=AttemptMetrics(self.metrics),
+            status=self.reports,
+            attempt_metrics=AttemptMetrics(self.metrics),
             metrics=self.metrics,
         )
-        self.parts.groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
+        self.parts.pod_groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
         self.cycle = SchedulingCycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
         self.suspicion = SuspectDevices(self.cluster, 60.0, self.metrics)
         self.strays = ManuallyBoundPods(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
@@ -259,7 +261,9 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 async def test_nothing_that_is_kept_of_pods_outlives_them(monkeypatch: pytest.MonkeyPatch) -> None:
     town = Town(monkeypatch)
-    tasks = [asyncio.create_task(each) for each in (town.cycle.decide(), town.reports.run(), town.parts.groups.run())]
+    tasks = [
+        asyncio.create_task(each) for each in (town.cycle.decide(), town.reports.run(), town.parts.pod_groups.run())
+    ]
     after = list[dict[str, int]]()
     for rounds in range(3):
         for number in range(ROUND):

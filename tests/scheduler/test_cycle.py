@@ -45,7 +45,7 @@ GONE = Reason(code=ReasonCode.CONFLICT, message="deleted meanwhile")
 
 
 class Deciding:
-    """Stands where the solver's process is asked: it solves greedily, when it is let; hard pods it leaves for later."""
+    """Stands where the worker process is asked: it solves greedily, when it is let; hard pods it leaves for later."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -165,7 +165,7 @@ class Hall:
             cluster=self.cluster,
             queue=self.pending,
             starvation=self.starvation,
-            replacements=self.replacements,
+            gang_replacements=self.replacements,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
@@ -178,9 +178,9 @@ class Hall:
                 share=0.1,
                 clock=clock,
             ),
-            waits=self.waits,
-            repairs=cast("StaleAllocations", self.repairing),
-            groups=PodGroupStatusWriter(
+            prebind=self.waits,
+            stale_allocations=cast("StaleAllocations", self.repairing),
+            pod_groups=PodGroupStatusWriter(
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
@@ -193,9 +193,9 @@ class Hall:
                 cast("StatusWriter", self.telling),
                 self.metrics,
             ),
-            reports=cast("StatusWriter", self.telling),
+            status=cast("StatusWriter", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
-            tally=AttemptMetrics(self.metrics),
+            attempt_metrics=AttemptMetrics(self.metrics),
             metrics=self.metrics,
         )
         self.parts = parts
@@ -740,7 +740,7 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
 ) -> None:
     hall = Hall()
     monkeypatch.setattr(hall.telling, "report_unschedulable", fail)
-    monkeypatch.setattr(hall.parts.groups, "settled", fail)
+    monkeypatch.setattr(hall.parts.pod_groups, "settled", fail)
     hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))

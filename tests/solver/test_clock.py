@@ -102,6 +102,28 @@ def test_every_order_ends_where_it_is(limit: int, monkeypatch: pytest.MonkeyPatc
     assert len(tried) == max(1, limit)
 
 
+def test_a_pod_that_first_fit_has_tried_waits_for_its_own_reason_although_a_later_order_was_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot, batch = case()
+    tried: list[PlacementUnit] = []
+    real = units.place
+
+    def place(run: greedy.Greedy, unit: PlacementUnit) -> None:
+        tried.append(unit)
+        real(run, unit)
+
+    monkeypatch.setattr(units, "place", place)
+    greedy.Greedy(problem_of(*crowded()), FitCache(problem_of(*crowded())), greedy.Order.QUEUE_FIRST_FIT).run()
+    whole = len(tried)
+    tried.clear()
+    budget = Budget(seconds=1.0, clock=lambda: 2.0 * (len(tried) > 2 * whole), started=0.0)
+    plan = solve(snapshot, batch, Policy(), budget)
+    assert len(tried) == 2 * whole + 1
+    assert plan.unplaced
+    assert [each.pod for each in plan.unplaced if NOT_REACHED in each.reasons] == []
+
+
 def test_a_model_that_has_no_time_left_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form, "_GLANCE", 1)
     problem = problem_of(*crowded())

@@ -1,5 +1,5 @@
 """
-Stands where the solver's process is: it answers a batch with what is no answer, or reads nothing at all.
+Stands where the worker process is: it answers a batch with what is no answer, or reads nothing at all.
 
 Run as `python shell_garbler.py KIND FD MEMORY_LIMIT_MIB`; `KIND` is `garbage`, `endless`, `twice` or `deaf`.
 """

@@ -1,5 +1,5 @@
 """
-Stands where the solver's process is: it listens slowly, solves nothing and writes down what it was told.
+Stands where the worker process is: it listens slowly, solves nothing and writes down what it was told.
 
 Run as `python shell_listener.py FILE FD MEMORY_LIMIT_MIB`: each line of the file is the name of a node that was told,
 and whether it can be scheduled on.

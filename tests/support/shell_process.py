@@ -1,4 +1,4 @@
-"""The solver's process with the mirror that it replicates, as tests start it."""
+"""The worker process with the mirror that it replicates, as tests start it."""
 
 import asyncio
 from collections.abc import AsyncIterator

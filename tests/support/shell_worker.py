@@ -1,5 +1,5 @@
 """
-The solver's process with a solver that misbehaves on pods of certain names, and is the greedy one on all others.
+The worker process with a solver that misbehaves on pods of certain names, and is the greedy one on all others.
 
 Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is: FD is a control socket.
 """

@@ -1,5 +1,5 @@
 """
-The way of an object through Dovetail, with the parts that the shell and the solver's process are made of.
+The way of an object through Dovetail, with the parts that the shell and the worker process are made of.
 
 Bytes of a watch → `Mirrored` → `Change` → mirror, queue, and by `frames` the replica → batch → `solve` → `verify` →
 units → assumed → what is written. No API server and no task: everything is called as the shell calls it.
@@ -56,7 +56,7 @@ class Decided(NamedTuple):
 
 
 class Path:
-    """The shell's parts and the replica of the solver's process, for one small cluster."""
+    """The shell's parts and the replica of the worker process, for one small cluster."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -126,7 +126,7 @@ class Path:
             rest = order.batch.without({pod.id for pod in batch.pods}) if later else Batch(pods=())
 
     def _sent(self, batch: Batch) -> frames.Decide:
-        """Send a batch through a frame, as to the solver's process."""
+        """Send a batch through a frame, as to the worker process."""
         order = frames.Decide(
             id=1,
             cost_units=of_batches(default().solver).cost_units,

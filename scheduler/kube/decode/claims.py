@@ -53,7 +53,7 @@ _truth: Final = msgspec.json.Decoder(bool)
 
 def _allocation_by_parts(status: bytes) -> tuple[Allocation | None, bool]:
     """
-    Give the allocation of a claim's status result by result, and whether all devices could be read.
+    Return the allocation of a claim's status result by result, and whether all devices could be read.
 
     None for a claim that is not allocated. Never raises.
     """
@@ -99,7 +99,7 @@ def _is_admin(parts: dict[str, bytes]) -> bool:
 
 
 def _share_id(parts: dict[str, bytes]) -> str:
-    """Give the share ID; "" (the whole device) where the consumed capacity cannot be read."""
+    """Return the share ID; "" (the whole device) where the consumed capacity cannot be read."""
     try:
         members(parts.get("consumedCapacity", b"{}"))
     except BrokenJsonError:
@@ -253,7 +253,7 @@ _ReadStatus = tuple[Allocation | None, tuple[ConsumerReference, ...], tuple[Devi
 
 
 def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
-    """Decode requests, constraints and configuration, and give an error text."""
+    """Decode requests, constraints and configuration, and return an error text."""
     try:
         devices = _spec.decode(raw).devices
         requests = tuple(_request(each, index) for index, each in enumerate(devices.requests or ()))
@@ -309,7 +309,7 @@ def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
 
 
 def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
-    """Decode allocation, consumers and device status, and give an error text."""
+    """Decode allocation, consumers and device status, and return an error text."""
     try:
         wire = _status.decode(raw)
         allocation = _allocation(wire.allocation) if wire.allocation is not None else None

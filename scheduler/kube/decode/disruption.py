@@ -62,7 +62,7 @@ def is_preemptible(annotations: Mapping[str, str] | None) -> bool:
 
 
 def seconds(timestamp: str | None) -> int:
-    """Give a metav1.Time as seconds since the epoch; 0 where it is missing or unreadable."""
+    """Return a metav1.Time as seconds since the epoch; 0 where it is missing or unreadable."""
     try:
         return int(dt.datetime.fromisoformat(timestamp).timestamp()) if timestamp else 0
     except (ValueError, OverflowError):

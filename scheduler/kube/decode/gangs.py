@@ -151,7 +151,7 @@ def decode_coscheduling_group(raw: bytes | msgspec.Raw) -> PodGroup:
 
 
 def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) -> GangId | None:
-    """Give the gang of a pod: by its PodGroup, else by coscheduling's label, else by ours."""
+    """Return the gang of a pod: by its PodGroup, else by coscheduling's label, else by ours."""
     if pod_group:
         return GangId(namespace, pod_group, SCHEDULING_GROUP)
     for label, source in ((COSCHEDULING_LABEL, COSCHEDULING_GROUP), (GANG_LABEL, DOVETAIL_GROUP)):
@@ -162,7 +162,7 @@ def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) ->
 
 
 def gang_note(annotations: Mapping[str, str] | None) -> GangAnnotations | None:
-    """Give the gang fields of a pod's annotations, None where there are none."""
+    """Return the gang fields of a pod's annotations, None where there are none."""
     text = (annotations or {}).get(MINIMUM_ANNOTATION)
     levels, invalid = _annotated_levels(annotations)
     if text is None and not levels and not invalid:
@@ -181,7 +181,7 @@ def _count(text: str) -> int:
 
 
 def _demanded(count: int, field: str) -> tuple[int, str]:
-    """Check a number of pods, and give an error text: the object may have no schema."""
+    """Check a number of pods, and return an error text: the object may have no schema."""
     if 0 <= count <= MOST_PODS:
         return count, ""
     return 0, f"{field}: it is not a number of pods: write 1 to {MOST_PODS}"

@@ -189,7 +189,7 @@ def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_bound:
 
 
 def _bounded(terms: list[PodAffinityTerm], bound: TermCost, subject: TermOwner) -> Iterable[PodAffinityTerm]:
-    """Give the terms, or widened ones up to the limit."""
+    """Return the terms, or widened ones up to the limit."""
     if _cost(terms).fits(bound):
         return terms
     return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]

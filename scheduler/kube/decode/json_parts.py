@@ -54,7 +54,7 @@ class SubstitutedJson(NamedTuple):
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, SubstitutedJson | None]:
     """
-    Decode; where the decoder refuses the text, decode the substituted text and give that too.
+    Decode; where the decoder refuses the text, decode the substituted text and return that too.
 
     Raises what the decoder raises, and BrokenJsonError.
     """
@@ -117,7 +117,7 @@ def _has_lone_surrogate(token: bytes) -> bool:
 
 
 def _split(raw: bytes, bracket: bytes) -> Iterator[bytes]:
-    """Give what stands between the commas of the outermost level."""
+    """Return what stands between the commas of the outermost level."""
     body = raw.strip()
     if body[:1] != bracket:
         raise BrokenJsonError(f"it does not begin with {bracket.decode()}")
@@ -140,7 +140,7 @@ def _split(raw: bytes, bracket: bytes) -> Iterator[bytes]:
 
 
 def _end_of(raw: bytes, start: int) -> int:
-    """Give where the array or object ends that begins there."""
+    """Return where the array or object ends that begins there."""
     depth = 0
     for token, _, end in _stops(raw, start):
         depth += (token in _OPEN) - (token in _CLOSE)
@@ -150,7 +150,7 @@ def _end_of(raw: bytes, start: int) -> int:
 
 
 def _stops(raw: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Give brackets, and strings with an escaped surrogate, with where they stand; all brackets match at the end."""
+    """Return brackets, and strings with an escaped surrogate, with where they stand; all brackets match at the end."""
     expected: list[bytes] = []
     while found := _STOP.match(raw, at):
         token, at = found["stop"], found.end()
@@ -173,7 +173,7 @@ def _key(member: bytes) -> tuple[str, bytes, bytes]:
 
 
 def walk(raw: bytes, *path: str) -> bytes | None:
-    """Give the part of an object under a path, None where there is none or it is null. Raises BrokenJsonError."""
+    """Return the part of an object under a path, None where there is none or it is null. Raises BrokenJsonError."""
     part = raw
     for name in path:
         found = members(part).get(name)
@@ -184,7 +184,7 @@ def walk(raw: bytes, *path: str) -> bytes | None:
 
 
 def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
-    """Give an object that has only the parts under some paths. Raises BrokenJsonError."""
+    """Return an object that has only the parts under some paths. Raises BrokenJsonError."""
     kept: dict[str, Any] = {}
     for path in paths:
         found = walk(raw, *path)

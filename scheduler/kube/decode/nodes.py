@@ -63,7 +63,7 @@ def decode_node(raw: bytes | msgspec.Raw) -> Node:
 
 
 def _images(images: Iterable[_Image]) -> tuple[tuple[str, int], ...]:
-    """Give every name of an image with its size in bytes."""
+    """Return every name of an image with its size in bytes."""
     large = (each for each in images if each.size_bytes >= _LEAST_IMAGE_BYTES)
     return tuple(sorted({name: each.size_bytes for each in large for name in each.names or ()}.items()))
 

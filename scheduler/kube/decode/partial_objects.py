@@ -160,7 +160,7 @@ _numbers = msgspec.json.Decoder(int)
 
 def substitute_object(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) -> Object | None:
     """
-    Give the substitute of an object, None where nothing that counts is known of it.
+    Return the substitute of an object, None where nothing that counts is known of it.
 
     `last` is the value of the same object (uid) before.
     """
@@ -205,7 +205,7 @@ def _status_alone(raw: bytes, last: Claim | None) -> Claim:
 
 
 def _slice(raw: bytes, why: str, last: ResourceSlice | None) -> ResourceSlice | None:
-    """Give a slice without devices; its pool is immutable."""
+    """Return a slice without devices; its pool is immutable."""
     generation = _part(raw, ("spec", "pool", "generation"), _numbers, _NEWEST)
     if last is not None:
         return msgspec.structs.replace(last, generation=max(last.generation, generation), invalid=cut(why))

@@ -76,7 +76,7 @@ def _nano(resource: str, text: str) -> int:
 
 def of_bound_pod(pod: PodAmounts) -> PodAmounts:
     """
-    Give the requests of a pod that a kubelet has admitted, without amounts above 64 bits.
+    Return the requests of a pod that a kubelet has admitted, without amounts above 64 bits.
 
     A kubelet also admits sums that overflow; then amounts that no node has do not count. All others count.
     """
@@ -158,7 +158,7 @@ def total(pod: PodAmounts) -> Amounts:
 
 def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     """
-    Give what pod-level requests leave for claims: never below zero, rounded down, sorted; empty where none are set.
+    Return what pod-level requests leave for claims: never below zero, rounded down, sorted; empty where none are set.
 
     With pod-level requests node-allocatable claims are part of them, not added (KEP-5517 with KEP-2837).
     """
@@ -176,7 +176,7 @@ def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
 
 
 def effective(container: ContainerAmounts, is_infeasible: bool) -> Amounts:  # noqa: FBT001 - a fact of the pod
-    """Give the maximum of requested, in force and admitted; a refused resize does not count as requested."""
+    """Return the maximum of requested, in force and admitted; a refused resize does not count as requested."""
     resized = container.resized
     if resized is None:
         return container.specified

@@ -225,7 +225,7 @@ def _convert(wire: PodWire) -> Pod:
 
 def _required_features(spec: _Spec) -> Iterator[str]:
     """
-    Give the features that a pod's node has to declare, in the order of their names.
+    Return the features that a pod's node has to declare, in the order of their names.
 
     The API server does not say which ones a pod requires: kube-scheduler infers them from the spec, and so does this
     (`k8s.io/component-helpers/nodedeclaredfeatures`, those of 1.37 that decide where a pod may run).
@@ -240,20 +240,20 @@ def _required_features(spec: _Spec) -> Iterator[str]:
 
 
 def _images(spec: _Spec) -> Iterator[str]:
-    """Give the images; names longer than any that a node reports do not matter to image locality."""
+    """Return the images; names longer than any that a node reports do not matter to image locality."""
     for each in (*(spec.init_containers or ()), *(spec.containers or ())):
         if 0 < len(each.image) <= _LONGEST_IMAGE:
             yield each.image
 
 
 def _reserved(status: _Status) -> str:
-    """Give the node on which room is reserved for a waiting pod, by the condition in its status."""
+    """Return the node on which room is reserved for a waiting pod, by the condition in its status."""
     given = (each for each in status.conditions or () if each.type == disruption.RESERVED and each.status == "True")
     return next((each.message for each in given), "")
 
 
 def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
-    """Give the ports of containers that run as long as the pod, sidecars included, other init containers not."""
+    """Return the ports of containers that run as long as the pod, sidecars included, other init containers not."""
     for each in spec.init_containers or ():
         if each.restart_policy == "Always":
             yield from each.ports or ()
@@ -267,7 +267,7 @@ def _has_failed(status: _Status) -> bool:
 
 
 def _unhealthy(status: _Status) -> Iterator[UnhealthyDevice]:
-    """Give devices of claims that are reported Unhealthy, in entries `claim:<entry>/<request>` or `claim:<entry>`."""
+    """Return devices of claims that are reported Unhealthy, in entries `claim:<entry>/<request>` or `claim:<entry>`."""
     containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     reports = [each for container in containers for each in container.allocated_resources_status or ()]
     for report in reports:
@@ -300,7 +300,7 @@ def _level_slack(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
 
 
 def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
-    """Give each container's requests, init containers first."""
+    """Return each container's requests, init containers first."""
     return tuple(
         ContainerRequests(
             name=each.name,

@@ -222,7 +222,7 @@ def configs(wire: Sequence[ConfigWire] | None, field: str) -> tuple[OpaqueConfig
 
 
 def selectors(wire: Sequence[SelectorWire] | None, field: str) -> tuple[str, ...]:
-    """Give the CEL expressions. Raises MalformedError for unknown kinds of selectors."""
+    """Return the CEL expressions. Raises MalformedError for unknown kinds of selectors."""
     if not wire:
         return ()
     found = []

@@ -221,7 +221,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
 
 
 def _scope(wire: _Spec | _Device, field: str, *, per_device: bool = False) -> NodeScope:
-    """Give the nodes that a slice or device is available on; at most one field may be set."""
+    """Return the nodes that a slice or device is available on; at most one field may be set."""
     selector = node_selector(wire.node_selector)
     if bool(wire.node_name) + (selector is not None) + bool(wire.all_nodes) + per_device > 1:
         message = "write one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"
@@ -287,7 +287,7 @@ def _name(pair: tuple[str, object]) -> str:
 
 
 def _rare_attribute(wire: _Attribute) -> AttributeValue | None:
-    """Give a value of one of the rare types."""
+    """Return a value of one of the rare types."""
     if wire.version is not None:
         return _shared_value(AttributeKind.VERSION, wire.version)
     if wire.as_bool is not None:

@@ -302,7 +302,7 @@ def decode_attachment(raw: bytes | msgspec.Raw) -> VolumeAttachment:
 
 
 def _source(spec: _VolumeSpec) -> tuple[str, str, str]:
-    """Give driver and handle, and the in-tree plugin that is migrated to the driver."""
+    """Return driver and handle, and the in-tree plugin that is migrated to the driver."""
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle, ""
     if spec.aws_elastic_block_store is not None:
@@ -363,7 +363,7 @@ class VolumeWire(Wire, frozen=True):
 
 
 def pod_volumes(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> tuple[PodVolume, ...]:
-    """Give the claims and disks; the claim of an ephemeral volume is named POD-VOLUME."""
+    """Return the claims and disks; the claim of an ephemeral volume is named POD-VOLUME."""
     return tuple(_entries(wires, namespace, pod_name))
 
 

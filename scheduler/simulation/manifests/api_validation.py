@@ -112,7 +112,7 @@ _FIELDS: Final = {
 
 
 def _misspelt(body: Body) -> Iterator[FieldError]:
-    """Give unknown fields that are close to a known one, with the suggestion."""
+    """Return unknown fields that are close to a known one, with the suggestion."""
     kind = text(body.get("kind"))
     if kind in _FIELDS:
         yield from _of(body, kind, "")
@@ -159,7 +159,7 @@ _COUNTS: Final = ("replicas", "parallelism", "completions")
 
 
 def of_object(body: Body) -> Iterator[FieldError]:
-    """Give the errors in an object: its shape, misspelt fields and values."""
+    """Return the errors in an object: its shape, misspelt fields and values."""
     yield from fields.of_object(body)
     yield from _misspelt(body)
     match body.get("kind"):

@@ -32,7 +32,7 @@ _Names = Mapping[str, set[str]]
 
 
 def of_claim_spec(claim: Body, at: str) -> Iterator[FieldError]:
-    """Give the errors in a claim's spec; `at` is its path."""
+    """Return the errors in a claim's spec; `at` is its path."""
     devices = mapping(claim.get("devices"))
     at = f"{at}.devices"
     for kind in ("requests", "constraints", "config"):
@@ -55,7 +55,7 @@ def of_claim_spec(claim: Body, at: str) -> Iterator[FieldError]:
 
 
 def of_class_spec(device_class: Body) -> Iterator[FieldError]:
-    """Give the errors in the spec of a DeviceClass."""
+    """Return the errors in the spec of a DeviceClass."""
     yield from _of_selectors(device_class, "spec")
     yield from _too_many(device_class, "config", "spec")
     for index, each in entries(device_class.get("config")):
@@ -63,7 +63,7 @@ def of_class_spec(device_class: Body) -> Iterator[FieldError]:
 
 
 def of_group(group: Body) -> Iterator[FieldError]:
-    """Give the errors in a PodGroup of scheduling.k8s.io or scheduling.x-k8s.io."""
+    """Return the errors in a PodGroup of scheduling.k8s.io or scheduling.x-k8s.io."""
     spec = mapping(group.get("spec"))
     if text(group.get("apiVersion")).startswith("scheduling.x-k8s.io/"):
         yield from _of_minimum(spec, "minMember", "spec")
@@ -94,7 +94,7 @@ def _too_many(holder: Body, name: str, at: str) -> Iterator[FieldError]:
 
 
 def _of_names(named: list[tuple[int, Body]], at: str) -> Iterator[FieldError]:
-    """Give the errors in the names of requests, or of alternatives."""
+    """Return the errors in the names of requests, or of alternatives."""
     seen: set[str] = set()
     for index, each in named:
         name, field = text(each.get("name")), f"{at}[{index}].name"

@@ -23,7 +23,7 @@ LABEL: Final = "resource.kubernetes.io/admin-access"
 
 
 def wants_admin_access(claim_spec: Body) -> str:
-    """Give the field of the first request with admin access; empty without one."""
+    """Return the field of the first request with admin access; empty without one."""
     for index, request in entries(mapping(claim_spec.get("devices")).get("requests")):
         field = f"devices.requests[{index}]"
         if mapping(request.get("exactly")).get("adminAccess") is True:
@@ -115,7 +115,7 @@ _LONGEST: Final = 200
 
 
 def key_of(body: Body) -> str:
-    """Give the key of an object as in `Change`."""
+    """Return the key of an object as in `Change`."""
     found = metadata(body)
     namespace, name = text(found.get("namespace")), text(found.get("name"))
     return f"{namespace}/{name}" if namespace else name
@@ -135,7 +135,7 @@ def decoded(kind: Kind, document: Document) -> tuple[Change | None, ManifestProb
 
 
 def _value(kind: Kind, body: Body) -> tuple[Object | None, str, str]:
-    """Decode an object; give also field and message of the error."""
+    """Decode an object; return also field and message of the error."""
     try:
         value = decode(kind, msgspec.json.encode(body))
     except DecodeError as error:
@@ -185,7 +185,7 @@ _OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, TEMPLATE)}
 
 
 def of(body: Body) -> tuple[str, str]:
-    """Give an object's API group and kind."""
+    """Return an object's API group and kind."""
     group, _, version = text(body.get("apiVersion")).rpartition("/")
     del version
     return group, text(body.get("kind"))

@@ -45,7 +45,7 @@ class ManifestProblem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """Give the error as one line."""
+        """Return the error as one line."""
         place = f"{self.source} ({self.subject})" if self.subject else self.source
         return f"{place}: {f'{self.field}: ' if self.field else ''}{' '.join(self.message.split())}"
 
@@ -114,7 +114,7 @@ class _Unreadable(NamedTuple):
 
 
 def _values(content: str) -> Iterator[Any]:
-    """Give the value of each document, or `_Unreadable`."""
+    """Return the value of each document, or `_Unreadable`."""
     if content.lstrip()[:1] == "{":
         try:
             found = list(_json_values(content))
@@ -159,7 +159,7 @@ def _wrong_byte(text: str, line: int) -> _Unreadable | None:
 
 
 def _chunks(content: str) -> Iterator[tuple[str, int]]:
-    """Split at document separators; give each part with its first line number, from 0."""
+    """Split at document separators; return each part with its first line number, from 0."""
     starts = [0, *(match.start() for match in _SEPARATOR.finditer(content) if match.start())]
     line = 0
     for start, end in zip(starts, [*starts[1:], len(content)], strict=True):

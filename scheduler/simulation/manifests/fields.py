@@ -11,29 +11,29 @@ Body = dict[str, Any]
 
 
 def mapping(value: Any) -> Body:
-    """Give a mapping unchanged, anything else as an empty mapping."""
+    """Return a mapping unchanged, anything else as an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: Any) -> Iterator[tuple[int, Body]]:
-    """Give the mappings in a list with their positions; nothing if it is not a list."""
+    """Return the mappings in a list with their positions; nothing if it is not a list."""
     for index, each in enumerate(value if isinstance(value, list) else ()):
         if isinstance(each, dict):
             yield index, each
 
 
 def metadata(body: Body) -> Body:
-    """Give an object's metadata."""
+    """Return an object's metadata."""
     return mapping(body.get("metadata"))
 
 
 def spec(body: Body) -> Body:
-    """Give an object's spec."""
+    """Return an object's spec."""
     return mapping(body.get("spec"))
 
 
 def text(value: Any) -> str:
-    """Give a string unchanged, anything else as an empty string."""
+    """Return a string unchanged, anything else as an empty string."""
     return value if isinstance(value, str) else ""
 
 
@@ -71,7 +71,7 @@ class FieldError(NamedTuple):
 
 
 def of_object(body: Body) -> Iterator[FieldError]:
-    """Give the errors in the shape of an object."""
+    """Return the errors in the shape of an object."""
     if not text(metadata(body).get("name")):
         yield FieldError("metadata.name", "missing: write a name")
     match body.get("kind"):
@@ -94,7 +94,7 @@ def _of_template(body: Body) -> Iterator[FieldError]:
 
 
 def _of_claim_spec(claim: Body, field: str) -> Iterator[FieldError]:
-    """Give the errors in the shape of a claim's spec; `field` is its path."""
+    """Return the errors in the shape of a claim's spec; `field` is its path."""
     if "requests" in claim:
         yield FieldError(f"{field}.requests", f"requests stand below devices: write {field}.devices.requests")
     for index, request in entries(mapping(claim.get("devices")).get("requests")):

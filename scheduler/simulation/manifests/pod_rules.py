@@ -22,7 +22,7 @@ _LARGEST_PORT: Final = 65535
 
 
 def of_pod_spec(pod: Body, at: str) -> Iterator[FieldError]:
-    """Give the errors in a pod's spec; `at` is its path."""
+    """Return the errors in a pod's spec; `at` is its path."""
     yield from _choice(pod, "preemptionPolicy", ("PreemptLowerPriority", "Never"), at)
     for index, each in entries(pod.get("topologySpreadConstraints")):
         yield from _of_spread(each, f"{at}.topologySpreadConstraints[{index}]")
@@ -39,7 +39,7 @@ def of_pod_spec(pod: Body, at: str) -> Iterator[FieldError]:
 
 
 def of_selector(selector: Any, at: str) -> Iterator[FieldError]:
-    """Give the errors in a label selector."""
+    """Return the errors in a label selector."""
     for index, each in entries(mapping(selector).get("matchExpressions")):
         yield from _of_requirement(each, f"{at}.matchExpressions[{index}]", _OF_LABELS)
 
@@ -214,19 +214,19 @@ _KINDS: Final = ("Filesystem", "Block")
 
 
 def of_claim_spec(claim: Body, at: str) -> Iterator[FieldError]:
-    """Give the errors in the spec of a PersistentVolumeClaim; `at` is its path."""
+    """Return the errors in the spec of a PersistentVolumeClaim; `at` is its path."""
     requests = mapping(mapping(claim.get("resources")).get("requests"))
     yield from _of_spec(claim, at, requests.get("storage"), f"{at}.resources.requests.storage")
 
 
 def of_volume(body: Body) -> Iterator[FieldError]:
-    """Give the errors in a PersistentVolume."""
+    """Return the errors in a PersistentVolume."""
     described = spec(body)
     yield from _of_spec(described, "spec", mapping(described.get("capacity")).get("storage"), "spec.capacity.storage")
 
 
 def of_volumes(pod: Body, at: str) -> Iterator[FieldError]:
-    """Give the errors in the claims that a pod's ephemeral volumes make."""
+    """Return the errors in the claims that a pod's ephemeral volumes make."""
     for index, volume in entries(pod.get("volumes")):
         template = mapping(volume.get("ephemeral")).get("volumeClaimTemplate")
         if isinstance(template, dict):
@@ -235,7 +235,7 @@ def of_volumes(pod: Body, at: str) -> Iterator[FieldError]:
 
 
 def of_workload(workload: Body) -> Iterator[FieldError]:
-    """Give the errors in the claims that a StatefulSet makes."""
+    """Return the errors in the claims that a StatefulSet makes."""
     for index, template in entries(workload.get("volumeClaimTemplates")):
         yield from of_claim_spec(spec(template), f"spec.volumeClaimTemplates[{index}].spec")
 

@@ -78,14 +78,14 @@ def _same(value: Value) -> Value:
 
 
 def checked_int(value: int) -> int:
-    """Give `value` if it is an int64."""
+    """Return `value` if it is an int64."""
     if not MIN_INT <= value <= MAX_INT:
         raise EvaluationError("integer overflow")
     return value
 
 
 def checked_uint(value: int) -> UInt:
-    """Give `value` as uint64 if it is one."""
+    """Return `value` as uint64 if it is one."""
     if not 0 <= value <= MAX_UINT:
         raise EvaluationError("unsigned integer overflow")
     return UInt(value)
@@ -233,7 +233,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def _value_of(optional: Optional) -> Value:
-    """Give what the optional holds, or fail."""
+    """Return what the optional holds, or fail."""
     if not optional.has_value:
         raise EvaluationError("the optional has no value: write .orValue(…) to say what counts instead")
     return optional.value

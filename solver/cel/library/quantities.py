@@ -50,7 +50,7 @@ def _parsed(text: str) -> Quantity:
 @lru_cache(maxsize=4096)
 def as_integer(text: str) -> int | None:
     """
-    Give the integer that the Go type holds for this spelling, or None where it holds none.
+    Return the integer that the Go type holds for this spelling, or None where it holds none.
 
     `resource.Quantity` keeps a decimal scale: whatever was written with a point or with a suffix below one is no
     integer to it even where the amount is ("1.0", "2000m"), and neither is what does not fit its fast path.

@@ -48,7 +48,7 @@ class _Pattern(NamedTuple):
 
 
 def units_of(pattern: str) -> int:
-    """Give an upper bound of the microseconds to compile a pattern, from its length, repetitions and classes."""
+    """Return an upper bound of the microseconds to compile a pattern, from its length, repetitions and classes."""
     repeated = sum(min(_MOST_REPEATED, max(int(low or 0), int(high or 0))) for low, high in _COUNTS.findall(pattern))
     units = len(pattern) // 2 + repeated + _CLASS_UNITS * pattern.count("[")
     unicode_classes = pattern.count("\\p") + pattern.count("\\P")

@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
 
 
 def parts(node: tree.AstNode) -> Iterator[tree.AstNode]:
-    """Give all nodes of a subtree, parents first."""
+    """Return all nodes of a subtree, parents first."""
     yield node
     for child in node.children():
         yield from parts(child)
@@ -70,7 +70,7 @@ def _made(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison 
 
 
 def constant_of(node: tree.AstNode) -> Any:
-    """Give a constant: a literal, a product of whole numbers, `quantity("…")`, `semver("…")`; None for all else."""
+    """Return a constant: a literal, a product of whole numbers, `quantity("…")`, `semver("…")`; None for all else."""
     if isinstance(node, tree.Literal):
         return node.value
     if not isinstance(node, tree.Call):
@@ -85,7 +85,7 @@ def constant_of(node: tree.AstNode) -> Any:
 
 
 def quantity_of(constant: Any) -> Quantity | None:
-    """Give the quantity of a constant; numbers and texts are converted."""
+    """Return the quantity of a constant; numbers and texts are converted."""
     try:
         if isinstance(constant, Amount):
             return quantities.parse(constant.text) if constant.function == "quantity" else None

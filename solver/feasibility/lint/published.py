@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def names(candidate: Candidate, *, is_capacity: bool) -> Iterator[tuple[str, str]]:
-    """Give (domain, name) of everything that a device publishes; bare names are in the driver's domain."""
+    """Return (domain, name) of everything that a device publishes; bare names are in the driver's domain."""
     device = candidate.device
     published = device.capacities if is_capacity else device.attributes
     for text, _ in published:
@@ -57,12 +57,12 @@ def value(candidate: Candidate, read: Read) -> Value | None:
 
 
 def values(candidates: Sequence[Candidate], read: Read) -> list[tuple[Candidate, Value]]:
-    """Give the values of a read, for devices that publish it."""
+    """Return the values of a read, for devices that publish it."""
     return [(each, found) for each in candidates if (found := value(each, read)) is not None]
 
 
 def scalars(candidates: Sequence[Candidate], read: Read, kind: AttributeKind) -> list[str | int | bool]:
-    """Give the values of a kind that devices publish under a read, each once."""
+    """Return the values of a kind that devices publish under a read, each once."""
     found = [each for _, each in values(candidates, read) if isinstance(each, AttributeValue)]
     return list(dict.fromkeys(item for each in found for item_kind, item in each.items() if item_kind is kind))
 
@@ -95,7 +95,7 @@ def semantic(text: str) -> str:
 
 
 def version_key(text: str) -> tuple[int, ...] | None:
-    """Give a sort key of a version; None if it is not one."""
+    """Return a sort key of a version; None if it is not one."""
     try:
         parse_semver(text)
     except Exception:  # noqa: BLE001 - the reader of versions has an error of its own, and any failure means the same
@@ -197,7 +197,7 @@ def _is_published(read: Read, candidates: Sequence[Candidate]) -> bool:
 
 
 def _reads(candidates: Sequence[Candidate], *, is_capacity: bool) -> list[Read]:
-    """Give everything that is published, each once; the drivers' domains first."""
+    """Return everything that is published, each once; the drivers' domains first."""
     found = dict.fromkeys(
         (domain != each.driver, domain, name)
         for each in candidates

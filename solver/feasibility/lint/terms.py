@@ -154,7 +154,7 @@ class _Culprit(NamedTuple):
 
 def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culprit]:
     """
-    Give failing conditions, the most likely mistake first.
+    Return failing conditions, the most likely mistake first.
 
     First conditions that are the only failing one for some devices, compared with these devices: those that no device
     meets before the others, later ones before earlier ones. Then conditions that no device meets, compared with all
@@ -183,7 +183,7 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
 
 
 def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Effort) -> str:
-    """Go through the nodes of a condition and give the first hint."""
+    """Go through the nodes of a condition and return the first hint."""
     effort.nodes_left -= 1
     if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.budget):
         return ""  # it holds somewhere (an operand of `||` or `!`), so it is not the cause

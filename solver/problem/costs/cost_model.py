@@ -41,14 +41,14 @@ class SpreadCost:
     classes: frozenset[int]
 
     def cost(self, counts: Counter[int]) -> int:
-        """Give the cost of so many pods by domain."""
+        """Return the cost of so many pods by domain."""
         return sum(
             count * int(self.base[domain]) + int(self.step[domain]) * (count * (count - 1) // 2)
             for domain, count in counts.items()
         )
 
     def cheapest(self, domains: Amounts, most: int) -> dict[int, int]:
-        """Give the prices of the `most` cheapest places in some domains (or of a few more), each with how many."""
+        """Return the prices of the `most` cheapest places in some domains (or of a few more), each with how many."""
         if not most or not len(domains):
             return {}
         base, step = self.base[domains], self.step[domains]
@@ -88,7 +88,7 @@ class AffinityCost:
     mates: frozenset[int]
 
     def needed(self, pod_class: int) -> int:
-        """Give how many mates the domain needs with a pod of a class in it: two where the pod is a mate itself."""
+        """Return how many mates the domain needs with a pod of a class in it: two where the pod is a mate itself."""
         return 2 if pod_class in self.mates else 1
 
 
@@ -106,7 +106,7 @@ class CostModel:
         return bool(self.of_class or self.spread_costs or self.affinity_costs)
 
     def spread_costs_of(self, pod_class: int) -> list[int]:
-        """Give the positions of the spread costs of a class; valid once `spread_costs` is complete."""
+        """Return the positions of the spread costs of a class; valid once `spread_costs` is complete."""
         if self._spread_costs_of is None:
             self._spread_costs_of = {}
             for position, spread in enumerate(self.spread_costs):
@@ -115,7 +115,7 @@ class CostModel:
         return self._spread_costs_of.get(pod_class, _NONE)
 
     def cost(self, choices: Iterable[tuple[int, int]]) -> int:
-        """Give what (class, node) pairs cost together."""
+        """Return what (class, node) pairs cost together."""
         counted = Counter(choices)
         total = sum(count * self.on(each, node) for (each, node), count in counted.items())
         inside: defaultdict[int, Counter[int]] = defaultdict(Counter)
@@ -135,7 +135,7 @@ class CostModel:
         return total
 
     def on(self, pod_class: int, node: int) -> int:
-        """Give what one pod of a class costs on a node by itself."""
+        """Return what one pod of a class costs on a node by itself."""
         costs = self.of_class.get(pod_class)
         return 0 if costs is None else int(costs[node])
 
@@ -186,7 +186,7 @@ class CostTracker:
         return bool(self.model.spread_costs or self.model.affinity_costs)
 
     def marginal(self, pod_class: int) -> Amounts | None:
-        """Give the cost of one more pod of a class by node; None where all nodes cost the same."""
+        """Return the cost of one more pod of a class by node; None where all nodes cost the same."""
         costs = self.model.of_class.get(pod_class)
         if not self.depends_on_others:
             return costs
@@ -219,7 +219,7 @@ class CostTracker:
                     mates[domain] += 1
 
     def copy(self) -> "CostTracker":
-        """Give an independent copy."""
+        """Return an independent copy."""
         return CostTracker(
             self.model, {key: each.copy() for key, each in self.crowded.items()}, [m.copy() for m in self.mated]
         )
@@ -238,7 +238,7 @@ def spread_costs(
     spreads: Sequence[SoftSpread], classes: frozenset[int], pod_count: int, worst: int
 ) -> tuple[SpreadCost, ...]:
     """
-    Give a spread cost for each soft constraint of some classes with equal constraints.
+    Return a spread cost for each soft constraint of some classes with equal constraints.
 
     The fullest domain that is to be expected costs about `worst` over all constraints together. As in kube-scheduler,
     constraints with more domains weigh more, and a large maxSkew reduces the differences.
@@ -276,7 +276,7 @@ class CostContext:
         return self.memory.inventory
 
     def domain_of(self, topology_key: str) -> Domains:
-        """Give the domain of every node, `NO_DOMAIN` where it lacks the label."""
+        """Return the domain of every node, `NO_DOMAIN` where it lacks the label."""
         return self.memory.topologies.of(topology_key).domain_of
 
     def counts(self, topology_key: str, pod_selector: PodSelector) -> Amounts:

@@ -52,7 +52,7 @@ _HARD_AFFINITY = 1
 
 
 def stated_preferences(pod: Pod) -> tuple[object, ...]:
-    """Give the preferences in the spec of a pod."""
+    """Return the preferences in the spec of a pod."""
     if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
         return ()
     soft = tuple(each for each in pod.spread if not each.is_required)
@@ -61,7 +61,7 @@ def stated_preferences(pod: Pod) -> tuple[object, ...]:
 
 
 def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
-    """Give the labels that preferences of these pods and of running pods select by."""
+    """Return the labels that preferences of these pods and of running pods select by."""
     selectors = [each.selector for pod in pods for each in pod.spread if not each.is_required]
     selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
     selectors += [term.selector for pod in running for term, _ in (*_terms(pod), *((each, 1) for each in pod.affinity))]
@@ -69,7 +69,7 @@ def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[s
 
 
 def _terms(pod: Pod) -> Iterator[tuple[PodAffinityTerm, int]]:
-    """Give preferred terms with their weights, negative for anti-affinity."""
+    """Return preferred terms with their weights, negative for anti-affinity."""
     yield from ((each.term, each.weight) for each in pod.preferred_affinity)
     yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
 
@@ -88,7 +88,7 @@ class PreferenceCosts:
         )
 
     def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
-        """Give the costs of all classes; `pods` are one pod of each, by class index."""
+        """Return the costs of all classes; `pods` are one pod of each, by class index."""
         model = CostModel()
         self._number(pods.values())
         for each in classes:
@@ -188,7 +188,7 @@ class PreferenceCosts:
     def _without_domain(
         self, classes: Sequence[PodClass], pods: Mapping[int, Pod]
     ) -> Iterator[tuple[PodClass, Amounts]]:
-        """Give nodes that lack the topology key of a soft spread constraint the worst cost."""
+        """Return nodes that lack the topology key of a soft spread constraint the worst cost."""
         for each in classes:
             keys = [constraint.topology_key for constraint in self._soft(pods[each.index])]
             lacks = np.zeros(len(self._inventory.nodes), dtype=np.bool_)
@@ -283,7 +283,7 @@ class CostKeys:
         return keys
 
     def of_pod(self, pod: Pod) -> CostKey:
-        """Give the key of a pod."""
+        """Return the key of a pod."""
         labels = tuple(pair for pair in pod.labels if pair[0] in self.labels)
         return CostKey(
             preferences=stated_preferences(pod) if _PREFERENCES in self.policy.levels else (),
@@ -298,7 +298,7 @@ class CostKeys:
 
 
 def with_costs(problem: Problem, cache: SolverCache) -> Problem:
-    """Give the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
+    """Return the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
     policy, weights = problem.policy, problem.policy.weights
     context = CostContext(cache.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}

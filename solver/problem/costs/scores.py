@@ -34,7 +34,7 @@ _Shares = npt.NDArray[np.float64]
 
 
 def replicas_of(pod: Pod) -> str:
-    """Give the uid of the pod's replicating controller, empty where it has none or states constraints itself."""
+    """Return the uid of the pod's replicating controller, empty where it has none or states constraints itself."""
     if pod.controller is None or pod.spread or pod.controller.kind not in _REPLICATED:
         return ""
     return pod.controller.uid
@@ -53,7 +53,7 @@ class ScoreCosts:
         self._gap_now: _Shares | None = None
 
     def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
-        """Give the costs of the classes among these that take no device; `pods` are one of each class."""
+        """Return the costs of the classes among these that take no device; `pods` are one of each class."""
         scored = [each for each in classes if not each.parts and not each.shared]
         model = CostModel()
         if not scored or not self._count:
@@ -83,7 +83,7 @@ class ScoreCosts:
         return self._weights.image_locality * FINE * (SHARE - np.array(scores, dtype=np.int64))
 
     def _used(self, resource: str) -> tuple[_Shares, _Shares]:
-        """Give amounts in use and allocatable by node; no allocatable amount counts as one."""
+        """Return amounts in use and allocatable by node; no allocatable amount counts as one."""
         found = self._amounts.get(resource)
         if found is None:
             nodes = self._context.inventory.nodes
@@ -97,7 +97,7 @@ class ScoreCosts:
         return found
 
     def _share(self, amounts: Mapping[str, float]) -> _Shares:
-        """Give the mean share of every node's cpu and memory that amounts take."""
+        """Return the mean share of every node's cpu and memory that amounts take."""
         shares = np.zeros(self._count)
         for resource, least in _LEAST.items():
             total = self._used(resource)[1]
@@ -177,7 +177,7 @@ class ScoreCosts:
 
 def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:
     """
-    Give a lower bound of the cost of all pods of some classes: each spread cost and each class by itself.
+    Return a lower bound of the cost of all pods of some classes: each spread cost and each class by itself.
 
     Room is ignored: the cheapest places are as many as needed.
     """

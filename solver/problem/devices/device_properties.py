@@ -42,7 +42,7 @@ class NodeSizes:
 
     def too_small(self, device: Device, consumed: Mapping[str, int], nodes: frozenset[int] | None) -> frozenset[int]:
         """
-        Give those of some nodes (None: of all) that have less than one allocation of a device takes.
+        Return those of some nodes (None: of all) that have less than one allocation of a device takes.
 
         `consumed` are the nano-units of the device's capacities that the allocation consumes. No pod can have it there,
         but with admin access. Counted as one that pods could get, it would keep them from all devices of the node.
@@ -62,7 +62,7 @@ class NodeSizes:
         return found
 
     def excess(self, device: Device, consumed: Mapping[str, int], node: int) -> Iterator[tuple[str, int, int]]:
-        """Give the resources of which an allocation takes more than a node has, with both amounts."""
+        """Return the resources of which an allocation takes more than a node has, with both amounts."""
         there = dict(self.nodes[node].allocatable)
         for resource, nano in capacity.node_allocatable_amounts(device, consumed).items():
             amount = capacity.request_units(resource, nano)
@@ -148,7 +148,7 @@ class DevicePairs:
 
     @property
     def worth(self) -> dict[int, int]:
-        """Give by record at how many places it is scarce: with one device less of its driver, there is a pair less."""
+        """Count by record the places where it is scarce: with one device less of its driver, there is a pair less."""
         return {self.records[position]: places for position, places in self.sites.worth.items()}
 
     def lost(self, record: int, is_free: Callable[[int], bool]) -> int:
@@ -163,14 +163,14 @@ class DevicePairs:
 
 
 def device_pairs(devices: Sequence[NodeDevice]) -> DevicePairs | None:
-    """Give the places of a node; None where no place has devices of two drivers."""
+    """Return the places of a node; None where no place has devices of two drivers."""
     sites = _sites(tuple(_look(each) for each in devices))
     return None if sites is None else DevicePairs(tuple(each.record for each in devices), sites)
 
 
 @lru_cache(maxsize=256)
 def _sites(keys: tuple[PairingKey, ...]) -> _Sites | None:
-    """Give the places for a list of keys; there are few different lists, however many nodes there are."""
+    """Return the places for a list of keys; there are few different lists, however many nodes there are."""
     members: defaultdict[Place, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, key in enumerate(keys):
         for place in key.places:
@@ -241,7 +241,7 @@ class TaintRules:
         self._filed = dict(filed)
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
-        """Give the taints of the rules that select a device."""
+        """Return the taints of the rules that select a device."""
         if not self._filed:
             return ()
         keys = product((None, device.driver), (None, device.pool), (None, device.device))

@@ -69,7 +69,7 @@ class LayoutInput:
         return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(untyped.record.index)))
 
     def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
-        """Give the values of each compared attribute; none where no constrained demand can get the device."""
+        """Return the values of each compared attribute; none where no constrained demand can get the device."""
         given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
         return tuple(
             self._items(record, position)
@@ -149,7 +149,7 @@ def scale_of(amounts: Sequence[int], total: int) -> int:
 
 
 def units(amount: int, scale: int) -> int:
-    """Give an amount in units, rounded up; one that no budget has is one more than any has."""
+    """Return an amount in units, rounded up; one that no budget has is one more than any has."""
     return min(-(-amount // scale), MOST_UNITS + 1)
 
 
@@ -161,7 +161,7 @@ _MOST_TRIES: Final = 4096
 
 def sites(layout: DeviceLayout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
     """
-    Give the sites of the cluster-wide types `free`, which bind no claim to a node.
+    Return the sites of the cluster-wide types `free`, which bind no claim to a node.
 
     First come the nodes that one type reaches, then those that all types of some node reach, then other combinations.
     """
@@ -183,7 +183,7 @@ def sites(layout: DeviceLayout, free: Iterable[int]) -> tuple[frozenset[int], ..
 
 
 def _common(found: dict[frozenset[int], None]) -> Iterator[frozenset[int]]:
-    """Give the intersections of pairs of sites."""
+    """Return the intersections of pairs of sites."""
     for one in list(found):
         for other in list(found):
             yield one & other

@@ -29,7 +29,7 @@ class Bundle(NamedTuple):
 
 
 def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
-    """Give the group of every node that is in a whole one, by label and value."""
+    """Return the group of every node that is in a whole one, by label and value."""
     inventory = problem.inventory
     found: dict[int, tuple[str, str]] = {}
     for label in problem.policy.group_labels:
@@ -44,7 +44,7 @@ def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
 
 
 def bundles(problem: Problem, group: NodeGroup, state: State) -> Iterator[Bundle]:
-    """Give the whole groups within a node of some description and state."""
+    """Return the whole groups within a node of some description and state."""
     attributes = problem.layout.attributes
     for text in problem.policy.group_attributes:
         name = AttributeName.parse(text)
@@ -67,7 +67,7 @@ def free_devices(group: NodeGroup, state: State) -> int:
 
 
 def most_free(problem: Problem) -> int:
-    """Give the largest number of free devices of any node."""
+    """Return the largest number of free devices of any node."""
     kinds = Counter(zip(problem.layout.group_of, problem.available.states, strict=True))
     return max((free_devices(problem.layout.groups[group], state) for group, state in kinds), default=0)
 
@@ -76,7 +76,7 @@ _MOST_STATES: Final = 20_000
 
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
-    """Give the available partitions of a node that draw on counters which the batch may take from."""
+    """Return the available partitions of a node that draw on counters which the batch may take from."""
     kept, usage, state = problem.layout.partitions, problem.available.usage, problem.available.states[node]
     if node not in kept.of_node:
         table = _drawn(problem, node, frozenset())
@@ -122,5 +122,5 @@ def _left(drawn: tuple[Partition, ...], state: State) -> tuple[Partition, ...]:
 
 
 def lost(partition: Partition, state: State, used: Counter[int]) -> int:
-    """Give the value of the partitions that are spoiled when so much is used."""
+    """Return the value of the partitions that are spoiled when so much is used."""
     return partition.value * (partition.most - partition.left(state, used))

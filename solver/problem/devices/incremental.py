@@ -171,7 +171,7 @@ def updated_inventory(
 
 
 def _selected(before: Inventory, rules: Iterable[DeviceTaintRule]) -> set[int]:
-    """Give the slices, by identity, of usable pools whose devices some rule may select."""
+    """Return the slices, by identity, of usable pools whose devices some rule may select."""
     return {
         id(each)
         for rule in rules
@@ -186,7 +186,7 @@ def _may_select(rule: DeviceTaintRule, pool: PoolId) -> bool:
 
 
 def _frame(each: ResourceSlice) -> ResourceSlice:
-    """Give a slice without the parts that may differ: generation, attributes and taints."""
+    """Return a slice without the parts that may differ: generation, attributes and taints."""
     devices = tuple(structs.replace(device, attributes=(), taints=()) for device in each.devices)
     return structs.replace(each, generation=0, devices=devices)
 
@@ -218,7 +218,7 @@ def _keeps_pairs(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool
 
 
 def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[int, DeviceRecord]:
-    """Replace records and taints of the changed slices in place, and give the old records."""
+    """Replace records and taints of the changed slices in place, and return the old records."""
     found: dict[int, DeviceRecord] = {}
     ends = (*(first for _, first in inventory.spans), len(inventory.records))[1:]
     for number, ((was, first), end) in enumerate(zip(tuple(inventory.spans), ends, strict=True)):

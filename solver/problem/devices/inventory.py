@@ -83,7 +83,7 @@ class SelectedNodes:
     _known: dict[NodeSelector, frozenset[int]] = field(default_factory=dict)
 
     def of(self, selector: NodeSelector) -> frozenset[int]:
-        """Give the nodes that a selector matches."""
+        """Return the nodes that a selector matches."""
         found = self._known.get(selector)
         if found is None:
             nodes = positions_of(self.index.matching(selector), len(self.index.labels))
@@ -134,11 +134,11 @@ class Inventory:
         return bool(self.taking_node_resources)
 
     def slice_of(self, record: int) -> ResourceSlice:
-        """Give the slice of a record."""
+        """Return the slice of a record."""
         return self.spans[bisect_right(self.spans, record, key=_first_record) - 1][0]
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
-        """Give the current taints of a device, also where it cannot be allocated."""
+        """Return the current taints of a device, also where it cannot be allocated."""
         return self.own_taints.get(device, ()) + self.taint_rules.taints(device)
 
     def reach(self, scope: NodeScope) -> frozenset[int] | None:
@@ -286,7 +286,7 @@ def _set_values(records: list[DeviceRecord]) -> None:
 
 
 def pairs_on(inventory: Inventory, node: int) -> DevicePairs | None:
-    """Give the places of a node where devices of several drivers stand together; None where there is none."""
+    """Return the places of a node where devices of several drivers stand together; None where there is none."""
     records = [inventory.records[index] for index in inventory.by_home[node]]
     if len({each.id.driver for each in records}) == 1:
         return None

@@ -40,7 +40,7 @@ class Partition(NamedTuple):
     most: int
 
     def left(self, state: tuple[int, ...], used: Mapping[int, int]) -> int:
-        """Give how many are left when so much of the node's budgets is used."""
+        """Return how many are left when so much of the node's budgets is used."""
         left = ((state[budget] - used.get(budget, 0)) // amount for budget, amount in self.draws)
         return max(0, min(self.most, *left))
 
@@ -182,5 +182,5 @@ def type_at(layout: DeviceLayout, group: NodeGroup, reference: int) -> DeviceTyp
 
 
 def whole(layout: DeviceLayout, reference: int) -> int:
-    """Give the first cluster-wide type with the same devices; small nodes see a variant of it (KEP-5517)."""
+    """Return the first cluster-wide type with the same devices; small nodes see a variant of it (KEP-5517)."""
     return -layout.place_of[layout.wide_members[-reference - 1][0]][1] - 1

@@ -57,7 +57,7 @@ def build_layout(inputs: LayoutInput) -> DeviceLayout:
 
 
 def _binding_nowhere(layout: DeviceLayout, inventory: Inventory) -> Iterator[int]:
-    """Give the cluster-wide types without bindsToNode."""
+    """Return the cluster-wide types without bindsToNode."""
     for each, members in enumerate(layout.wide_members):
         if not any(inventory.records[index].device.binds_to_node for index in members):
             yield each
@@ -66,7 +66,7 @@ def _binding_nowhere(layout: DeviceLayout, inventory: Inventory) -> Iterator[int
 def describe(
     layout: DeviceLayout, inputs: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]
 ) -> GroupKey:
-    """Give the key of a node, and store where its devices and counters are in the layout."""
+    """Return the key of a node, and store where its devices and counters are in the layout."""
     inventory = inputs.inventory
     devices = [untyped for index in inventory.by_home[node] if (untyped := inputs.untyped(index)) is not None]
     types, counters = _local_types(layout, inputs, node, devices)
@@ -81,7 +81,7 @@ def describe(
 
 
 def numbered(layout: DeviceLayout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
-    """Give the group of a key; a new key gets budgets and the next number."""
+    """Return the group of a key; a new key gets budgets and the next number."""
     if key not in known:
         known[key] = len(layout.groups)
         layout.groups.append(_group(layout, key, is_admin))
@@ -90,7 +90,7 @@ def numbered(layout: DeviceLayout, known: dict[GroupKey, int], key: GroupKey, is
 
 
 def _add_wide_counters(layout: DeviceLayout, inputs: LayoutInput) -> None:
-    """Give budgets to the counters that devices of several nodes draw on, as far as the batch sees such devices."""
+    """Return budgets to the counters that devices of several nodes draw on, as far as the batch sees such devices."""
     homes, drawn = inputs.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
     for index in sorted(inputs.verdicts):
         for counter, amount in inputs.inventory.records[index].counters:
@@ -147,7 +147,7 @@ def _parted(nodes: frozenset[int] | None, lost: _Lost, node_count: int) -> tuple
 
 
 def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
-    """Give the variant of a type for nodes where some demands cannot get its devices."""
+    """Return the variant of a type for nodes where some demands cannot get its devices."""
     if not demands:
         return kind
     takes = {demand: each for demand, each in kind.takes.items() if demand not in demands}
@@ -200,7 +200,7 @@ def _local_types(
 
 def _drawn_beside(inputs: LayoutInput, node: int, counters: dict[CounterId, int]) -> Draws:
     """
-    Give what devices that the batch does not see draw on counters of devices that it sees, and number their counters.
+    Return what devices that the batch does not see draw on counters of devices that it sees, and number their counters.
 
     The batch cannot get such devices, but a placement may spoil them (`fragmentation.partitions`). To count that
     exactly, units divide their amounts too, and all counters that they need have budgets.

@@ -65,7 +65,7 @@ class SliceCache:
     """Least recently used selectors first."""
 
     def drawn(self, each: ResourceSlice, compute: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
-        """Give what the devices of a slice draw, in their order."""
+        """Return what the devices of a slice draw, in their order."""
         found = self._drawn.get(id(each))
         if found is None or found[0] is not each:
             found = self._drawn[id(each)] = (each, compute(each))
@@ -77,12 +77,12 @@ class SliceCache:
         return kept is not None and id(each) in kept.slices
 
     def unknown(self, key: Selectors, slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-        """Give the slices without results of selectors; these selectors count as used."""
+        """Return the slices without results of selectors; these selectors count as used."""
         kept = self._used(key)
         return [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
 
     def matched(self, key: Selectors, each: ResourceSlice, compute: Callable[[ResourceSlice], Matched]) -> Matched:
-        """Give the devices of a slice that selectors match, or fail on."""
+        """Return the devices of a slice that selectors match, or fail on."""
         kept = self._matched.get(key)
         found = kept.slices.get(id(each)) if kept is not None else None
         return self.note(key, each, compute(each)) if found is None else found[1]
@@ -136,7 +136,7 @@ class SliceCache:
             del self._matched[key]
 
     def learned(self, slices: Sequence[ResourceSlice]) -> tuple[SelectorResults, ...]:
-        """Give the results since the last call."""
+        """Return the results since the last call."""
         position = {id(each): number for number, each in enumerate(slices)}
         found = []
         for key, kept in self._matched.items():

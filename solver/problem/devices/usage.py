@@ -124,7 +124,7 @@ class _Ledger:
 
 
 def states(layout: DeviceLayout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Give the units left of every budget, per node and cluster-wide; never below zero."""
+    """Return the units left of every budget, per node and cluster-wide; never below zero."""
     ledger = _Ledger(layout)
     for record in usage.exclusive:
         place = layout.place_of.get(record)

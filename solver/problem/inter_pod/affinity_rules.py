@@ -39,7 +39,7 @@ class AntiAffinityRule:
 def anti_affinity_rules(
     interpod_keys: Mapping[int, InterPodKey], sizes: Mapping[int, int], context: InterPodContext, reason: Reason
 ) -> tuple[list[AntiAffinityRule], list[Limit]]:
-    """Give the rules between classes; a term that selects just the classes that hold it becomes a limit instead."""
+    """Return the rules between classes; a term that selects just the classes that hold it becomes a limit instead."""
     rules: list[AntiAffinityRule] = []
     limits: list[Limit] = []
     members = classes_by_selector(interpod_keys)
@@ -87,7 +87,7 @@ class SpreadRule:
     wanted: frozenset[int]
 
     def least(self, counts: Domains) -> int:
-        """Give the count of the domain with fewest pods."""
+        """Return the count of the domain with fewest pods."""
         return 0 if self.is_floor_zero else int(counts[self.eligible].min())
 
 
@@ -102,7 +102,7 @@ def spread_rules(
     interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], context: InterPodContext
 ) -> Iterator[SpreadRule]:
     """
-    Give one rule for all classes with the same constraint and the same counted nodes; `pods` has one of each class.
+    Return one rule for all classes with the same constraint and the same counted nodes; `pods` has one of each class.
 
     An empty selector counts no running pod, as in kube-scheduler, and therefore never refuses a node.
     """
@@ -188,7 +188,7 @@ class AffinityRule:
 
 
 def affinity_rules_of(interpod_keys: Mapping[int, InterPodKey], context: InterPodContext) -> Iterator[AffinityRule]:
-    """Give one rule for all classes with the same terms, also where running pods alone decide."""
+    """Return one rule for all classes with the same terms, also where running pods alone decide."""
     found = classes_by_selector(interpod_keys)
     members: defaultdict[tuple[PodAffinityTerm, ...], set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():

@@ -38,7 +38,7 @@ def exclusions_of(
     interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodAffinityTerm]]
 ) -> Iterator[ExcludedNodes]:
     """
-    Give the nodes that are ruled out whatever the batch does, in the order of kube-scheduler's filters.
+    Return the nodes that are ruled out whatever the batch does, in the order of kube-scheduler's filters.
 
     `held` are the anti-affinity terms of running pods, by the number of their selector.
     """
@@ -80,7 +80,7 @@ def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:
 def _held(
     interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodAffinityTerm]]
 ) -> dict[str, Mask]:
-    """Give the nodes of running pods whose anti-affinity selects a pod, by topology key: keys are few, terms many."""
+    """Return the nodes of running pods whose anti-affinity selects a pod, by topology key: keys are few, terms many."""
     found: defaultdict[str, set[int]] = defaultdict(set)
     for number in interpod_key.selected_by & held.keys():
         for term in held[number]:

@@ -45,7 +45,7 @@ class UsedHostPorts:
         self._at_all.setdefault(key, set()).add(node)
 
     def nodes(self, ports: Iterable[HostPort]) -> set[int]:
-        """Give the nodes where one of some ports (at least one) is not free."""
+        """Return the nodes where one of some ports (at least one) is not free."""
         found = set(self._closed)
         for port in ports:
             key = (port.protocol, port.port)
@@ -61,7 +61,7 @@ def host_port_limits(
     asked: Iterable[tuple[int, tuple[HostPort, ...]]], sizes: Mapping[int, int], node_count: int, reason: Reason
 ) -> Iterator[Limit]:
     """
-    Give the limits that keep pods of a batch, by class, from taking the same port of a node.
+    Return the limits that keep pods of a batch, by class, from taking the same port of a node.
 
     Ports that the same classes take are one limit, and a port that a single pod takes is none.
     """
@@ -72,7 +72,7 @@ def host_port_limits(
 
 
 def _takers(asked: Iterable[tuple[int, tuple[HostPort, ...]]]) -> Iterator[frozenset[int]]:
-    """Give the classes that take a port, for each address; a port on 0.0.0.0 counts for every address."""
+    """Return the classes that take a port, for each address; a port on 0.0.0.0 counts for every address."""
     by_port: defaultdict[PortKey, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for pod_class, ports in asked:
         for each in ports:
@@ -249,7 +249,7 @@ class Topologies:
         self.keys = frozenset[str]().union(*self.labels)
 
     def of(self, key: str) -> Topology:
-        """Give the topology of a key."""
+        """Return the topology of a key."""
         known = self.found.get(key)
         if known is None:
             numbers: dict[str, int] = {}

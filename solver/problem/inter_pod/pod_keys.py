@@ -25,17 +25,17 @@ class PodSelector(NamedTuple):
 
 
 def term_selector(term: PodAffinityTerm) -> PodSelector:
-    """Give the selector of a term of pod affinity or anti-affinity."""
+    """Return the selector of a term of pod affinity or anti-affinity."""
     return PodSelector(term.namespaces, term.namespace_selector, term.selector)
 
 
 def spread_selector(constraint: TopologySpreadConstraint, namespace: str) -> PodSelector:
-    """Give the selector of a spread constraint, which counts pods of its own namespace."""
+    """Return the selector of a spread constraint, which counts pods of its own namespace."""
     return PodSelector((namespace,), None, constraint.selector)
 
 
 def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
-    """Give the label with the fewest values one of which a pod needs, for a lookup; None where no label is needed."""
+    """Return the label with the fewest values one of which a pod needs, for a lookup; None where no label is needed."""
     found = (each for each in selector.requirements if each.operator == LabelSelectorOperator.IN)
     fewest = min(found, key=lambda each: len(each.values), default=None)
     return (fewest.key, fewest.values) if fewest is not None else None
@@ -56,7 +56,7 @@ class PodSelectorIndex:
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
     def number(self, pod_selector: PodSelector) -> int:
-        """Give the number of a selector; all have to be numbered before the first call of `of`."""
+        """Return the number of a selector; all have to be numbered before the first call of `of`."""
         found = self.numbers.get(pod_selector)
         if found is not None:
             return found
@@ -68,7 +68,7 @@ class PodSelectorIndex:
         return found
 
     def of(self, pod: Pod) -> frozenset[int]:
-        """Give the numbers of the selectors that select a pod."""
+        """Return the numbers of the selectors that select a pod."""
         if not self.numbers:
             return frozenset()
         relevant = tuple(pair for pair in pod.labels if pair[0] in self._keys)
@@ -105,7 +105,7 @@ class InterPodKey(NamedTuple):
 
 
 def classes_by_selector(interpod_keys: Mapping[int, InterPodKey]) -> dict[int, frozenset[int]]:
-    """Give the classes of pods that each selector selects; selectors that select no class are left out."""
+    """Return the classes of pods that each selector selects; selectors that select no class are left out."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for pod_class, interpod_key in interpod_keys.items():
         for number in interpod_key.selected_by:

@@ -85,7 +85,7 @@ class InterPodRuleBuilder:
         return builder
 
     def key(self, pod: Pod) -> InterPodKey:
-        """Give the key of a pod."""
+        """Return the key of a pod."""
         members = self.context.selector_index.of(pod)
         spread = tuple(each for each in pod.spread if each.is_required) if pod.spread else ()
         if not (members or spread or pod.host_ports or pod.affinity or pod.anti_affinity):

@@ -63,7 +63,7 @@ class DemandKey(NamedTuple):
 
 
 def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: Policy = Policy()) -> DemandKey:  # noqa: B008 - a frozen value
-    """Give the key of a request, whose class must exist. Admin access takes nothing from device plugins."""
+    """Return the key of a request, whose class must exist. Admin access takes nothing from device plugins."""
     device_class = classes[alternative.device_class]
     is_obstacle = not (policy.allocates_where_plugins_serve or alternative.admin_access)
     return DemandKey(
@@ -113,20 +113,20 @@ class Answers:
             self.too_small[index] = answer.too_small
 
     def of(self, index: int) -> DeviceAnswer:
-        """Give the answer of a device that does not say NO."""
+        """Return the answer of a device that does not say NO."""
         return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, _NOWHERE))
 
     def lost(self, index: int) -> frozenset[int]:
-        """Give the nodes that see a device but on which no pod can have it (too small, or spared)."""
+        """Return the nodes that see a device but on which no pod can have it (too small, or spared)."""
         return self.too_small.get(index, _NOWHERE) | self.spared.get(index, _NOWHERE)
 
     def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
-        """Give the nodes on which pods can have a device that says YES."""
+        """Return the nodes on which pods can have a device that says YES."""
         nodes, lost = range(node_count) if record.nodes is None else record.nodes, self.lost(record.index)
         return [node for node in nodes if node not in lost] if lost else nodes
 
     def at(self, record: DeviceRecord, node: int) -> Verdict:
-        """Give the verdict of a device for pods on a node; NO where the node does not see it."""
+        """Return the verdict of a device for pods on a node; NO where the node does not see it."""
         if record.nodes is not None and node not in record.nodes:
             return Verdict.NO
         if node in self.too_small.get(record.index, ()):
@@ -272,7 +272,7 @@ def _taking_nothing(inventory: Inventory, answers: Answers) -> npt.NDArray[np.in
 def _matching(
     inventory: Inventory, matched_by: Callable[[ResourceSlice], Matched]
 ) -> Iterator[tuple[DeviceRecord, bool | selectors.SelectorFailure]]:
-    """Give the records that match, or on which a selector fails, in the order of the inventory."""
+    """Return the records that match, or on which a selector fails, in the order of the inventory."""
     ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
     for (each, first), end in zip(inventory.spans, ends, strict=False):
         matched = matched_by(each) if end > first else {}
@@ -316,7 +316,7 @@ class _DemandCheck:
         return cls(key, dict(key.capacity), _plugin_nodes(inventory, key.extended_resource), inventory)
 
     def answer(self, record: DeviceRecord) -> DeviceAnswer:
-        """Give the answer of a device."""
+        """Return the answer of a device."""
         size = record.size_class
         if size not in self.taken:
             self.taken[size] = capacity.consumption(record.id.driver, record.device, self.requested)
@@ -336,7 +336,7 @@ class _DemandCheck:
         return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, small)
 
     def _too_small(self, record: DeviceRecord, consumption: Consumption) -> frozenset[int]:
-        """Give the nodes with less than the device takes of them; admin access takes nothing."""
+        """Return the nodes with less than the device takes of them; admin access takes nothing."""
         if self.key.is_admin:
             return frozenset()
         return self.inventory.sizes.too_small(record.device, dict(consumption), record.nodes)

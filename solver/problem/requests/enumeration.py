@@ -31,7 +31,7 @@ _GLANCE: Final = 64
 
 
 def left_out(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_pods.Reasons:
-    """Enumerate the options of all components on all nodes that they may use; give the pods that are too costly."""
+    """Enumerate the options of all components on all nodes that they may use; return the pods that are too costly."""
     before = skipped_pods.recorded(budget, _STAGE)
     reasons = before
     if reasons is None:
@@ -50,7 +50,7 @@ class _GivenUp(NamedTuple):
 
 
 def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
-    """Enumerate; give the components that were given up."""
+    """Enumerate; return the components that were given up."""
     wanted = sorted(_wanted(problem), key=lambda index: (_expected(problem.requests.components[index]), index))
     groups = _groups(problem, frozenset(wanted))
     failed: dict[int, _GivenUp] = {}
@@ -115,7 +115,7 @@ def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
 
 
 def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: SolverCache) -> Iterator[tuple[PodId, Reason]]:
-    """Give the pods of components that were given up, and cache the units that were not enough."""
+    """Return the pods of components that were given up, and cache the units that were not enough."""
     for each in problem.classes if failed else ():
         for place, position in enumerate(each.members):
             found = _first_failed(problem, each, place, failed)
@@ -129,7 +129,7 @@ def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: SolverCache
 def _first_failed(
     problem: Problem, pod_class: PodClass, place: int, failed: Mapping[int, _GivenUp]
 ) -> tuple[_GivenUp, Claim] | None:
-    """Give the claim of a pod that needs a component which was given up, and the units that were not enough."""
+    """Return the claim of a pod that needs a component which was given up, and the units that were not enough."""
     for part, sources in zip(pod_class.parts, pod_class.sources[place], strict=True):
         if part.component in failed:
             return failed[part.component], problem.requests.claims[sources[0].claim]

@@ -109,7 +109,7 @@ class _Run:
         return not self.budget.units_left or self.budget.remaining_seconds() <= 0.0
 
     def compile(self, task: _Task) -> int:
-        """Compile the selectors of a task, which ends where one is wrong; give the units."""
+        """Compile the selectors of a task, which ends where one is wrong; return the units."""
         cost = 0 if self.slice_cache.is_compiled(task.names) else _COMPILE * task.size
         self.budget.spend(cost)
         try:
@@ -147,7 +147,7 @@ class _Run:
 
     def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
         """
-        Evaluate selectors on every device of a slice; give the tasks whose share ended.
+        Evaluate selectors on every device of a slice; return the tasks whose share ended.
 
         Selectors cache their results on equal devices, so the devices before the stop cost nothing the next time.
         """
@@ -266,7 +266,7 @@ class _Turns:
             heappush(self._claims[asker.namespace], (used + rest[-1].expected, used, asker.claim))
 
     def next(self) -> _Task | None:
-        """Give the next task that is not done."""
+        """Return the next task that is not done."""
         while self._namespaces:
             of_namespace, namespace = heappop(self._namespaces)
             while self._claims[namespace]:

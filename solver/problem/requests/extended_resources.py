@@ -41,7 +41,7 @@ class ExtendedResourceModes:
         self.explicit = extended_resources.explicit_classes(self.classes.values())
 
     def of(self, pod: Pod) -> tuple[ExtendedResourceMode, ...]:
-        """Give the modes of a pod over all nodes; one empty mode where devices serve none of its resources."""
+        """Return the modes of a pod over all nodes; one empty mode where devices serve none of its resources."""
         mapped = tuple(self._mapped(pod))
         if not mapped or not self.nodes:
             return _ONLY
@@ -69,5 +69,5 @@ class ExtendedResourceModes:
         return tuple(modes)
 
     def objections(self, special: ExtendedResourceClaim) -> tuple[Reason, ...]:
-        """Give the reasons why no node can allocate an extended resource claim: too many devices, a bad class."""
+        """Return the reasons why no node can allocate an extended resource claim: too many devices, a bad class."""
         return claim_rules.spec_objections("extended resources", special.requests, self.classes)

@@ -37,7 +37,7 @@ class NodeAllocatable:
 
     @classmethod
     def of(cls, inventory: Inventory, claims: Mapping[ClaimId, Claim]) -> "NodeAllocatable | None":
-        """Give it for a cluster; None where no device takes of its node."""
+        """Return it for a cluster; None where no device takes of its node."""
         return cls(inventory, claims) if inventory.takes_node_resources else None
 
     def objections(self, pod: Pod) -> Iterator[Reason]:
@@ -49,11 +49,11 @@ class NodeAllocatable:
                 yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
 
     def key(self, pod: Pod) -> tuple[object, ...]:
-        """Give the part of pod equivalence that node resources need."""
+        """Return the part of pod equivalence that node resources need."""
         return (self._allocated(pod), unreferenced(pod), pod.level_slack)
 
     def fixed(self, pod: Pod) -> dict[str, int]:
-        """Give the units that claims take which are allocated already."""
+        """Return the units that claims take which are allocated already."""
         return capacity.sum_amounts(dict(amounts) for _, amounts in self._allocated(pod))
 
     def _allocated(self, pod: Pod) -> tuple[tuple[ClaimId, tuple[tuple[str, int], ...]], ...]:
@@ -68,7 +68,7 @@ class NodeAllocatable:
 
 
 def of_allocation(inventory: Inventory, allocation: Allocation) -> dict[str, int]:
-    """Give nano-units by resource that the devices of an allocation take; admin access takes nothing."""
+    """Return nano-units by resource that the devices of an allocation take; admin access takes nothing."""
     results = (result for result in allocation.results if not result.admin_access)
     taking = ((result, inventory.taking_node_resources.get(result.device)) for result in results)
     return capacity.sum_amounts(
@@ -79,7 +79,7 @@ def of_allocation(inventory: Inventory, allocation: Allocation) -> dict[str, int
 
 
 def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
-    """Give the claims of a pod that none of its containers uses: the kubelet could not charge them to a container."""
+    """Return the claims of a pod that none of its containers uses: the kubelet could not charge them to a container."""
     used = {name for container in pod.containers for name in container.claims}
     return tuple(entry.claim for entry in pod.claims if entry.claim is not None and entry.entry not in used)
 
@@ -144,7 +144,7 @@ class _Taken:
 
 def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     """
-    Give for a demand the most that one device takes on each node, and (key True) what all of them take together.
+    Return for a demand the most that one device takes on each node, and (key True) what all of them take together.
 
     No pod gets a device on a node that has less than it takes.
     """
@@ -202,7 +202,7 @@ def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[boo
 
 
 def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_] | None]:
-    """Take away what pod-level requests hold already, and give the nodes where that is not enough."""
+    """Take away what pod-level requests hold already, and return the nodes where that is not enough."""
     slack, uncovered = dict(pod.level_slack), None
     for name in [name for name in total if name in slack]:
         short = total.pop(name) > slack[name]

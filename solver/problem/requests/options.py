@@ -114,7 +114,7 @@ class _Cover(NamedTuple):
         return cls(tuple((key, None if -1 in named else frozenset(named)) for key, named in sorted(found.items())))
 
     def requests(self, alternatives: tuple[int, ...]) -> tuple[int, ...]:
-        """Give the covered requests for a choice of alternatives."""
+        """Return the covered requests for a choice of alternatives."""
         return tuple(key for key, named in self.members if named is None or alternatives[key] in named)
 
 
@@ -162,11 +162,11 @@ class _Table:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Give all that ways depend on: equal keys have equal ways."""
+        """Return all that ways depend on: equal keys have equal ways."""
         return self.totals, self.candidates, self.needs, tuple(self.orders)
 
     def candidate(self, ask: Ask, verdicts: list[Verdict | None], *, is_unsettled: bool) -> int | None:
-        """Give the types that can serve an alternative; None where the node cannot serve it even if all is free."""
+        """Return the types that can serve an alternative; None where the node cannot serve it even if all is free."""
         usable = sum(1 << bit for bit, verdict in enumerate(verdicts) if verdict == Verdict.YES)
         if ask.needed:
             return usable if self.supply(usable) >= ask.needed else None
@@ -186,7 +186,7 @@ class _Table:
         return sum(need or self.supply(mask) for need, mask in zip(needs, masks, strict=True))
 
     def line(self, at: tuple[int, int], ask: Ask, mask: int) -> Line:
-        """Give the line of a request."""
+        """Return the line of a request."""
         types = tuple(self.references[bit] for bit in _bits(mask))
         return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
@@ -240,7 +240,7 @@ class _Narrowing:
 
     def _kept(self, number: int, covered: tuple[int, ...], masks: Masks) -> list[int]:
         """
-        Give the types that each choice for a constraint leaves.
+        Return the types that each choice for a constraint leaves.
 
         The choices are values that candidates of every covered request have, in the order of the first request's types.
         """

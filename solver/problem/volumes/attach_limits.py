@@ -157,7 +157,7 @@ class VolumeDemand(NamedTuple):
 
 
 def limits(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
-    """Give the limits that can bind."""
+    """Return the limits that can bind."""
     yield from _alone(volume_index, asking)
     yield from _disks(volume_index, asking)
     yield from _attachments(volume_index, asking)
@@ -222,7 +222,7 @@ def _supplies(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iter
 
 def _scarce(volume_index: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
     """
-    Give the shapes whose volumes may be too few.
+    Return the shapes whose volumes may be too few.
 
     Where there are more than `MOST_SHAPES`, namespaces take turns, each with the shapes of most of its claims first.
     """

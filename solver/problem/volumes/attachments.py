@@ -114,7 +114,7 @@ class Attachments:
         return refused
 
     def left(self, driver: str) -> Amounts:
-        """Give how many more volumes of a driver each node can have."""
+        """Return how many more volumes of a driver each node can have."""
         left: Amounts = np.maximum(self.limits[driver] - self.counts[driver], 0)
         return left
 
@@ -153,7 +153,7 @@ class Disks:
                 self._written[identity].add(node)
 
     def excluding(self, wanted: Iterable[InlineDisk]) -> set[int]:
-        """Give the nodes where a pod uses one of some disks in a way that excludes other pods."""
+        """Return the nodes where a pod uses one of some disks in a way that excludes other pods."""
         uses = {(identity, _is_shared(disk)) for disk in wanted for identity in _identities(disk)}
         found = ((self._written if is_shared else self._used).get(identity) for identity, is_shared in uses)
         return set[int]().union(*filter(None, found))

@@ -93,11 +93,11 @@ class VolumeIndex:
         return volume_index
 
     def objections(self, pod: Pod) -> tuple[Reason, ...]:
-        """Give the reasons that keep a pod from every node."""
+        """Return the reasons that keep a pod from every node."""
         return volumes.objections(pod, self.claims, self.classes) if pod.volumes else ()
 
     def volumes_of(self, pod: Pod) -> PodVolumes | None:
-        """Give what a pod asks of volumes; None where it has no volume. All of its claims have to exist."""
+        """Return what a pod asks of volumes; None where it has no volume. All of its claims have to exist."""
         if not pod.volumes:
             return None
         claims = [self.claims[each] for each in pod.volume_claims]
@@ -119,7 +119,7 @@ class VolumeIndex:
         return PodVolumes(refusals, terms)
 
     def waiting(self, pod: Pod) -> tuple[PersistentVolumeClaim, ...]:
-        """Give the unbound claims of a pod, smaller ones first; equal pods give theirs in the same order."""
+        """Return the unbound claims of a pod, smaller ones first; equal pods give theirs in the same order."""
         claims = (self.claims[each] for each in pod.volume_claims)
         found = (each for each in claims if volumes.waits(each, self.classes))
         return tuple(sorted(found, key=self._place_of))
@@ -128,7 +128,7 @@ class VolumeIndex:
         return (claim.request or 0, self.supply.shape_of(claim), claim.id not in self.supply.joint, claim.id)
 
     def attachable(self, claim_id: VolumeClaimId) -> Attachable | None:
-        """Give what the volume of a claim counts as for attach limits; None where it counts on no node."""
+        """Return what the volume of a claim counts as for attach limits; None where it counts on no node."""
         claim = self.claims.get(claim_id)
         if claim is None:
             return None
@@ -148,7 +148,7 @@ class VolumeIndex:
         shapes: tuple[int, ...],
         attachable: Iterable[Attachable],
     ) -> Iterator[ExcludedNodes]:
-        """Give the refused nodes in the order of kube-scheduler's plugins: restrictions, limits, binding, zones."""
+        """Return the refused nodes in the order of kube-scheduler's plugins: restrictions, limits, binding, zones."""
         disks = [each.disk for each in pod.volumes if each.disk is not None]
         if disks:
             yield ExcludedNodes(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
@@ -172,7 +172,7 @@ class VolumeIndex:
                 yield ExcludedNodes(~self._in_zones(wanted), volumes.OTHER_ZONE)
 
     def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[ExcludedNodes]:
-        """Give the nodes where unbound claims get no volume: too few are free, and none can be provisioned."""
+        """Return the nodes where unbound claims get no volume: too few are free, and none can be provisioned."""
         counts = Counter(shapes)
         for shape in counts:
             supply = self.supply.supplies[shape]
@@ -203,7 +203,7 @@ class VolumeIndex:
 
 
 def _unbound(every: Iterable[PersistentVolume]) -> tuple[list[PersistentVolume], dict[object, list[PersistentVolume]]]:
-    """Give the volumes that any claim may get, and those with a claimRef, by claim."""
+    """Return the volumes that any claim may get, and those with a claimRef, by claim."""
     free, kept = list[PersistentVolume](), dict[object, list[PersistentVolume]]()
     for each in every:
         if each.claim is None and each.phase == "Available":

@@ -91,7 +91,7 @@ class UnboundVolumes:
                 self.wide[nodes] = bits_of(places, len(self.volumes))
 
     def fitting(self, claim: PersistentVolumeClaim) -> Bits:
-        """Give the volumes for any claim that fit one (`feasibility.volumes.fits`)."""
+        """Return the volumes for any claim that fit one (`feasibility.volumes.fits`)."""
         found = self._of_kind.get((claim.mode, claim.attributes_class, claim.storage_class), 0)
         for mode in claim.access_modes:
             found &= self._with_mode.get(mode, 0)
@@ -113,7 +113,7 @@ class UnboundVolumes:
         return found
 
     def on(self, members: Bits, node: int) -> Bits:
-        """Give the volumes of a set that a node reaches."""
+        """Return the volumes of a set that a node reaches."""
         found = self._local.get(node, 0) & members
         for nodes, each in self.wide_of(members):
             if node in nodes:
@@ -121,13 +121,13 @@ class UnboundVolumes:
         return found
 
     def wide_of(self, members: Bits) -> Iterator[tuple[tuple[int, ...], Bits]]:
-        """Give the volumes of a set that several nodes reach, by these nodes."""
+        """Return the volumes of a set that several nodes reach, by these nodes."""
         for nodes, each in self.wide.items():
             if each & members:
                 yield nodes, each & members
 
     def local_of(self, members: Bits) -> Iterator[tuple[int, Bits]]:
-        """Give the volumes of a set that one node reaches, by this node."""
+        """Return the volumes of a set that one node reaches, by this node."""
         for node, each in self._local.items():
             if each & members:
                 yield node, each & members
@@ -163,7 +163,7 @@ class VolumeSupply:
         return [(nodes, self.unbound.listed(each)) for nodes, each in self.unbound.wide_of(self.members)]
 
     def on(self, node: int) -> list[PersistentVolume]:
-        """Give the volumes that a node reaches, smallest first."""
+        """Return the volumes that a node reaches, smallest first."""
         return self.unbound.listed(self.unbound.on(self.members, node))
 
     def regions(self) -> tuple[Domains, tuple[int, ...]] | None:
@@ -213,7 +213,7 @@ class VolumeSupplies:
     _rooms: dict[str, "_Rooms"] = field(default_factory=dict)
 
     def shape_of(self, claim: PersistentVolumeClaim) -> int:
-        """Give the shape of a claim."""
+        """Return the shape of a claim."""
         kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.volume_fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
         selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
@@ -223,7 +223,7 @@ class VolumeSupplies:
         return self._shapes[wants]
 
     def _offer(self, claim: PersistentVolumeClaim, kept: tuple[str, ...]) -> Offer:
-        """Give the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
+        """Return the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
         members = 0
         if kept:
             members = 1 << self.unbound.place_of[kept[0]]
@@ -312,6 +312,6 @@ class _Rooms:
         return rooms
 
     def at_least(self, size: int) -> Bits:
-        """Give the nodes that have room for a volume of a size."""
+        """Return the nodes that have room for a volume of a size."""
         place = bisect_left(self.sizes, size)
         return self.nodes[place] if place < len(self.nodes) else 0

@@ -44,7 +44,7 @@ class TopologySegments:
         return cls(len(labels), dict(found))
 
     def around(self, provisioner: str, node: int) -> list[int]:
-        """Give the nodes that reach a volume provisioned for a node, that node included, in order."""
+        """Return the nodes that reach a volume provisioned for a node, that node included, in order."""
         segments = self._segments(provisioner)
         if node not in segments:
             return [node]
@@ -84,7 +84,7 @@ class ReachableNodes:
         return self.index.labels
 
     def of(self, affinity: NodeSelector | None) -> tuple[int, ...]:
-        """Give the nodes, in order, that a volume's affinity allows; all of them where it has none."""
+        """Return the nodes, in order, that a volume's affinity allows; all of them where it has none."""
         if affinity is None:
             return tuple(range(len(self.labels)))
         if affinity not in self._known:
@@ -95,7 +95,7 @@ class ReachableNodes:
         return self._known[affinity]
 
     def selected(self, selector: LabelSelector) -> Bits:
-        """Give the nodes whose labels a selector matches."""
+        """Return the nodes whose labels a selector matches."""
         return self.index.selected(selector)
 
     def mask(self, nodes: Collection[int]) -> Mask:

@@ -1,4 +1,4 @@
-"""Decisions of a child of the solver's process: its limits, its end, and what goes on meanwhile."""
+"""Decisions of a child of the worker process: its limits, its end, and what goes on meanwhile."""
 
 import asyncio
 from dataclasses import replace

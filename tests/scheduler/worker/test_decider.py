@@ -1,4 +1,4 @@
-"""A checked plan for every batch, whatever happens to the solver's process."""
+"""A checked plan for every batch, whatever happens to the worker process."""
 
 import asyncio
 from collections.abc import AsyncIterator

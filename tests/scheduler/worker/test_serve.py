@@ -1,4 +1,4 @@
-"""What the solver's process does with a plan that breaks a rule."""
+"""What the worker process does with a plan that breaks a rule."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor

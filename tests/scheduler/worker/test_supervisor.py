@@ -1,4 +1,4 @@
-"""The solver's process, really started: fed, asked, killed, and started again."""
+"""The worker process, really started: fed, asked, killed, and started again."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""More may be spent while the solver's process is new, and a tenth of the time after that."""
+"""More may be spent while the worker process is new, and a tenth of the time after that."""
 
 from scheduler.worker.serve import UNITS_PER_DEVICE, TokenBucket
 

@@ -192,3 +192,8 @@ def test_levels_that_are_no_sum_over_nodes_are_not_bounded() -> None:
     assert found is not None
     limits = dict(zip(names(problem), found.bounds.levels, strict=True))
     assert (limits["alternatives"], limits["opened-groups"], limits["opened-nodes"]) == (0, None, None)
+
+
+def test_of_two_bounds_that_hold_the_lower_one_counts() -> None:
+    first, second = Bounds((5, None, 3, None), (1, 1)), Bounds((6, 4, None, None), (2, 2))
+    assert first.tightened(second) == Bounds((5, 4, 3, None), (2, 2))

@@ -30,7 +30,7 @@ from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
-from scheduler.worker.supervisor import Worker
+from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 
 
@@ -42,7 +42,7 @@ class Components:
     queue: SchedulingQueue
     starvation: StarvationTracker
     gang_replacements: GangReplacements
-    worker: Worker
+    worker: WorkerSupervisor
     decider: Decider
     commit: Commit
     prebind: PreBind
@@ -81,7 +81,7 @@ def assemble(
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
     telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
-    worker = Worker(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
+    worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
     decider = Decider(worker, cluster, (batches, costly), telemetry)
     report = partial(reports.report_unschedulable, node_count=0)
     costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)

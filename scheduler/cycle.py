@@ -34,11 +34,11 @@ _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken, so that a slow write delays no pod."""
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
-_DEFECT: Final = (
+_INTERNAL_ERROR: Final = (
     Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
 )
 
-_OVERTAKEN: Final = Reason(
+_STALE_PLAN: Final = Reason(
     code=ReasonCode.CONFLICT, message="the cluster changed while the decision was made; it is made anew"
 )
 
@@ -60,9 +60,9 @@ class SchedulingCycle:
         self._parts: Final = parts
         self._max_pods: Final = max_pods
         self._clock: Final = clock
-        self._formation: Final = BatchFormation(parts, policies, clock, self.give_up, self._release)
+        self._formation: Final = BatchFormation(parts, policies, clock, self.give_up, self._on_reservation_released)
         self._intake: Final = Intake(parts.cluster)
-        self._binding: Final = BindingCycle(parts, self._wake, self._put_back, clock=clock, sleep=sleep)
+        self._binding: Final = BindingCycle(parts, self._requeue_for_events, self._put_back, clock=clock, sleep=sleep)
         self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
@@ -99,14 +99,14 @@ class SchedulingCycle:
             (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
         elif change.kind is Kind.POD_GROUPS:
             self._parts.pod_groups.see(transitions[0])
-        self._wake(transitions)
+        self._requeue_for_events(transitions)
         self._parts.prebind.see(change)
 
     async def decide(self) -> None:
-        """Decide pods for ever."""
+        """Schedule pods until cancelled."""
         while True:
             await self._wait_for_work()
-            await self._wait_for_room()
+            await self._wait_for_commits()
             await asyncio.sleep(0)  # where batch after batch has only pods without claims, nothing else waits
             await self._parts.decider.wait_until_able()
             for formed in self._formation.form(self._max_pods):
@@ -114,20 +114,20 @@ class SchedulingCycle:
 
     async def _decide_formed(self, formed: FormedBatches) -> None:
         """
-        Decide the batches of most pods, then those of pods that have a node nominated.
+        Decide the batches of pods without a nominated node, then those of pods that have a node nominated.
 
         The latter may take the time that the former took last. So the other pods wait no more than twice as long,
         however many pods have a node nominated; those that are left come with the next batch.
         """
         began = self._clock()
         for batch in formed.others:
-            await self._decide_whole(batch)
+            await self._decide_in_rounds(batch)
         seconds = self._clock() - began if formed.others else 0.0
         spent = 0.0
         for batch in formed.nominated:
             started = self._clock()
             if spent <= self._last_seconds:
-                await self._decide_whole(batch)
+                await self._decide_in_rounds(batch)
                 spent += self._clock() - started
             else:
                 self._parts.queue.give_back(batch.pods, started)
@@ -139,7 +139,7 @@ class SchedulingCycle:
         await self._parts.evictions.finish()
         return have_ended
 
-    async def _decide_whole(self, batch: Batch) -> None:
+    async def _decide_in_rounds(self, batch: Batch) -> None:
         """
         Decide a batch, then what is hard in it, small parts first: each decision has its own budget.
 
@@ -159,9 +159,9 @@ class SchedulingCycle:
                 prepared, policy = self._formation.prepare(batch)
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
-                self.give_up(batch.pods, _DEFECT)
+                self.give_up(batch.pods, _INTERNAL_ERROR)
                 return Batch(pods=())
-            self._carry_out(decision, started)
+            self._apply_decision(decision, started)
         self._parts.costly_loop.take_in(decision)
         self._parts.queue.give_back(decision.deferred.pods, self._clock())
         return decision.later
@@ -183,9 +183,9 @@ class SchedulingCycle:
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}
             if is_valid and not returned:
-                self._carry_out(decision, started)
+                self._apply_decision(decision, started)
             else:
-                self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_OVERTAKEN,))
+                self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_STALE_PLAN,))
         return decision, is_valid and not returned
 
     def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
@@ -193,7 +193,7 @@ class SchedulingCycle:
         for pod in pods:
             self._put_back(pod, reasons, self._clock())
 
-    def _carry_out(self, decision: Decision, started: float) -> None:
+    def _apply_decision(self, decision: Decision, started: float) -> None:
         """Assume what was decided and begin to write it; put back pods that were not placed."""
         batch, plan = decision.batch, decision.plan
         if not batch.pods:
@@ -202,12 +202,12 @@ class SchedulingCycle:
         with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
             units = split_plan(plan, batch)
         if units is None:
-            self.give_up(batch.pods, _DEFECT)
+            self.give_up(batch.pods, _INTERNAL_ERROR)
             return
         self._begin(units, pods, started)
         for preemption in plan.preemptions:
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
-                self._wake(self._parts.evictions.begin(profile, preemption, pods))
+                self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
@@ -218,7 +218,7 @@ class SchedulingCycle:
         with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
             self._parts.pod_groups.decided(batch, plan)
         if is_released:
-            self._release()
+            self._on_reservation_released()
         self._parts.attempt_metrics.decided(batch, plan, decision.seconds, writing=len(self._commits))
 
     def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
@@ -235,9 +235,9 @@ class SchedulingCycle:
     def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
         with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
-            self._wake(self._parts.cluster.assume(unit))
+            self._requeue_for_events(self._parts.cluster.assume(unit))
             return True
-        self._binding.give_up(unit, _DEFECT, pods, started)
+        self._binding.give_up(unit, _INTERNAL_ERROR, pods, started)
         return False
 
     def _has_history(self, pod: Pod) -> bool:
@@ -290,13 +290,13 @@ class SchedulingCycle:
         self._parts.status.forget(pod_uid)
         self._parts.costly_loop.forget(pod_uid)
         if self._parts.starvation.forget(pod_uid):
-            self._release()
+            self._on_reservation_released()
 
-    def _release(self) -> None:
+    def _on_reservation_released(self) -> None:
         self._parts.queue.reservation_released()
         self._changed.set()
 
-    def _wake(self, transitions: Sequence[Transition]) -> None:
+    def _requeue_for_events(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
             self._parts.queue.wake(self._parts.cluster.without_void_nomination(transition))
             for pod in self._parts.cluster.unblocked(transition):
@@ -316,7 +316,7 @@ class SchedulingCycle:
                 async with asyncio.timeout(None if due is None else due - now):
                     await self._changed.wait()
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_commits(self) -> None:
         """Wait while too many units are written; units that wait for their devices write nothing and do not count."""
         while len(self._commits) - self._parts.prebind.count > max(self._last_units, _UNITS_BEHIND):
             self._ended.clear()

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -257,25 +258,15 @@ class Process:
         memory_budget = self._memory_budget(parts.cluster)
         suspects = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspects.connect(cycle.see)
-        strays = ManuallyBoundPods(parts.cluster, parts.status, self._settings.scheduler_names, self.metrics)
-
-        def see(changes: Sequence[Change]) -> None:
-            left: list[Change] = []
-            for change in without_ended(changes):
-                parts.quarantine.isolate(change, lambda each: left.extend(memory_budget.admit(each)))
-            cycle.see(left)
-            for change in left:
-                parts.quarantine.isolate(change, strays.see)
-            for change in changes:
-                parts.quarantine.isolate(change, suspects.see)
-
+        manually_bound = ManuallyBoundPods(parts.cluster, parts.status, self._settings.scheduler_names, self.metrics)
+        see = partial(_see, parts.quarantine, memory_budget, cycle, (manually_bound, suspects))
         watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
+                orphaned_claims = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
                     memory_budget,
@@ -286,8 +277,8 @@ class Process:
                 )
                 rest = (
                     parts.stale_allocations.run(),
-                    leftovers.run(),
-                    strays.run(),
+                    orphaned_claims.run(),
+                    manually_bound.run(),
                     parts.pod_groups.run(),
                     readmission.run(),
                 )
@@ -320,6 +311,25 @@ class Process:
             await elector.settled()
         remembering = parts.starvation, parts.status
         await restore_waiting_times(self._client, parts.cluster, remembering, self._settings.scheduler_names)
+
+
+def _see(
+    quarantine: Quarantine,
+    memory_budget: MemoryBudget,
+    cycle: SchedulingCycle,
+    followers: tuple[ManuallyBoundPods, SuspectDevices],
+    changes: Sequence[Change],
+) -> None:
+    """Hand on changes of the watches; the scheduling cycle does not see pods and claims without a memory budget."""
+    manually_bound, suspects = followers
+    admitted: list[Change] = []
+    for change in without_ended(changes):
+        quarantine.isolate(change, lambda each: admitted.extend(memory_budget.admit(each)))
+    cycle.see(admitted)
+    for change in admitted:
+        quarantine.isolate(change, manually_bound.see)
+    for change in changes:  # devices of pods that have ended are suspects, too
+        quarantine.isolate(change, suspects.see)
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

@@ -28,7 +28,7 @@ from solver.feasibility.selector_index import MatchedLabels, SelectorIndex, matc
 from solver.feasibility.volumes import volume_fits
 from solver.feasible import Feasible, feasible_nodes
 from solver.preemption.defragmentation import fewest_moves
-from solver.preemption.nominated_pods import reserve_for_nominated
+from solver.preemption.nominated_room import reserve_for_nominated
 from solver.preemption.what_if import is_freed, snapshot_after
 from solver.problem.devices.slice_cache import SelectorResults
 from solver.problem.solver_cache import SolverCache

@@ -12,7 +12,7 @@ import msgspec
 
 from solver import extract, greedy
 from solver.domain import Batch, Budget, Plan, Pod, Policy, SearchReport, SearchStatus, Snapshot
-from solver.model.objective import best
+from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -68,7 +68,7 @@ def _candidates(problem: Problem) -> Iterator[int]:
 
 def _decide(problem: Problem, budget: Budget) -> tuple[Plan | None, bool]:
     """Return a plan that places the pod, or None and whether that is proven."""
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     if start.choices:
         return _plan(problem, start, "greedy"), True
     searched = stages.search(problem, start, budget)

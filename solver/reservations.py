@@ -52,7 +52,7 @@ _NEVER: Final = 1 << 30
 
 
 def extended(
-    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: SolverCache, *, budget: Budget
+    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, cache: SolverCache, *, budget: Budget
 ) -> Plan:
     """Add reservations for the overdue pods that a plan leaves waiting, and a reason that says so."""
     overdue = frozenset(problem.batch.overdue)
@@ -60,7 +60,7 @@ def extended(
     if not waiting:
         return plan
     after = extract.after(problem, solution, extracted)
-    holds = _reservations(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
+    holds = _reservations(after, [pod for pod in problem.batch.pods if pod.id in waiting], cache, budget)
     tells_nodes = problem.policy.tells_inventory
     reasons = {uid: _reason(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
     unplaced = tuple(
@@ -78,7 +78,7 @@ def _reason(hold: NodeReservation, *, tells_nodes: bool) -> Reason:
 
 
 def _reservations(
-    after: Problem, waiting: Sequence[Pod], engine: SolverCache, budget: Budget
+    after: Problem, waiting: Sequence[Pod], cache: SolverCache, budget: Budget
 ) -> tuple[NodeReservation, ...]:
     """
     Return the reservations of overdue pods; those that time does not reach keep their earlier ones.
@@ -97,7 +97,7 @@ def _reservations(
         earlier = _earlier(before, group)
         if not quota.is_open(group[0].id.namespace, is_known=earlier is not None):
             continue
-        chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
+        chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), cache, earlier)
         if chosen is not None and quota.fits(chosen):
             quota.take(chosen)
             found.append(chosen)
@@ -154,14 +154,14 @@ def _hold(
     after: Problem,
     group: tuple[Pod, ...],
     others: tuple[NodeReservation, ...],
-    engine: SolverCache,
+    cache: SolverCache,
     earlier: NodeReservation | None,
 ) -> NodeReservation | None:
     snapshot = _when_ended(after.snapshot, group)
     ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
     batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), node_reservations=others)
-    ended = prepare(snapshot, batch, after.policy, engine)
+    ended = prepare(snapshot, batch, after.policy, cache)
     if not ended.classes:
         return None
     order = _order(after, _classes_of(after, ids))

@@ -37,8 +37,8 @@ from solver.domain import (
     Snapshot,
     Unplaced,
 )
-from solver.model.objective import best, values
-from solver.preemption import nominated_pods, preempt
+from solver.model.objective import best_of, evaluate
+from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.skipped_pods import NOT_REACHED
@@ -121,11 +121,11 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     budget, policy, cache = decision.budget, decision.policy, decision.cache
 
     # Room is reserved for pods with a nominated node, then the problem is built.
-    snapshot = nominated_pods.reserve_for_nominated(decision.snapshot, batch, policy, cache, budget.at("holding"))
+    snapshot = nominated_room.reserve_for_nominated(decision.snapshot, batch, policy, cache, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, cache, budget)
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
-    start, not_tried = best(problem, tried), reduce(and_, (each.unreached for each in tried))
+    start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
 
     if decision.may_defer() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
@@ -164,7 +164,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchR
 
 def _unproven(problem: Problem, found: SearchResult) -> SearchResult:
     """Return the levels of a solution as if no search had shown how good it is."""
-    known = values(problem, found.solution)
+    known = evaluate(problem, found.solution)
     levels = exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
     return replace(found, levels=levels)
 

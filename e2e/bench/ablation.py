@@ -16,7 +16,7 @@ from e2e.bench.measure import Effort, budget_of
 from e2e.bench.workloads import Case
 from solver import SolverCache, greedy
 from solver.domain import LevelReport, Policy, SearchParams, SearchStage
-from solver.model.objective import best
+from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import scoring
@@ -71,7 +71,7 @@ def ablated(name: str, case: Case, policy: Policy, effort: Effort, stages: Seque
 
 def _searched(problem: Problem, params: SearchParams, effort: Effort) -> SearchRun:
     made, budget, started = replace(problem, params=params), budget_of(effort), time.process_time()
-    found = scoring.search(made, best(made, greedy.candidates(made)), budget)
+    found = scoring.search(made, best_of(made, greedy.candidates(made)), budget)
     return SearchRun(found.levels, found.deterministic_seconds, time.process_time() - started)
 
 

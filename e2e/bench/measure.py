@@ -11,7 +11,7 @@ from e2e.bench.workloads import Case
 from solver import SolverCache, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.prepare import prepare
 
 PATIENCE_SECONDS = 86_400.0
@@ -71,11 +71,11 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
     runs = [_timed(case, policy, effort, memory) for _ in range(effort.runs)]
     problem = prepare(case.snapshot, case.batch, policy, memory)
     kept = FitCache(problem)
-    first_fit = values(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
-    best = max(values(problem, each) for each in greedy.candidates(problem))
+    first_fit = evaluate(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
+    best = max(evaluate(problem, each) for each in greedy.candidates(problem))
     # A plan that first makes room for some pods reports the levels of those alone.
     found = {level.name: level for level in first.report.levels}
-    rows = [row for row in zip(names(problem), first_fit, best, strict=True) if row[0] in found]
+    rows = [row for row in zip(level_names(problem), first_fit, best, strict=True) if row[0] in found]
     return Measure(
         workload=name,
         seed=seed,

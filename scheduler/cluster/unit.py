@@ -180,7 +180,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Nothing was written: the commit check found conflicts."""
+    """The commit check found conflicts: no claim was allocated, no pod bound. Claims made for the unit are deleted."""
 
     unit: Unit
     reasons: tuple[Reason, ...]

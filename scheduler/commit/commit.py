@@ -2,7 +2,7 @@
 The commit protocol of a unit: what is written in which order, and what happens when a write fails.
 
     1  wait      for earlier units: of the same gang, of pods that its affinity needs, of claims that it shares
-    2  check     against the mirror, whether the placement still holds                                     → Refused
+    2  check     against the cache, whether the placement still holds                                     → Refused
     3  create    claims for extended resources (KEP-5004)                                                  → Undone
     4  claims    finalizer; allocation and reservedFor in one status write                                 → Undone
     5  compare   with the allocations seen by now: does another claim hold the same device?                → LostRace

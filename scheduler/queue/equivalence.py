@@ -25,7 +25,7 @@ MOST: Final = 1024
 
 class EquivalenceKey(NamedTuple):
     """
-    The one key of pod equivalence: everything that decides whether a pod can be placed, and before which others.
+    The queue's key of pod equivalence: everything that decides whether a pod can be placed, and before which others.
 
     A field that a rule reads and that is missing here makes pods equal that are not, and the queue then leaves pods
     unscheduled that would fit. So each field of `Pod` is either in the key, or gives a pod no key at all

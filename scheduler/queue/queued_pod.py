@@ -1,7 +1,7 @@
 """
 A pod of the scheduling queue: its states, the events that move it, and the table of transitions.
 
-`TRANSITIONS` is the whole state machine. `queues.Queues` is the only module that changes a `QueuedPod`.
+`TRANSITIONS` is the table of requested states. Only `pod_queues.PodQueues` moves a pod; its PreEnqueue may gate it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -82,7 +82,7 @@ TRANSITIONS: Final[Mapping[tuple[PodState, QueueEvent], PodState]] = MappingProx
 """
 The state that an event asks for; an event that is not named for a state leaves the pod where it is.
 
-As kube-scheduler's PreEnqueue plugins do, `Queues` then holds back some of the pods: one with scheduling gates becomes
+As kube-scheduler's PreEnqueue plugins do, `PodQueues` then holds back some pods: one with scheduling gates becomes
 GATED, one that should be ACTIVE becomes BACKING_OFF while its backoff lasts, and UNSCHEDULABLE while its gang lacks
 members (unless it was flushed: then a decision reports what is missing).
 """

@@ -1,7 +1,7 @@
 """
 The scheduling queue: what the rest of the scheduler sees of activeQ, backoffQ and unschedulable pods.
 
-It turns changes of the cluster into moves of `Queues`, and forms the order in which a batch takes pods.
+It turns changes of the cluster into moves of `PodQueues`, and forms the order in which a batch takes pods.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
 from scheduler.queue.equivalence import FIRST, KeyOf
 from scheduler.queue.gangs import QueuedGangs
+from scheduler.queue.pod_queues import PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from scheduler.queue.queues import Queues
 from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
 
 AnyClaim = ClaimId | VolumeClaimId
@@ -48,7 +48,7 @@ class SchedulingQueue:
         self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
         self._changed_gangs: Final[set[GangId]] = set()
         """Gangs that lack members, and not the same ones as before."""
-        self._queues: Final = Queues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
+        self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
 
     def __len__(self) -> int:
         """Return the number of pods in the queue, those in flight included."""

@@ -2,8 +2,8 @@
 Starvation: pods that others overtake, since when, and the nodes that are reserved for them.
 
 A pod is overtaken when pods of its priority or a lower one are placed after it first failed for lack of room or
-devices. When that was `maxPassedOverSeconds` ago it is overdue: it is decided before younger pods of its priority, and
-the solver may reserve nodes for it. A new leader restores this from the pods' conditions (`restore`), and reserves
+devices. When that was `queue.starvationSeconds` ago it is overdue: it is decided before younger pods of its priority,
+and the solver may reserve nodes for it. A new leader restores this from the pods' conditions (`restore`), and reserves
 nodes again before it gives them to other pods (`split_restored`). Times are seconds of the queue's clock.
 """
 

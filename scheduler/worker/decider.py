@@ -28,9 +28,9 @@ from scheduler.worker.supervisor import (
     ChildEndedError,
     DecisionRequest,
     SolveFailedError,
-    Worker,
     WorkerAbsentError,
     WorkerError,
+    WorkerSupervisor,
 )
 from scheduler.worker.telemetry import SolverTelemetry
 from solver import solve_greedily, verify
@@ -136,7 +136,7 @@ class Decider:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: WorkerSupervisor,
         cluster: Cluster,
         limits: tuple[Limits, Limits],
         telemetry: SolverTelemetry,

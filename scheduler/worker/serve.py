@@ -106,7 +106,7 @@ class _Service:
         self._solver: Final = solver
         self._replica: Final = Cluster()
         self._intake: Final = Intake(self._replica)
-        self._engine: Final = SolverCache()
+        self._cache: Final = SolverCache()
         self._bucket: Final = TokenBucket()
         self._child: Child | None = None
         self._slices: tuple[ResourceSlice, ...] = ()
@@ -139,10 +139,10 @@ class _Service:
         """Decide in this process, with extra cost units from the bucket."""
         snapshot = self._replica.snapshot(order.assumptions)
         extra = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
-        paid = self._engine.paid_units
+        paid = self._cache.paid_units
         enlarged = msgspec.structs.replace(order, cost_units=order.cost_units + extra)
         answer = self._answer(enlarged, snapshot, self._solver)
-        self._bucket.pay(self._engine.paid_units - paid - order.cost_units)
+        self._bucket.pay(self._cache.paid_units - paid - order.cost_units)
         return answer
 
     def _fork_child(self, order: frames.Decide) -> None:
@@ -171,7 +171,7 @@ class _Service:
             self._connection.sendall(frames.encode(result))
             return
         answer, learned = result
-        self._engine.learn(frames.decode_learned(learned), self._slices)
+        self._cache.learn(frames.decode_learned(learned), self._slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
     def _remove_child(self, child: Child) -> None:
@@ -180,12 +180,12 @@ class _Service:
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Decide, in the child; return the encoded answer and the new cache entries."""
-        self._engine.learned()  # discard entries that the parent has
+        self._cache.learned()  # discard entries that the parent has
         is_greedy = order.isolation is not None and order.isolation.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
-        return frames.encode_body(answer), frames.encode_learned(self._engine.learned())
+        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
 
     def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.SolveFailed:
         budget = Budget(
@@ -199,7 +199,7 @@ class _Service:
         )
         batch = with_known_pods(order.batch, order.known, self._replica.seen_pod)
         try:
-            solve_it = partial(solver, cache=self._engine)
+            solve_it = partial(solver, cache=self._cache)
             plan, violations = decide(snapshot, batch, order.policy, budget, solve_it)
         except MemoryError:
             raise

@@ -92,7 +92,7 @@ class DecisionRequest:
     is_greedy: bool = False
 
 
-class Worker:
+class WorkerSupervisor:
     """
     The supervisor of the worker process.
 

@@ -7,7 +7,7 @@ import msgspec
 
 from solver import greedy
 from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
-from solver.model.objective import best
+from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -37,12 +37,12 @@ class FeasibilityProbe:
 
     policy: Policy
     budget: Budget
-    engine: SolverCache = field(default_factory=SolverCache)
+    cache: SolverCache = field(default_factory=SolverCache)
 
     def prepare(self, case: ProbeCase) -> Problem:
         """Build the problem of a case."""
         plain = msgspec.structs.replace(self.policy, levels=())
-        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.engine)
+        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.cache)
 
     def fits(self, case: ProbeCase, node: str) -> bool | None:
         """Whether the pod fits on a node; None if the budget did not suffice."""
@@ -70,7 +70,7 @@ class FeasibilityProbe:
 
     def _placed(self, problem: Problem) -> tuple[Solution, bool]:
         """Place the only pod of a problem, and say whether the answer is proven."""
-        start = best(problem, greedy.candidates(problem))
+        start = best_of(problem, greedy.candidates(problem))
         if start.choices:
             return start, True
         searched = stages.search(problem, start, replace(self.budget, started=self.budget.clock()))

@@ -132,11 +132,11 @@ def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budg
 
     Every change in the report has been solved. This takes dozens of small solves; `budget` is that of each solve.
     """
-    engine = SolverCache()
-    plan = solve(snapshot, batch, policy, budget, engine)
+    cache = SolverCache()
+    plan = solve(snapshot, batch, policy, budget, cache)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
-    report = _PodReport(ProbeCase(snapshot, pod), FeasibilityProbe(policy, budget, engine))
+    report = _PodReport(ProbeCase(snapshot, pod), FeasibilityProbe(policy, budget, cache))
     groups = tuple(report.node_groups())
     fitting = {name for group in groups if group.fits for name in group.nodes}
     waits = pod.id not in placed

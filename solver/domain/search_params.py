@@ -2,8 +2,8 @@
 The constants of the search and its switches: one frozen value that goes in with the budget of a solve.
 
 Only what may be set differently stands here. The limits of number formats and the tolerances of the engines are facts
-about them, and stay where they are used (`solver.engines`, `solver.greedy.node_score`, `solver.search.subproblem`).
-`docs/search.md` explains the stages and what each of them earns.
+about them, and stay where they are used (`solver.engines`, `solver.greedy.node_score`,
+`solver.search.restricted_problem`). `docs/search.md` explains the stages and what each of them earns.
 """
 
 from enum import StrEnum

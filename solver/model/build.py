@@ -50,7 +50,7 @@ def build(
     devices.keep_distinct(variables)
     devices.respect_budgets(variables)
     if problem.params.runs(SearchStage.ROUNDING_CUTS):
-        rounding_cuts.fit_each_node(variables)
+        rounding_cuts.add_rounding_cuts(variables)
     devices.keep_identity(variables)
     objective.add_levels(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little

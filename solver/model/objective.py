@@ -58,32 +58,32 @@ class ObjectiveLevel:
     is_separable: bool = True
 
 
-def levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
+def objective_levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
     """Return the levels of a problem, first the most important."""
     placed = (_placed_level(name, worth) for name, worth in problem.placed_levels)
     return (*placed, *(_LEVELS[name] for name in problem.other_levels))
 
 
-def names(problem: Problem) -> tuple[str, ...]:
+def level_names(problem: Problem) -> tuple[str, ...]:
     """Name the levels in order."""
-    return tuple(level.name for level in levels(problem))
+    return tuple(level.name for level in objective_levels(problem))
 
 
-def values(problem: Problem, solution: Solution) -> Values:
+def evaluate(problem: Problem, solution: Solution) -> Values:
     """Evaluate all levels."""
     placed = Counter(choice.pod_class for choice in solution.choices)
     counted = CountedSolution(solution, placed, list(node_uses(problem, solution)))
-    return tuple(level.evaluate(problem, counted) for level in levels(problem))
+    return tuple(level.evaluate(problem, counted) for level in objective_levels(problem))
 
 
-def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
+def best_of(problem: Problem, solutions: Iterable[Solution]) -> Solution:
     """Return the solution that is worth most, the first of equals."""
-    return max(solutions, key=lambda solution: values(problem, solution))
+    return max(solutions, key=lambda solution: evaluate(problem, solution))
 
 
 def add_levels(variables: Variables) -> None:
     """Write all levels."""
-    for level in levels(variables.problem):
+    for level in objective_levels(variables.problem):
         variables.form.levels.append(LevelExpression(level.name, level.write(variables)))
 
 
@@ -181,7 +181,7 @@ def _gang_domains_in(problem: Problem, solution: Solution) -> int:
 
 
 def _soft_cost(name: str, attribute: str) -> ObjectiveLevel:
-    """A cost of places that `problem.tastes` holds under an attribute."""
+    """A cost of places that `problem.costs` holds under an attribute."""
 
     def evaluate(problem: Problem, counted: CountedSolution) -> int:
         choices = ((choice.pod_class, choice.node) for choice in counted.solution.choices)

@@ -18,7 +18,7 @@ _Asked = tuple[DemandPool, list[tuple[PartAt, int, Line]]]
 """A pool, and the lines that it serves."""
 
 
-def fit_each_node(variables: Variables) -> None:
+def add_rounding_cuts(variables: Variables) -> None:
     """Of so many devices of a node, requests for several get no more than go into them whole (Chvátal and Gomory)."""
     if not variables.cells.is_merged:
         return

@@ -8,7 +8,7 @@ Preemption: which running pods to evict so that pods of higher priority fit, at 
   `node_ranking` chooses its nodes, `cluster_state` is the cluster as decided so far, `what_if` changes a snapshot.
 - `victim_model`: the exact model, for one preemptor or several; `victim_usage` says what victims hold. `victim_search`
   checks its answer, and reprieves pods as kube-scheduler does where a rule refuses it.
-- `nominated_pods`: room for pods that wait until their victims are gone.
+- `nominated_room`: room for pods that wait until their victims are gone.
 - `defragmentation`: the fewest pods to move; nothing is evicted here.
 
 Called by `solver.solve` after the plan, and by `dovetail defrag`. Nothing here writes to the cluster.

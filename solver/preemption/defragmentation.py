@@ -110,7 +110,7 @@ def fewest_moves(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budge
     """
     rules = MoveRules(snapshot, policy, min(pod.priority for pod in batch.pods))
     search = _Search(snapshot, batch, replace(policy, levels=()), budget, SolverCache(), rules)
-    placed = what_if.place_all(snapshot, batch, search.policy, budget, search.engine)
+    placed = what_if.place_all(snapshot, batch, search.policy, budget, search.cache)
     if placed is not None:
         return Relocation(is_found=True, placements=placed.placements, allocations=placed.allocations, is_proven=True)
     return search.run()
@@ -122,14 +122,14 @@ class _Search:
     batch: Batch
     policy: Policy
     budget: Budget
-    engine: SolverCache
+    cache: SolverCache
     rules: MoveRules
     staying: tuple[Staying, ...] = ()
 
     def run(self) -> Relocation:
         movable = self._movable()
         cleared, wanted = self._moved(self.snapshot, movable)
-        problem = prepare(cleared, wanted, self.policy, self.engine)
+        problem = prepare(cleared, wanted, self.policy, self.cache)
         problem = problem.with_no_whole_nodes()
         if any(problem.pod(position).id in {pod.id for pod in self.batch.pods} for position in problem.rejected):
             return Relocation(
@@ -150,7 +150,7 @@ class _Search:
         """Return the nodes to search, the cheapest first, and whether these are all that could take the pods."""
         inventory = problem.inventory
         room = node_arrays.room(inventory.nodes, inventory.node_index, self.snapshot.pods)
-        cluster = ClusterState.of(inventory, self.snapshot, room, self.engine.usage(inventory, self.snapshot))
+        cluster = ClusterState.of(inventory, self.snapshot, room, self.cache.usage(inventory, self.snapshot))
         return NodeRanking.of(inventory, movable, cluster.device_count).nodes(
             problem, cluster.room, cluster.free_devices
         )
@@ -232,7 +232,7 @@ class _Search:
     def _relocation(self, moved: Sequence[VictimUnit], least: int) -> Relocation:
         """Place the pods by a solve without the moved ones, and find an order in which each move is possible."""
         cleared, wanted = self._moved(self.snapshot, moved)
-        found = what_if.place_all(cleared, wanted, self.policy, self.budget, self.engine)
+        found = what_if.place_all(cleared, wanted, self.policy, self.budget, self.cache)
         if found is None:
             return self._nothing("moves were found that a rule about other pods refuses", least=least)
         own = {pod.id for pod in self.batch.pods}

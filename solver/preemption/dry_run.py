@@ -51,7 +51,7 @@ class PreemptionContext:
     problem: Problem
     policy: Policy
     budget: Budget
-    engine: SolverCache
+    cache: SolverCache
     pdbs: PdbIndex
     preemptors: tuple[Preemptor, ...]
     lowest_planned: int
@@ -159,7 +159,7 @@ def _wide_pools(slices: Iterable[ResourceSlice]) -> frozenset[PoolId]:
 @dataclass(frozen=True, slots=True, eq=False)
 class DryRun:
     """
-    The part of the cluster in which victims for the pods of `batch` are searched; `engine` caches for its nodes.
+    The part of the cluster in which victims for the pods of `batch` are searched; `cache` caches for its nodes.
 
     `names` are the nodes, the cheapest first, `are_all` says that no other node could take the pods. `victims` are the
     candidates there, `problem` is that of the batch without them. With `is_overfull` the pods of some node take more
@@ -168,7 +168,7 @@ class DryRun:
 
     batch: Batch
     snapshot: Snapshot
-    engine: SolverCache
+    cache: SolverCache
     names: Sequence[str]
     victims: tuple[VictimUnit, ...]
     problem: Problem
@@ -183,7 +183,7 @@ class DryRun:
 
     def place(self, evicted: Sequence[VictimUnit], batch: Batch) -> Extracted | None:
         """Place all pods of a batch once some victims are evicted; None where not all of them fit."""
-        return what_if.place_all(self.without(evicted), batch, self.policy, self.budget, self.engine)
+        return what_if.place_all(self.without(evicted), batch, self.policy, self.budget, self.cache)
 
     def fits(self, evicted: Sequence[VictimUnit]) -> bool:
         """Whether the whole batch fits once some victims are evicted; no, once the time is up."""
@@ -226,7 +226,7 @@ def dry_run(
     most_nodes: int | None = None,
 ) -> DryRun | None:
     """Choose nodes for a batch and cut them out; None where its pods fit nowhere without all victims, or time is up."""
-    outline = prepare(candidates.cleared, batch, context.policy, context.engine)
+    outline = prepare(candidates.cleared, batch, context.policy, context.cache)
     if outline.rejected or context.budget.should_stop():
         return None
     found, are_all = candidates.ranking.nodes(outline, cluster.room, cluster.free_devices)
@@ -234,18 +234,18 @@ def dry_run(
     names = [outline.inventory.nodes[node].name for node in chosen]
     victims = candidates.near(names, cluster.origin.budgets)
     whole = context.problem
-    running = context.engine.neighbours(whole.inventory, whole.snapshot.pods).running
+    running = context.cache.neighbours(whole.inventory, whole.snapshot.pods).running
     if len(names) == whole.node_count or not cluster.is_local(batch, running):
-        snapshot, engine = cluster.snapshot, context.engine
+        snapshot, cache = cluster.snapshot, context.cache
     else:
-        snapshot, engine = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), SolverCache()
+        snapshot, cache = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), SolverCache()
     cleared = without(snapshot, pods_of(victims), frees_devices=context.rules.frees_devices)
-    problem = prepare(cleared, batch, context.policy, engine)
+    problem = prepare(cleared, batch, context.policy, cache)
     problem = problem.with_no_whole_nodes()
     return DryRun(
         batch=batch,
         snapshot=snapshot,
-        engine=engine,
+        cache=cache,
         names=names,
         victims=victims,
         problem=problem,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId
 from solver.extract import Extracted
-from solver.preemption import nominated_pods, preemption_state, what_if
+from solver.preemption import nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
@@ -50,7 +50,7 @@ class PreemptedPlan(NamedTuple):
     blocked: int | None
 
 
-def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: SolverCache) -> PreemptedPlan:
+def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverCache) -> PreemptedPlan:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
     if not preemptors:
@@ -62,7 +62,7 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Solver
         problem=problem,
         policy=replace(problem.policy, levels=()),  # the exact places are decided when the room is free
         budget=own,
-        engine=engine,
+        cache=cache,
         pdbs=PdbIndex(problem.snapshot, own.at("disruption budgets").should_stop),
         preemptors=preemptors,
         lowest_planned=min(planned, default=_NO_PRIORITY),
@@ -174,7 +174,7 @@ def _placed_elsewhere(
     context: PreemptionContext, plan: Plan, state: PreemptionState, moved: Collection[PodId]
 ) -> tuple[Extracted, Extracted]:
     """Return what a plan keeps, and where its moved pods are placed around that and around the room of preemptors."""
-    problem, engine, budget = context.problem, context.engine, context.budget
+    problem, cache, budget = context.problem, context.cache, context.budget
     pods = {pod.id: pod for pod in problem.batch.pods}
     claims = {claim for key in moved for claim in pods[key].claim_ids}
     kept = Extracted(
@@ -192,8 +192,8 @@ def _placed_elsewhere(
         pods=tuple(pod for pod in problem.batch.pods if pod.id in moved),
         node_reservations=problem.batch.node_reservations,
     )
-    around = nominated_pods.reserve_for_nominated(there, batch, problem.policy, engine, budget)
-    return kept, what_if.place(around, batch, problem.policy, budget, engine)
+    around = nominated_room.reserve_for_nominated(there, batch, problem.policy, cache, budget)
+    return kept, what_if.place(around, batch, problem.policy, budget, cache)
 
 
 def _merged(context: PreemptionContext, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:

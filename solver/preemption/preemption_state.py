@@ -86,7 +86,7 @@ def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -
     if snapshot is problem.snapshot:
         return ClusterState.of(inventory, snapshot, problem.available.room, problem.available.usage)
     room = node_arrays.room(inventory.nodes, inventory.node_index, snapshot.pods)
-    return ClusterState.of(inventory, snapshot, room, context.engine.usage(inventory, snapshot))
+    return ClusterState.of(inventory, snapshot, room, context.cache.usage(inventory, snapshot))
 
 
 def _planned(pod: Pod, movable: Collection[PodId]) -> Pod:
@@ -128,7 +128,7 @@ def _wait_for_leaving(
             break
         before = state.cluster.snapshot
         left = deallocated(before, context.problem.batch.pods) if is_nominated else before
-        placed = what_if.place_all(left, context.batch([preemptor]), context.policy, context.budget, context.engine)
+        placed = what_if.place_all(left, context.batch([preemptor]), context.policy, context.budget, context.cache)
         if placed is not None:
             found = PreemptionCandidate((), placed, before, left, is_proven=True)
             state = _settled(context, state, [preemptor], found)

@@ -22,7 +22,7 @@ from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.assignment import UnknownChoiceError
 from solver.model.form import Expression, IntegerForm, LevelExpression, OutOfTimeError
-from solver.model.objective import best
+from solver.model.objective import best_of
 from solver.model.variables import Variables
 from solver.model.victims import PotentialVictims
 from solver.preemption.dry_run import DryRun, PreemptionCandidate
@@ -277,7 +277,7 @@ def decide_together(dry_run: DryRun, most: int) -> JointDecision | None:
     size = len(dry_run.victims) + len(problem.classes) * len(dry_run.names)
     if problem.rejected or not dry_run.victims or size > _MOST_CELLS:
         return None
-    answer = most_placed(dry_run, most, best(problem, greedy.candidates(problem)))
+    answer = most_placed(dry_run, most, best_of(problem, greedy.candidates(problem)))
     if answer is None or not answer.pods or dry_run.budget.should_stop():
         return None
     evicted = tuple(dry_run.victims[number] for number in answer.victims)

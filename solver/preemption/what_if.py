@@ -22,7 +22,7 @@ from solver.domain import (
     with_node_allocatable,
 )
 from solver.extract import Extracted, extract
-from solver.model.objective import best
+from solver.model.objective import best_of
 from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -31,20 +31,18 @@ from solver.search import stages
 from solver.solution import Solution
 
 
-def place_all(
-    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: SolverCache
-) -> Extracted | None:
+def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache) -> Extracted | None:
     """Place every pod of a batch, or give None."""
-    problem = prepare(snapshot, batch, policy, engine)
+    problem = prepare(snapshot, batch, policy, cache)
     found = solution(problem, budget)
     placed = None if found is None else extract(problem, found)
     # The limits of volumes are necessary and not sufficient: extraction may drop pods that the model places.
     return None if placed is None or len(placed.placements) < len(batch.pods) else placed
 
 
-def place(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: SolverCache) -> Extracted:
+def place(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: SolverCache) -> Extracted:
     """Place as many pods of a batch as possible."""
-    problem = prepare(snapshot, batch, policy, engine)
+    problem = prepare(snapshot, batch, policy, cache)
     return extract(problem, _most(problem, budget))
 
 
@@ -56,7 +54,7 @@ def solution(problem: Problem, budget: Budget) -> Solution | None:
 
 def _most(problem: Problem, budget: Budget) -> Solution:
     """Place pods greedily, and by search where that leaves some out."""
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     if _is_complete(problem, start) or budget.should_stop():
         return start
     return stages.search(problem, start, budget).solution

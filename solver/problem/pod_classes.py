@@ -1,8 +1,8 @@
 """
 Equivalence classes of pods: which pods are interchangeable, and in which ways nodes can serve each of them.
 
-A class is what greedy, model and search count instead of single pods. `PodClassKey` is the one definition of equality;
-the queue of the scheduler has a key of its own for pods that it has not prepared (`scheduler.queue.equivalence`).
+A class is what greedy, model and search count instead of single pods. `PodClassKey` is the solver's key;
+the queue has a coarser one for pods that it has not prepared (`scheduler.queue.equivalence`).
 """
 
 from collections.abc import Iterator, Sequence

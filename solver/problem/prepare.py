@@ -44,7 +44,7 @@ def prepare(
     So are pods that the time or the allowance of the budget does not reach. Where the budget may leave pods, these are
     no part of the problem and stand in `left`. Without a budget all pods are prepared.
     """
-    with uncollected():
+    with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
         claims = {claim.id: claim for claim in snapshot.claims}
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
@@ -54,7 +54,7 @@ def prepare(
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """
     Disable the cyclic garbage collector inside the block.
 

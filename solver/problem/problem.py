@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
 
 GANG_TOPOLOGY: Final = "gang-topology"
-"""The level that counts the domains in which gangs prefer not to be."""
+"""The level that counts the the number of domains of preferred levels that gangs occupy; fewer is better."""
 
 
 class PlacedLevel(NamedTuple):
@@ -177,7 +177,7 @@ class NodeDeviceKey(NamedTuple):
     """
     The key of node equivalence as far as devices go: nodes with equal keys can serve the same claims in the same ways.
 
-    Whoever needs more adds it: `cells` the classes that may use the node, gang domains and costs, `patterns` these and
+    Whoever needs more adds it: `cells` the classes that may use the node, gang domains and costs, `columns` these and
     the room, `device_fit.Condition` the cluster-wide budgets. Without these three parts no two nodes are equal.
     """
 

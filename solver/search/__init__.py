@@ -7,9 +7,9 @@ How a plan is found and proven. `scoring.search` is the door.
 - `decompose`: independent subproblems, and which of them are deferred.
 - `column_generation`, `columns`: bounds and solutions from columns (what one node of a class holds).
 - `exact`: CP-SAT on the whole model, level by level.
-- `neighbourhoods`, `subproblem`: LNS, and the model of some nodes.
+- `neighbourhoods`, `restricted_problem`: LNS, and the model of some nodes.
 
 The constants and switches of all stages are `solver.domain.SearchParams`; `docs/search.md` explains the pipeline and
 what each stage earns. Every stage stops as soon as the best solution meets its bound. A rule that couples pod classes
-has to be known to `decompose` and to `subproblem`.
+has to be known to `decompose` and to `restricted_problem`.
 """

@@ -96,7 +96,7 @@ def require_at_least(form: IntegerForm, level: int, value: int) -> None:
 
 def only_packs(problem: Problem, levels: Iterable[LevelReport]) -> bool:
     """Whether nothing is open any more but levels that only pack better."""
-    pairs = zip(levels, objective.levels(problem), strict=True)
+    pairs = zip(levels, objective.objective_levels(problem), strict=True)
     return all(
         known.proven or known.value >= level.upper_bound(problem) for known, level in pairs if level.decides_pods
     )

@@ -20,9 +20,9 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import objective
 from solver.model.form import Expression, IntegerForm
-from solver.model.objective import Values, names, values
+from solver.model.objective import Values, evaluate, level_names
 from solver.problem.problem import Problem
-from solver.search import bound, columns, subproblem
+from solver.search import bound, columns, restricted_problem
 from solver.search.bound import Bounds, ContradictionError
 from solver.search.columns import Column, ColumnPool, Master
 from solver.search.exact import levels_from_bounds
@@ -63,7 +63,7 @@ class _Dive:
         return sorted(node for nodes in self.free for node in nodes)
 
     def is_small(self) -> bool:
-        """Whether the exact model of the free nodes would be."""
+        """Whether the exact model of the free nodes would be small."""
         pods = sum(1 for count in self.left.values() if count)
         pairs = list(zip(self.pool.node_classes, self.free, strict=True))
         size = sum(len(nodes) * (pods + each.others()) for each, nodes in pairs)
@@ -78,7 +78,7 @@ class _Dive:
         return found
 
     def total(self, master: Master) -> int:
-        """What is left to reach, less what the relaxation of the rest can reach: the larger the better."""
+        """Return the surplus: what the relaxation of the rest can reach, less what is still required."""
         return math.floor(master.score + _ROUNDING) - self.known[master.level]
 
     def take(self, column: Column) -> bool:
@@ -94,7 +94,7 @@ class _Dive:
             self.left -= taken
             self.choices += held
             is_whole = taken == Counter(dict(column.counts))
-            worth = column.worth if is_whole else values(self.pool.problem, Solution(held))
+            worth = column.worth if is_whole else evaluate(self.pool.problem, Solution(held))
             self.known = tuple(value - placed for value, placed in zip(self.known, worth, strict=True))
         return bool(held)
 
@@ -224,11 +224,13 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     taste = problem.costs.preferences
     if problem.available.wide_state or taste.spread_costs or taste.affinity_costs:
         return None
-    fixed = subproblem.fixed_nodes(problem, start)
+    fixed = restricted_problem.fixed_nodes(problem, start)
     nodes = [node for node in range(problem.node_count) if node not in fixed]
     kept = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
-    part = subproblem.restricted(problem, kept, nodes)
-    if names(part) != names(problem):  # a level about rules among pods: columns of single nodes do not see it
+    part = restricted_problem.restricted(problem, kept, nodes)
+    if level_names(part) != level_names(
+        problem
+    ):  # a level about rules among pods: columns of single nodes do not see it
         return None
     found = columns.node_classes(part, nodes, problem.params.node_classes, budget.should_stop)
     if not found:
@@ -236,7 +238,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     pods = Counter({family[0].family: family[0].size for family in part.families})
     pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget)
     pool.learn(start)
-    known = values(problem, start)
+    known = evaluate(problem, start)
     packs = bound.only_packs(problem, levels_from_bounds(problem, known, bounds))
     search = _Search(problem, pool, kept, start, known, list(bounds.levels), packs)
     is_whole = not any(problem.is_tied(each) for each in problem.classes)
@@ -259,28 +261,28 @@ class _Search:
 
     def level(self, *, is_whole: bool) -> bool:
         """Work on the first level that is open; whether it was closed and another one is open."""
-        level, params, known_levels = self._first_open(), self.problem.params, objective.levels(self.problem)
+        level, params, known_levels = self._first_open(), self.problem.params, objective.objective_levels(self.problem)
         if level is None:
             return False
         if not known_levels[level].decides_pods:
             self._only_pack()
         ceiling = self.limits[level]
         trivial = known_levels[level].upper_bound(self.problem)
-        kept = values(self.problem, self.kept)
+        kept = evaluate(self.problem, self.kept)
         known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
         master = self.pool.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
         bound = master.bound + kept[level]
         if is_whole:
             self.limits[level] = bound
         if bound > self.known[level] and master.used and params.runs(SearchStage.RESTRICTED_MASTER):
-            self._mix(master)
+            self._run_restricted_master(master)
         if bound > self.known[level] and master.used and params.runs(SearchStage.DIVE):
             self._dive(level, dive(self.pool, master, self.kept))
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
         """Return the first open level, unless a level that columns cannot bound (no sum over nodes) precedes it."""
-        for index, level in enumerate(objective.levels(self.problem)):
+        for index, level in enumerate(objective.objective_levels(self.problem)):
             limit = self.limits[index]
             if not level.is_separable:
                 return None
@@ -298,7 +300,7 @@ class _Search:
             seconds = pool.spent + rest.deterministic_seconds / 2
             pool.budget = replace(rest, deterministic_seconds=seconds)
 
-    def _mix(self, master: Master) -> None:
+    def _run_restricted_master(self, master: Master) -> None:
         """Take the best mix of the columns known, if it is better."""
         used = solve_restricted_master(self.pool, master, self.pool.learn(self.best), master.bound)
         if used:
@@ -311,8 +313,8 @@ class _Search:
         for presolve in (False, True):
             if not is_small or self.pool.is_spent():
                 break
-            effort = subproblem.effort(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
-            solved = subproblem.solve(
+            effort = restricted_problem.effort(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
+            solved = restricted_problem.solve(
                 self.problem, solution, few, effort, levels=level + 1, stop=self.pool.budget.should_stop
             )
             self.pool.spent += solved.deterministic_seconds
@@ -323,7 +325,7 @@ class _Search:
 
     def _adopt(self, solution: Solution) -> None:
         """Go on with a solution if it is better."""
-        reached = values(self.problem, solution)
+        reached = evaluate(self.problem, solution)
         if reached > self.known:
             gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]
             self.best, self.known = solution, reached

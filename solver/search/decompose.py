@@ -18,7 +18,7 @@ import numpy as np
 from solver.domain import Budget, LevelReport
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build, objective
-from solver.model.objective import Values, names, values
+from solver.model.objective import Values, evaluate, level_names
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
 from solver.problem.inter_pod.rules import InterPodRules
@@ -56,7 +56,7 @@ def summed(problem: Problem, parts: Iterable[tuple[LevelReport, ...]]) -> tuple[
                 is_open.add(level.name)
     return tuple(
         LevelReport(name=name, value=values[name], bound=bounds[name], proven=name not in is_open)
-        for name in names(problem)
+        for name in level_names(problem)
     )
 
 
@@ -85,7 +85,9 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
     packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
     groups_of_nodes = (
-        fragmentation.node_groups(problem) if any(not level.is_separable for level in objective.levels(problem)) else {}
+        fragmentation.node_groups(problem)
+        if any(not level.is_separable for level in objective.objective_levels(problem))
+        else {}
     )
     for members in _of_groups(groups_of_nodes):
         yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
@@ -171,7 +173,7 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
 
     The first answer is without any hard part, the next one without the large ones. `start` is the best solution known.
     """
-    known = values(problem, start)
+    known = evaluate(problem, start)
     if only_packs(problem, exact.levels_from_bounds(problem, known, _nothing(known))):
         return frozenset()
     pieces = divide(problem, start)
@@ -186,7 +188,7 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
 
 
 def _is_hard(piece: Subproblem, budget: Budget) -> bool:
-    known = values(piece.problem, piece.start)
+    known = evaluate(piece.problem, piece.start)
     if only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
         return False
     limits = bound.bounds(piece.problem, known, budget)

@@ -8,7 +8,7 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells, objective
 from solver.model.form import OutOfTimeError
-from solver.model.objective import ObjectiveLevel, Values, values
+from solver.model.objective import ObjectiveLevel, Values, evaluate
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
 from solver.search.bound import (
@@ -37,7 +37,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     try:
         variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
     except OutOfTimeError:
-        return ExactResult(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
+        return ExactResult(start, levels_from_bounds(problem, evaluate(problem, start), bounds), (0, 0), 0.0)
     packing = packing_seconds(problem, budget)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
@@ -63,7 +63,7 @@ class _Search:
 
     def level(self, index: int, bound: int | None) -> LevelReport:
         """Maximise one level, keep its value, and say what is proven."""
-        form, level = self.variables.form, objective.levels(self.problem)[index]
+        form, level = self.variables.form, objective.objective_levels(self.problem)[index]
         expression = form.levels[index].expression
         value = expression.value(self.best)
         proven = self.is_proven and proves(level.name, bound, value)
@@ -117,7 +117,7 @@ class _Search:
 def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[LevelReport, ...]:
     """Say what bounds alone prove of a solution."""
     levels, proven = [], True
-    for level, value, found in zip(objective.levels(problem), known, bounds.levels, strict=True):
+    for level, value, found in zip(objective.objective_levels(problem), known, bounds.levels, strict=True):
         meets = proven and proves(level.name, found, value)
         limit = found if proven and found is not None else level.upper_bound(problem)
         levels.append(LevelReport(name=level.name, value=value, bound=limit, proven=meets))

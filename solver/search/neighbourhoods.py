@@ -19,11 +19,11 @@ import numpy as np
 
 from solver.domain import Budget, SearchStage
 from solver.model import build, objective
-from solver.model.objective import Values, values
+from solver.model.objective import Values, evaluate
 from solver.problem.gang_rules import GangRule, Row
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
-from solver.search import bound, subproblem
+from solver.search import bound, restricted_problem
 from solver.search.bound import Bounds
 from solver.solution import Choice, Solution
 
@@ -197,7 +197,11 @@ class _Search:
         if self.spent >= self.budget.deterministic_seconds or self.budget.should_stop():
             return False
         is_open = [limit is None or limit > value for limit, value in zip(self.bounds.levels, self.known, strict=True)]
-        if any(each for each, level in zip(is_open, objective.levels(self.problem), strict=True) if level.decides_pods):
+        if any(
+            each
+            for each, level in zip(is_open, objective.objective_levels(self.problem), strict=True)
+            if level.decides_pods
+        ):
             return True
         return any(is_open) and self.spent < self.problem.params.lns_packing_seconds
 
@@ -209,15 +213,17 @@ class _Search:
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
-        effort = subproblem.effort(self.budget, params.lns_step_seconds, presolve=self.presolve)
-        solved = subproblem.solve(self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop)
+        effort = restricted_problem.effort(self.budget, params.lns_step_seconds, presolve=self.presolve)
+        solved = restricted_problem.solve(
+            self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop
+        )
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
             self.reach = min(params.lns_most_nodes, self.reach + 1)
         else:
             self.reach = max(params.lns_fewest_nodes, self.reach - 2)
             self.presolve = not self.presolve  # bin packing needs presolve, most else is faster without
-        if solved.solution is not self.best and values(self.problem, solved.solution) >= self.known:
+        if solved.solution is not self.best and evaluate(self.problem, solved.solution) >= self.known:
             self._adopt(solved.solution)
 
     def _wanting(self, waiting: list[int]) -> int:
@@ -229,7 +235,7 @@ class _Search:
         return self.chance.choice(first if is_first else waiting)
 
     def _adopt(self, solution: Solution) -> None:
-        known = values(self.problem, solution)
+        known = evaluate(self.problem, solution)
         gained = bool(self.known) and known > self.known
         self.best, self.known, self.used = solution, known, {}
         for choice in solution.choices:
@@ -246,7 +252,7 @@ class _Search:
         fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.crews.tied)
         gangs: list[GangRule] = []
         wanted: list[int] = []
-        waiting = [*subproblem.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
+        waiting = [*restricted_problem.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
         share = int(self.reach * self.problem.params.lns_waiting_share) if waiting else 0
         if waiting:
             pod_class = self.problem.classes[self._wanting(waiting)]

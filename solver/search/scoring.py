@@ -22,7 +22,7 @@ from solver.greedy.device_fit import FitCache
 from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
-from solver.model.objective import Values, values
+from solver.model.objective import Values, evaluate
 from solver.model.variables import Variables
 from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.preferences import SCORES
@@ -48,11 +48,11 @@ class Scored:
 
 def improve_scores(problem: Problem, solution: Solution, spent: float, budget: Budget) -> Scored:
     """Bound the scores of a solution whose earlier levels are the best there are, and look for better ones."""
-    known = values(problem, solution)
+    known = evaluate(problem, solution)
     limit = scores_bound(problem, known, budget)
     if limit > known[-1] and not budget.should_stop():
-        solution = max(solution, _rounded(problem, solution, budget), key=lambda each: values(problem, each))
-        known = values(problem, solution)
+        solution = max(solution, _rounded(problem, solution, budget), key=lambda each: evaluate(problem, each))
+        known = evaluate(problem, solution)
     if limit <= known[-1] or build.estimated_terms(problem) > problem.params.scores_exact_terms or budget.should_stop():
         return Scored(solution, limit)
     left = min(budget.deterministic_seconds - spent, bound.packing_seconds(problem, budget))
@@ -141,7 +141,7 @@ def _better(problem: Problem, solution: Solution, fixed: list[Choice], rest: lis
         return solution
     fresh: list[Choice] = greedy.solution.choices
     candidate = Solution([*fixed, *fresh], solution.shared)
-    return candidate if values(problem, candidate) > values(problem, solution) else solution
+    return candidate if evaluate(problem, candidate) > evaluate(problem, solution) else solution
 
 
 def _is_scored(pod_class: PodClass) -> bool:
@@ -230,15 +230,15 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     best = placed_again(problem, found.solution) if is_moved else found.solution
 
     def run() -> Scored:
-        scored = Scored(best, _at_least(problem, best))
-        is_open = found.is_proven and scored.bound > values(problem, best)[-1]
+        scored = Scored(best, _trivial_upper_bound(problem, best))
+        is_open = found.is_proven and scored.bound > evaluate(problem, best)[-1]
         if is_open and problem.params.runs(SearchStage.SCORES_LP):
             scored = improve_scores(problem, best, found.deterministic_seconds, budget)
-        proves(SCORES, scored.bound, values(problem, scored.solution)[-1])
+        proves(SCORES, scored.bound, evaluate(problem, scored.solution)[-1])
         return scored
 
     scored = guarded(SearchStage.SCORES_LP, budget, run, Scored(best, 0))
-    value = values(problem, scored.solution)[-1]
+    value = evaluate(problem, scored.solution)[-1]
     level = LevelReport(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and scored.bound == value)
     return replace(
         found,
@@ -249,7 +249,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     )
 
 
-def _at_least(problem: Problem, solution: Solution) -> int:
+def _trivial_upper_bound(problem: Problem, solution: Solution) -> int:
     """Return a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)

@@ -13,7 +13,7 @@ from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit, place, units
 from solver.model import build, objective
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, decompose, exact, neighbourhoods
 from solver.search.bound import Bounds
@@ -25,7 +25,7 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     """Let one gang after the other choose before all others; never worse than the start."""
     if not problem.rules.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
-    best, known, first = start, values(problem, start), frozenset[int]()
+    best, known, first = start, evaluate(problem, start), frozenset[int]()
     kept = FitCache(problem)
     left = problem.params.gangs_first_runs
     for gang in _waiting(problem, start, kept, budget):
@@ -34,7 +34,7 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
                 return best
             left -= 1
             found = Greedy(problem, kept, order, first=first | {gang}).run(budget.should_stop)
-            reached = values(problem, found)
+            reached = evaluate(problem, found)
             if reached > known:
                 best, known, first = found, reached, first | {gang}
                 break
@@ -91,7 +91,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 
 def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Say what the relaxation proves of a solution."""
-    known = values(problem, solution)
+    known = evaluate(problem, solution)
     nothing = bound.Bounds((None,) * len(known), (0, 0))
     limits = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
     levels = exact.levels_from_bounds(problem, known, limits)
@@ -142,7 +142,7 @@ def _staged(problem: Problem, best: SearchResult, limits: Bounds, budget: Budget
     if not is_settled and bound.only_packs(problem, best.levels):
         rest = _half(bound.for_packing(problem, rest))
     exactly = _exactly(problem, best, limits, rest if is_small else _half(rest))
-    pairs = zip(exactly.levels, objective.levels(problem), strict=True)
+    pairs = zip(exactly.levels, objective.objective_levels(problem), strict=True)
     if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exactly
     return _in_neighbourhoods(problem, exactly, _as_bounds(exactly.levels, limits), budget)
@@ -166,7 +166,7 @@ def _by_columns(problem: Problem, before: SearchResult, limits: Bounds, budget: 
         improved = column_generation.improve(problem, before.solution, limits, _half(budget))
         if improved is None:
             return before, limits
-        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         stages = (*before.stages, SearchStage.COLUMN_GENERATION)
         return SearchResult(improved.solution, levels, stages, before.size, spent), improved.bounds
@@ -208,7 +208,7 @@ def _in_neighbourhoods(problem: Problem, before: SearchResult, limits: Bounds, b
 
     def run() -> SearchResult:
         improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
-        levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+        levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         return SearchResult(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)
 

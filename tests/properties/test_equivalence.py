@@ -24,7 +24,7 @@ from solver.domain import (
     Unplaced,
 )
 from solver.extract import extract
-from solver.model.objective import best, values
+from solver.model.objective import best_of, evaluate
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -106,7 +106,7 @@ def plan_of(problem: Problem, solution: Solution) -> Plan:
 
 def solved(snapshot: Snapshot, batch: Batch) -> tuple[Problem, Solution]:
     problem = prepare(snapshot, batch, Policy(), SolverCache())
-    solution = best(problem, greedy.candidates(problem))
+    solution = best_of(problem, greedy.candidates(problem))
     assert check(snapshot, batch, plan_of(problem, solution)) == ()
     return problem, solution
 
@@ -134,7 +134,7 @@ def assert_pods_are_interchangeable(snapshot: Snapshot, batch: Batch, data: st.D
 
     plan = plan_of(other, solution)
     assert check(problem.snapshot, problem.batch, plan) == ()
-    assert values(other, solution) == values(problem, solution)
+    assert evaluate(other, solution) == evaluate(problem, solution)
     assert priorities(plan, problem.batch) == priorities(plan_of(problem, solution), problem.batch)
 
 
@@ -162,4 +162,4 @@ def test_nodes_of_one_class_are_interchangeable(situation: Situation) -> None:
     moved = Solution([each._replace(node=partner.get(each.node, each.node)) for each in solution.choices])
 
     assert check(problem.snapshot, problem.batch, plan_of(problem, moved)) == ()
-    assert values(problem, moved) == values(problem, solution)
+    assert evaluate(problem, moved) == evaluate(problem, solution)

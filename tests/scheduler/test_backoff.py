@@ -18,7 +18,7 @@ from scheduler.kube.reflector import RequestBackoff as WatchBackoff
 from scheduler.kube.writer import Writer
 from scheduler.queue import Backoff as QueueBackoff
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import Worker
+from scheduler.worker.supervisor import WorkerSupervisor
 from solver.domain import Placement, Pod, PodId
 from tests.support.builders import pod
 from tests.support.shell_clock import VirtualClock
@@ -96,7 +96,7 @@ async def test_a_process_that_never_starts_is_tried_without_end(monkeypatch: pyt
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    worker = Worker(Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512))
+    worker = WorkerSupervisor(Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512))
 
     with pytest.raises(asyncio.CancelledError):
         await worker.run()

@@ -37,7 +37,7 @@ from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.change_log import ChangeLog
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.supervisor import Worker
+from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
 from solver.domain import (
     Batch,
@@ -149,7 +149,7 @@ class Town:
             starvation=StarvationTracker(300.0, replacements),
             gang_replacements=replacements,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
-            worker=cast("Worker", Absent()),
+            worker=cast("WorkerSupervisor", Absent()),
             decider=deciding,
             costly_loop=CostlyLoop(
                 self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now

@@ -32,7 +32,7 @@ from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.supervisor import Worker
+from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
 from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
@@ -166,7 +166,7 @@ class Hall:
             queue=self.pending,
             starvation=self.starvation,
             gang_replacements=self.replacements,
-            worker=cast("Worker", Noting()),
+            worker=cast("WorkerSupervisor", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
             costly_loop=CostlyLoop(
@@ -876,12 +876,12 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
     assert hall.series("dovetail_defects_total", part="decision") == 1
 
 
-@pytest.mark.parametrize("part", ["groups", "repairs", "evictions"])
+@pytest.mark.parametrize("part", ["pod_groups", "stale_allocations", "evictions"])
 async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall = Hall()
-    name = {"groups": "decided", "repairs": "note_unplaced", "evictions": "begin"}[part]
+    name = {"pod_groups": "decided", "stale_allocations": "note_unplaced", "evictions": "begin"}[part]
     monkeypatch.setattr(getattr(hall.parts, part), name, fail)
     if part == "evictions":
         decide = hall.deciding.decide

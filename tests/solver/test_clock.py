@@ -12,11 +12,11 @@ from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit
 from solver.model import build, cells, form
 from solver.model.form import OutOfTimeError
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.problem.prepare import prepare
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
-from solver.search import bound, columns, exact, stages, subproblem
+from solver.search import bound, columns, exact, restricted_problem, stages
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.gangs import crowded, problem_of
@@ -41,7 +41,7 @@ def case() -> tuple[Snapshot, Batch]:
 
 def first_fit(snapshot: Snapshot, batch: Batch) -> tuple[int, ...]:
     problem = prepare(snapshot, batch, Policy(), SolverCache())
-    return values(problem, greedy.Greedy(problem, FitCache(problem), greedy.Order.QUEUE_FIRST_FIT).run())
+    return evaluate(problem, greedy.Greedy(problem, FitCache(problem), greedy.Order.QUEUE_FIRST_FIT).run())
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 5, 12, 20, 30, 45, 60, 90, 120, 150])
@@ -172,7 +172,7 @@ def test_stages_that_have_no_time_for_their_model_leave_things_as_they_are(
     monkeypatch.setattr(form, "_GLANCE", 1)
     problem = problem_of(*crowded())
     start = greedy.candidates(problem)[0]
-    known = values(problem, start)
+    known = evaluate(problem, start)
     nothing = bound.Bounds((None,) * len(known), (0, 0))
     if stage is bound:
         assert bound.bounds(problem, known, ending(1)) == nothing
@@ -187,8 +187,8 @@ def test_no_model_of_a_part_is_written_to_its_end_without_time(monkeypatch: pyte
     problem = problem_of(*crowded())
     start = greedy.candidates(problem)[0]
     nodes = list(range(problem.node_count))
-    effort = subproblem.effort(ended(), 0.1, presolve=False)
-    solved = subproblem.solve(problem, start, nodes, effort, stop=lambda: True)
+    effort = restricted_problem.effort(ended(), 0.1, presolve=False)
+    solved = restricted_problem.solve(problem, start, nodes, effort, stop=lambda: True)
     assert (solved.solution is start, solved.is_optimal) == (True, False)
     assert columns.node_classes(problem, nodes, 64, lambda: True) is None
     looks = iter((False,))

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from solver import greedy, solve, solve_greedily, verify
 from solver.domain import Budget, ExtendedResourceClaim, Plan, Pod, Policy, ReasonCode, Snapshot
-from solver.model.objective import best, values
+from solver.model.objective import best_of, evaluate
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, exact, neighbourhoods
@@ -251,25 +251,25 @@ def _mixed(count: int) -> tuple[Snapshot, list[Pod]]:
 def test_the_exact_search_counts_a_pod_once_however_many_ways_it_has() -> None:
     snapshot, pods = _mixed(3)
     problem = prepare(snapshot, b.batch(*pods), Policy(), SolverCache())
-    start = best(problem, greedy.candidates(problem))
-    nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
+    start = best_of(problem, greedy.candidates(problem))
+    nothing = bound.Bounds((None,) * len(evaluate(problem, start)), (0, 0))
 
     found = exact.improve(problem, start, nothing, _budget())
 
     assert found.levels[0].proven
-    assert found.levels[0].value == values(problem, start)[0] == 8
+    assert found.levels[0].value == evaluate(problem, start)[0] == 8
 
 
 def test_neighbourhoods_keep_families_whole() -> None:
     snapshot, pods = _mixed(4)
     problem = prepare(snapshot, b.batch(*pods), Policy(), SolverCache())
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     start.choices = start.choices[:3]
-    nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
+    nothing = bound.Bounds((None,) * len(evaluate(problem, start)), (0, 0))
 
     found = neighbourhoods.improve(problem, start, nothing, _budget(1.0))
 
-    assert values(problem, found.solution)[0] >= 8
+    assert evaluate(problem, found.solution)[0] >= 8
     placed = [choice.pod_class for choice in found.solution.choices]
     for family in problem.families:
         assert sum(placed.count(each.index) for each in family) <= family[0].size

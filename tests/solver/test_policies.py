@@ -11,7 +11,7 @@ from solver import verify
 from solver.domain import PACK, SPREAD, SUSPECT_TAINT, TOPOLOGY, Claim, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -256,7 +256,7 @@ def test_the_model_values_what_the_greedy_finds_as_it_is(
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
         assert variables.form.broken_by(found) == ()
-        assert tuple(level.expression.value(found) for level in variables.form.levels) == values(problem, solution)
+        assert tuple(level.expression.value(found) for level in variables.form.levels) == evaluate(problem, solution)
 
 
 @given(
@@ -274,7 +274,7 @@ def test_the_model_values_partitions_as_the_choices_do(kinds: list[str], used: s
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
         assert variables.form.broken_by(found) == ()
-        assert tuple(level.expression.value(found) for level in variables.form.levels) == values(problem, solution)
+        assert tuple(level.expression.value(found) for level in variables.form.levels) == evaluate(problem, solution)
 
 
 def suspected(node: str, *names: str) -> list[Any]:

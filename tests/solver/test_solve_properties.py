@@ -12,7 +12,7 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.model import assignment, build, cells
 from solver.model.form import Expression
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -137,7 +137,7 @@ def test_the_model_values_a_solution_as_its_choices_do(situation: Situation) -> 
     for solution in greedy.candidates(problem):
         numbers = assignment.values_of(variables, solution)
         modelled = tuple(level.expression.value(numbers) for level in variables.form.levels)
-        assert modelled == values(problem, solution)
+        assert modelled == evaluate(problem, solution)
 
 
 @given(situations())
@@ -148,8 +148,8 @@ def test_reading_a_solution_back_keeps_its_values(situation: Situation) -> None:
     for solution in greedy.candidates(problem):
         numbers = assignment.values_of(variables, solution)
         again = assignment.solution_of(variables, numbers)
-        assert (values(problem, again), variables.form.broken_by(assignment.values_of(variables, again))) == (
-            values(problem, solution),
+        assert (evaluate(problem, again), variables.form.broken_by(assignment.values_of(variables, again))) == (
+            evaluate(problem, solution),
             (),
         )
 
@@ -175,7 +175,7 @@ def test_neighbourhoods_give_what_the_model_accepts_and_never_lose(situation: Si
     problem = problem_of(situation)
     variables = build.build(problem, cells.single(problem))
     start = greedy.candidates(problem)[-1]
-    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    limits = bound.bounds(problem, evaluate(problem, start), s.PATIENT)
     found = neighbourhoods.improve(problem, start, limits, Budget(seconds=60.0, deterministic_seconds=0.05)).solution
     assert variables.form.broken_by(assignment.values_of(variables, found)) == ()
-    assert values(problem, found) >= values(problem, start)
+    assert evaluate(problem, found) >= evaluate(problem, start)

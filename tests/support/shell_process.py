@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from scheduler.change import Change
 from scheduler.cluster import Cluster
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import Worker
+from scheduler.worker.supervisor import WorkerSupervisor
 from solver.domain import Plan, Policy
 from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod
 from tests.support.cluster_builders import seen
@@ -20,7 +20,7 @@ WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"), c
 class Shell:
     """A worker and the mirror."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: WorkerSupervisor) -> None:
         self.worker = worker
         self.cluster = Cluster()
         for each in WORLD:
@@ -39,7 +39,7 @@ class Shell:
 
 @asynccontextmanager
 async def running(limits: Limits = LIMITS, command: tuple[str, ...] = MISBEHAVING) -> AsyncIterator[Shell]:
-    shell = Shell(Worker(limits, command))
+    shell = Shell(WorkerSupervisor(limits, command))
     task = asyncio.create_task(shell.worker.run())
     try:
         async with asyncio.timeout(60):

@@ -14,7 +14,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.worker import recording
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import ChildEndedError, Worker
+from scheduler.worker.supervisor import ChildEndedError, WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 from solver.domain import Batch, Pod, Policy, ReasonCode
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result
@@ -36,7 +36,7 @@ class Desk:
         self.clock = VirtualClock()
         self.check = self.health.ready("solver")
         telemetry = SolverTelemetry(self.metrics, self.check, folder, self.clock)
-        self.worker = Worker(LIMITS, COMMAND, on_start=telemetry.started)
+        self.worker = WorkerSupervisor(LIMITS, COMMAND, on_start=telemetry.started)
         self.cluster = Cluster()
         for each in WORLD:
             self.cluster.apply(seen(each))

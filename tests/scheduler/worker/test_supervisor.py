@@ -12,7 +12,7 @@ import pytest
 from scheduler.change import Change
 from scheduler.worker import frames
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import COMMAND, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
+from scheduler.worker.supervisor import COMMAND, SolveFailedError, WorkerAbsentError, WorkerLostError, WorkerSupervisor
 from solver.domain import Policy
 from tests.support import shell_garbler, shell_listener
 from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result, toleration
@@ -229,7 +229,7 @@ async def test_no_process_is_left_whenever_its_keeper_is_cancelled(tmp_path: Pat
     sleeper.chmod(0o700)
     before = children()
     for steps in range(16):
-        task = asyncio.create_task(Worker(LIMITS, (str(sleeper),)).run())
+        task = asyncio.create_task(WorkerSupervisor(LIMITS, (str(sleeper),)).run())
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
@@ -249,7 +249,7 @@ def children() -> set[str]:
 
 async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() -> None:
     failures: list[Exception] = []
-    worker = Worker(LIMITS, ("/nonexistent/command",), on_failure=failures.append)
+    worker = WorkerSupervisor(LIMITS, ("/nonexistent/command",), on_failure=failures.append)
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(10):
         while len(failures) < 2:  # noqa: ASYNC110 - a list is no event
@@ -263,7 +263,7 @@ async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() ->
 @pytest.mark.parametrize("command", [("/bin/false",), ("/nowhere/at-all",)], ids=["ends at once", "is not there"])
 async def test_who_waits_for_the_first_start_hears_of_its_failure(command: tuple[str, ...]) -> None:
     failures: list[Exception] = []
-    worker = Worker(LIMITS, command, on_failure=failures.append)
+    worker = WorkerSupervisor(LIMITS, command, on_failure=failures.append)
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(30):
         await worker.wait_until_tried()

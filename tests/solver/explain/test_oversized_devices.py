@@ -19,7 +19,7 @@ from solver.domain import (
 )
 from solver.domain.quantity import parse
 from solver.greedy import candidates
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import SolverCache
 from tests.solver.test_node_allocatable import everywhere, taking, using
@@ -197,7 +197,7 @@ def test_a_device_that_nodes_see_differently_draws_on_its_counters_once() -> Non
 def test_a_device_that_nodes_see_differently_is_opened_once() -> None:
     claims, pods = asking_units(n1="4", n2="5")
     problem = s.problem(N1, N2, sharing(cpu="1", units="9"), GPU, claims, pods=pods)
-    worth = [dict(zip(names(problem), values(problem, each), strict=True)) for each in candidates(problem)]
+    worth = [dict(zip(level_names(problem), evaluate(problem, each), strict=True)) for each in candidates(problem)]
 
     assert {each["opened-devices"] for each in worth} == {-1}
 

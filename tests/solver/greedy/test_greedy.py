@@ -7,7 +7,7 @@ import pytest
 from solver.domain import Pod
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -102,7 +102,7 @@ def test_a_solution_is_valued_level_by_level() -> None:
     objects, pods = wanting(1, 2)
     problem = s.problem(b.node("n1"), b.gpu_slice("n1"), GPU, *objects, pods=pods)
     solution = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
-    assert values(problem, solution) == (2, 0, -1, 0, -303)
+    assert evaluate(problem, solution) == (2, 0, -1, 0, -303)
 
 
 def test_backtracking_finds_the_root_that_both_requests_need() -> None:

@@ -23,21 +23,21 @@ def test_a_level_counts_what_its_expression_says(situation: Situation) -> None:
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
         written = [(level.name, level.expression.value(found)) for level in variables.form.levels]
-        assert written == list(zip(objective.names(problem), objective.values(problem, solution), strict=True))
+        assert written == list(zip(objective.level_names(problem), objective.evaluate(problem, solution), strict=True))
 
 
 @settings(max_examples=60, deadline=None)
 @given(situation=situations())
 def test_no_solution_is_above_the_bound_of_a_level(situation: Situation) -> None:
     problem = prepare(situation.snapshot, situation.batch, EVERY_LEVEL, SolverCache())
-    bounds = [level.upper_bound(problem) for level in objective.levels(problem)]
+    bounds = [level.upper_bound(problem) for level in objective.objective_levels(problem)]
     for solution in candidates(problem):
-        assert all(value <= most for value, most in zip(objective.values(problem, solution), bounds, strict=True))
+        assert all(value <= most for value, most in zip(objective.evaluate(problem, solution), bounds, strict=True))
 
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(sums_priorities=True)], ids=["strict", "sum"])
 def test_levels_of_placed_pods_and_alternatives_decide_and_the_others_pack(policy: Policy) -> None:
     nodes, pods = [b.node("n0")], [b.pod("p0", "c0", priority=3), b.pod("p1", "c1")]
     problem = s.problem(nodes, b.gpu_slice("n0"), b.gpu_class(), b.claim("c0"), b.claim("c1"), pods=pods, policy=policy)
-    deciding = {level.name for level in objective.levels(problem) if level.decides_pods}
+    deciding = {level.name for level in objective.objective_levels(problem) if level.decides_pods}
     assert deciding == {*(level.name for level in problem.placed_levels), "alternatives"}

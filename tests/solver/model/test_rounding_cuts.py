@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import Policy
-from solver.model.objective import names
+from solver.model.objective import level_names
 from solver.problem.problem import Problem
 from solver.search import bound
 from tests.support import builders as b
@@ -52,7 +52,7 @@ def best(sizes: Sequence[int], free: Sequence[int], cards: int) -> tuple[int, in
 
 def bounds(sizes: Sequence[int], free: Sequence[int], cards: int, known: tuple[int, int]) -> tuple[int | None, ...]:
     made = problem(sizes, free, cards)
-    assert names(made) == ("placed:0", "opened-nodes")
+    assert level_names(made) == ("placed:0", "opened-nodes")
     return bound.bounds(made, known, s.PATIENT).levels
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, Pod, Policy, ReasonCode, Snapshot
-from solver.preemption.nominated_pods import reserve_for_nominated
+from solver.preemption.nominated_room import reserve_for_nominated
 from solver.problem.solver_cache import SolverCache
 from solver.verify import check
 from tests.support import builders as b

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from solver.domain import Policy
-from solver.problem.prepare import prepare, uncollected
+from solver.problem.prepare import gc_paused, prepare
 from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
 
@@ -24,7 +24,7 @@ def test_nothing_is_collected_while_a_problem_is_prepared(monkeypatch: pytest.Mo
 
 
 def test_the_collector_goes_on_after_an_error() -> None:
-    with pytest.raises(ValueError, match="no"), uncollected():
+    with pytest.raises(ValueError, match="no"), gc_paused():
         raise ValueError("no")
     assert gc.isenabled()
 
@@ -32,7 +32,7 @@ def test_the_collector_goes_on_after_an_error() -> None:
 def test_who_has_switched_it_off_finds_it_off() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, columns, exact, neighbourhoods
 from solver.search.bound import Bounds
@@ -55,7 +55,7 @@ def first_fit(problem: Problem) -> Solution:
 
 
 def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> ColumnsResult:
-    found = column_generation.improve(problem, start, bound.bounds(problem, values(problem, start), budget), budget)
+    found = column_generation.improve(problem, start, bound.bounds(problem, evaluate(problem, start), budget), budget)
     assert found is not None
     return found
 
@@ -63,7 +63,7 @@ def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> C
 def test_a_node_does_not_hold_a_part_of_a_mix() -> None:
     problem = cluster([4] * 18 + [3] * 24, nodes=12, cards=9)
     start = first_fit(problem)
-    assert bound.bounds(problem, values(problem, start), s.PATIENT).levels[0] == 33
+    assert bound.bounds(problem, evaluate(problem, start), s.PATIENT).levels[0] == 33
     assert improved(problem, start).bounds.levels[0] == 32
 
 
@@ -71,19 +71,19 @@ def test_what_meets_the_bound_is_found_where_first_fit_strands_cards() -> None:
     problem = cluster([1] * 20 + [3] * 20 + [4] * 10, nodes=30)
     start = first_fit(problem)
     found = improved(problem, start)
-    assert (values(problem, start)[0], values(problem, found.solution)[0], found.bounds.levels[0]) == (45, 50, 50)
+    assert (evaluate(problem, start)[0], evaluate(problem, found.solution)[0], found.bounds.levels[0]) == (45, 50, 50)
 
 
 def test_all_levels_are_closed_where_nodes_are_equal() -> None:
     problem = cluster([1] * 20 + [3] * 20 + [4] * 10, nodes=30)
     found = improved(problem, first_fit(problem))
-    assert found.bounds.levels == values(problem, found.solution)
+    assert found.bounds.levels == evaluate(problem, found.solution)
 
 
 def test_an_earlier_level_is_never_given_up_for_a_later_one() -> None:
     problem = cluster([4] * 5 + [1] * 40, nodes=8, priorities=[9] * 5 + [0] * 40)
     found = improved(problem, Solution())
-    assert values(problem, found.solution)[:2] == (5, 12)
+    assert evaluate(problem, found.solution)[:2] == (5, 12)
 
 
 def test_the_same_is_found_again() -> None:
@@ -123,7 +123,7 @@ def test_cluster_wide_devices_are_left_to_others() -> None:
         b.claim("c0"),
         pods=[b.pod("p0", "c0")],
     )
-    limits = Bounds((None,) * len(names(problem)), (0, 0))
+    limits = Bounds((None,) * len(level_names(problem)), (0, 0))
     assert column_generation.improve(problem, Solution(), limits, s.PATIENT) is None
 
 
@@ -143,8 +143,8 @@ def test_an_ended_budget_claims_no_more_than_it_knows(work: float) -> None:
     problem = cluster([1] * 10 + [3] * 20, nodes=18)
     start = first_fit(problem)
     found = improved(problem, start, Budget(seconds=86_400.0, deterministic_seconds=work))
-    best = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
-    assert values(problem, found.solution) >= values(problem, start)
+    best = exact.improve(problem, start, Bounds((None,) * len(level_names(problem)), (0, 0)), s.PATIENT)
+    assert evaluate(problem, found.solution) >= evaluate(problem, start)
     assert (found.bounds.levels[0] or 0) >= best.levels[0].value
 
 
@@ -161,14 +161,14 @@ def test_no_bound_is_below_the_optimum_and_no_plan_above_it(
     priorities = [(index * 7) % 3 for index in range(len(counts))]
     problem = cluster(counts, nodes=nodes, cpus=cpus, priorities=priorities, clique=clique)
     start = first_fit(problem)
-    best = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    best = exact.improve(problem, start, Bounds((None,) * len(level_names(problem)), (0, 0)), s.PATIENT)
     optimum = tuple(level.value for level in best.levels)
     assert all(level.proven for level in best.levels)
-    found = column_generation.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    found = column_generation.improve(problem, start, Bounds((None,) * len(level_names(problem)), (0, 0)), s.PATIENT)
     if found is None:
         return
-    reached = values(problem, found.solution)
-    assert values(problem, start) <= reached <= optimum
+    reached = evaluate(problem, found.solution)
+    assert evaluate(problem, start) <= reached <= optimum
     # A bound holds while all earlier levels have the values that the optimum has.
     for index, limit in enumerate(found.bounds.levels):
         if reached[:index] != optimum[:index]:
@@ -179,18 +179,18 @@ def test_no_bound_is_below_the_optimum_and_no_plan_above_it(
 def test_a_step_goes_on_with_what_the_first_open_level_is_about() -> None:
     problem = cluster([4] * 3 + [1] * 9, nodes=4, priorities=[9] * 3 + [0] * 9)
     limits = Bounds((3, None, None, None, None, None), (0, 0))
-    assert len(limits.levels) == len(names(problem))
+    assert len(limits.levels) == len(level_names(problem))
     found = neighbourhoods.improve(problem, Solution(), limits, s.PATIENT)
-    assert values(problem, found.solution)[:2] == (3, 4)
+    assert evaluate(problem, found.solution)[:2] == (3, 4)
 
 
 def test_levels_that_are_no_sum_over_nodes_are_not_bounded() -> None:
     problem = cluster([1, 3, 3], nodes=4, clique=2)
     found = column_generation.improve(
-        problem, first_fit(problem), Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT
+        problem, first_fit(problem), Bounds((None,) * len(level_names(problem)), (0, 0)), s.PATIENT
     )
     assert found is not None
-    limits = dict(zip(names(problem), found.bounds.levels, strict=True))
+    limits = dict(zip(level_names(problem), found.bounds.levels, strict=True))
     assert (limits["alternatives"], limits["opened-groups"], limits["opened-nodes"]) == (0, None, None)
 
 

@@ -14,7 +14,7 @@ from solver.engines.cpsat import EngineResult, EngineStatus
 from solver.greedy import candidates
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.search import column_generation, exact, neighbourhoods, subproblem
+from solver.search import column_generation, exact, neighbourhoods, restricted_problem
 from solver.search.bound import Bounds, ContradictionError, SearchError, proves
 from solver.search.column_generation import ColumnsResult
 from solver.solution import Solution
@@ -122,7 +122,9 @@ def test_a_neighbourhood_without_a_solution_contradicts_the_plan(monkeypatch: py
     problem = prepare(SNAPSHOT, BATCH, Policy(), SolverCache())
     monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: EngineResult(EngineStatus.INFEASIBLE, None, None))
     with pytest.raises(ContradictionError, match="neighbourhood"):
-        subproblem.solve(problem, candidates(problem)[0], [0, 1], subproblem.effort(PATIENT, 1.0, presolve=False))
+        restricted_problem.solve(
+            problem, candidates(problem)[0], [0, 1], restricted_problem.effort(PATIENT, 1.0, presolve=False)
+        )
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(None, False), (5, True), (6, False)])

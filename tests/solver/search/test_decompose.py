@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solver.domain import Budget, LevelReport, Pod, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import decompose, exact, neighbourhoods, stages
 from solver.search.bound import Bounds
@@ -91,7 +91,7 @@ def test_pods_that_use_the_same_cluster_wide_devices_are_one_part() -> None:
 
 def test_a_level_is_proven_where_every_part_proves_it() -> None:
     problem = zoned([("a", 1, 0), ("b", 1, 0)])
-    name, *_ = names(problem)
+    name, *_ = level_names(problem)
     proven, open_one = (LevelReport(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
     assert decompose.summed(problem, [(proven,), (proven,)])[0] == LevelReport(name=name, value=2, bound=2, proven=True)
     assert decompose.summed(problem, [(proven,), (open_one,)])[0] == LevelReport(
@@ -116,15 +116,15 @@ def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:
 def test_parts_add_up_to_the_optimum_of_the_whole(pods: list[tuple[str, int, int]]) -> None:
     problem = zoned(pods)
     start = first_fit(problem)
-    whole = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    whole = exact.improve(problem, start, Bounds((None,) * len(level_names(problem)), (0, 0)), s.PATIENT)
     found = stages.search(problem, start, s.PATIENT)
-    assert values(problem, found.solution) == tuple(level.value for level in found.levels)
+    assert evaluate(problem, found.solution) == tuple(level.value for level in found.levels)
     assert found.levels == whole.levels
 
 
 def test_a_part_is_searched_on_its_own_nodes_alone() -> None:
     problem = zoned([("a", 4, 0), ("a", 4, 0), ("b", 4, 0)], nodes_per_zone=1)
     piece = decompose.divide(problem, Solution())[0]
-    limits = Bounds((None,) * len(names(problem)), (0, 0))
+    limits = Bounds((None,) * len(level_names(problem)), (0, 0))
     found = neighbourhoods.improve(piece.problem, piece.start, limits, s.PATIENT).solution
     assert {problem.inventory.nodes[choice.node].name for choice in found.choices} == {"n-a0"}

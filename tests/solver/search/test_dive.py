@@ -8,7 +8,7 @@ import pytest
 
 from solver import greedy
 from solver.domain import Budget, Policy, SearchParams
-from solver.model.objective import best, values
+from solver.model.objective import best_of, evaluate
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, columns, stages
 from solver.search.columns import ColumnPool, Master
@@ -50,18 +50,18 @@ def columns_of(problem: Problem, budget: Budget = s.PATIENT) -> ColumnPool:
 def dived(problem: Problem) -> Solution:
     """What one dive for the first level makes of nothing."""
     found = columns_of(problem)
-    return column_generation.dive(found, found.bound(0, values(problem, Solution()), UNBOUNDED), Solution()).solution
+    return column_generation.dive(found, found.bound(0, evaluate(problem, Solution()), UNBOUNDED), Solution()).solution
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [(6, 0), (6, 1), (6, 2), (10, 0), NEEDS_BACKTRACKING, (14, 0)])
 def test_what_fits_exactly_once_is_found_by_one_dive(nodes: int, seed: int) -> None:
     problem = exactly(nodes, seed)
-    assert values(problem, dived(problem))[0] == 4 * nodes
+    assert evaluate(problem, dived(problem))[0] == 4 * nodes
 
 
 def test_a_column_that_was_a_mistake_is_taken_back() -> None:
     problem = s.with_params(exactly(*NEEDS_BACKTRACKING), SearchParams(dive_mistakes=0))
-    assert values(problem, dived(problem))[0] < 40
+    assert evaluate(problem, dived(problem))[0] < 40
 
 
 def test_the_same_dive_gives_the_same_plan() -> None:
@@ -72,7 +72,7 @@ def test_the_same_dive_gives_the_same_plan() -> None:
 @pytest.mark.parametrize("priorities", [False, True], ids=["one level", "strict"])
 def test_all_levels_are_proven_where_everything_fits_exactly_once(*, priorities: bool) -> None:
     problem = exactly(16, 3, priorities=priorities)
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     found = stages.search(problem, start, s.PATIENT)
     assert len(found.solution.choices) == 64
     assert found.is_proven
@@ -81,22 +81,22 @@ def test_all_levels_are_proven_where_everything_fits_exactly_once(*, priorities:
 @pytest.mark.parametrize("work", [0.0, 0.05, 0.2, 0.3], ids=str)
 def test_a_dive_that_is_cut_off_is_no_worse_than_the_start(work: float) -> None:
     problem = exactly(10, 0)
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     budget = Budget(seconds=86_400.0, deterministic_seconds=work)
-    limits = bound.bounds(problem, values(problem, start), budget)
+    limits = bound.bounds(problem, evaluate(problem, start), budget)
     found = column_generation.improve(problem, start, limits, budget)
     assert found is not None
-    assert values(problem, found.solution) >= values(problem, start)
+    assert evaluate(problem, found.solution) >= evaluate(problem, start)
     assert found.bounds.levels[0] == 40
 
 
 def test_a_master_promises_no_pods_that_are_gone() -> None:
     problem = exactly(6, 0)
     found = columns_of(problem)
-    found.bound(0, values(problem, Solution()), UNBOUNDED)
+    found.bound(0, evaluate(problem, Solution()), UNBOUNDED)
     first = next(each for each in found.columns.values() if len(each.counts) > 1)
     found.pods[first.counts[0][0]] = 0
-    master = Master(found, 0, values(problem, Solution()))
+    master = Master(found, 0, evaluate(problem, Solution()))
     assert master.solve()
     assert first not in master.taken
     assert all(count <= found.pods[family] for pattern in master.used for family, count in pattern.counts)
@@ -106,7 +106,7 @@ def test_patterns_priced_for_what_is_left_hold_no_more() -> None:
     problem = exactly(6, 1)
     found = columns_of(problem)
     found.pods = Counter(dict.fromkeys(list(found.pods)[:5], 1))
-    found.bound(0, values(problem, Solution()), UNBOUNDED)
+    found.bound(0, evaluate(problem, Solution()), UNBOUNDED)
     assert found.columns
     assert all(count <= found.pods[family] for each in found.columns.values() for family, count in each.counts)
 
@@ -119,11 +119,11 @@ def test_columns_spend_half_of_what_packing_may_cost_once_all_pods_are_placed() 
     slices = [b.gpu_slice(each.name, count=4) for each in machines]
     short = SearchParams(packing_seconds=0.01, packing_seconds_per_pod=0.0)
     problem = s.with_params(s.problem(machines, slices, b.gpu_class(), claims, pods=pods), short)
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     waiting = Solution(start.choices[:-1])
-    limits = bound.bounds(problem, values(problem, waiting), s.PATIENT)
+    limits = bound.bounds(problem, evaluate(problem, waiting), s.PATIENT)
     found = column_generation.improve(problem, waiting, limits, s.PATIENT)
     assert found is not None
-    assert values(problem, found.solution)[0] == 60
-    assert found.bounds.levels[2] != values(problem, found.solution)[2]
+    assert evaluate(problem, found.solution)[0] == 60
+    assert found.bounds.levels[2] != evaluate(problem, found.solution)[2]
     assert found.deterministic_seconds < 0.3

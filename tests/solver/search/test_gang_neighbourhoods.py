@@ -9,7 +9,7 @@ from solver import solve, verify
 from solver.domain import Batch, Budget, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods
 from solver.search.neighbourhoods import GangNeighbourhoods
@@ -23,16 +23,16 @@ from tests.support.gangs import RACK, crowded, gang_of, problem_of, racks
 def test_the_greedy_alone_leaves_the_gang_out(order: Order) -> None:
     problem = problem_of(*crowded())
     start = Greedy(problem, FitCache(problem), order).run()
-    assert values(problem, start)[:2] == (8, 0)
+    assert evaluate(problem, start)[:2] == (8, 0)
 
 
 @pytest.mark.parametrize("order", list(Order), ids=str)
 def test_singles_make_room_for_a_gang_in_neighbourhoods(order: Order) -> None:
     problem = problem_of(*crowded())
     start = Greedy(problem, FitCache(problem), order).run()
-    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    limits = bound.bounds(problem, evaluate(problem, start), s.PATIENT)
     found = neighbourhoods.improve(problem, start, limits, Budget(seconds=60.0, deterministic_seconds=3.0))
-    assert values(problem, found.solution)[:2] == (8, 4)
+    assert evaluate(problem, found.solution)[:2] == (8, 4)
 
 
 @pytest.mark.parametrize("most", [0, 120_000], ids=["above", "exact"])
@@ -53,9 +53,9 @@ def test_a_gang_that_is_placed_moves_whole_for_another() -> None:
     gangs = (b.gang("a", 2, b.by_label(RACK)), b.gang("g", 4, b.by_label(RACK)))
     problem = problem_of([*racks(3, 5, 7), *small_claims, *large_claims], Batch(pods=(*small, *large), gangs=gangs))
     start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
-    assert values(problem, start)[:2] == (2, 0)
+    assert evaluate(problem, start)[:2] == (2, 0)
     found = neighbourhoods.improve(problem, start, _nothing(problem, start), s.PATIENT).solution
-    assert values(problem, found)[:2] == (2, 4)
+    assert evaluate(problem, found)[:2] == (2, 4)
 
 
 def test_a_gang_on_nodes_that_cannot_all_be_released_stays() -> None:
@@ -73,7 +73,7 @@ def test_a_gang_on_nodes_that_cannot_all_be_released_stays() -> None:
 
 
 def _nothing(problem: Problem, start: Solution) -> bound.Bounds:
-    return bound.bounds(problem, values(problem, start), s.PATIENT)
+    return bound.bounds(problem, evaluate(problem, start), s.PATIENT)
 
 
 def test_a_node_takes_part_with_all_nodes_of_its_gang() -> None:

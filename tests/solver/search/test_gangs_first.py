@@ -6,7 +6,7 @@ import pytest
 
 from solver import greedy
 from solver.domain import Batch, Budget
-from solver.model.objective import best, values
+from solver.model.objective import best_of, evaluate
 from solver.problem.problem import Problem
 from solver.search import stages
 from solver.solution import Solution
@@ -17,12 +17,12 @@ from tests.support.gangs import RACK, crowded, gang_of, problem_of, racks, singl
 
 def placed(problem: Problem, solution: Solution) -> tuple[int, ...]:
     """How many pods of each priority, the highest first."""
-    return values(problem, solution)[: len(problem.placed_levels)]
+    return evaluate(problem, solution)[: len(problem.placed_levels)]
 
 
 def improved(problem: Problem) -> tuple[Solution, Solution]:
     """Before and after."""
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     return start, stages.gangs_first(problem, start, s.PATIENT)
 
 
@@ -56,7 +56,7 @@ def test_of_two_gangs_that_each_need_most_nodes_exactly_one_runs() -> None:
 def test_a_gang_that_fits_nowhere_even_alone_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     members, claims = gang_of(5)
     problem = problem_of([*racks(2, gpus=4), *claims], Batch(pods=(*members,), gangs=(b.gang("g", 5),)))
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     monkeypatch.setattr(greedy.Greedy, "run", lambda *_: pytest.fail("nothing to try"))
     assert stages.gangs_first(problem, start, s.PATIENT) is start
 
@@ -64,7 +64,7 @@ def test_a_gang_that_fits_nowhere_even_alone_costs_no_run(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("looks", range(6))
 def test_a_budget_ends_it_anywhere(looks: int) -> None:
     problem = problem_of(*crowded())
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     ticks = itertools.count()
     budget = Budget(seconds=1.0, clock=lambda: 2.0 * (next(ticks) >= looks), started=0.0)
     found = stages.gangs_first(problem, start, budget)

@@ -6,7 +6,7 @@ import pytest
 
 from solver.domain import Budget, LevelReport, SearchParams
 from solver.greedy import candidates
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, stages
 from solver.solution import Solution
@@ -26,7 +26,7 @@ def packing(count: int, nodes: int) -> Problem:
 
 
 def best(problem: Problem) -> Solution:
-    return max(candidates(problem), key=lambda solution: values(problem, solution))
+    return max(candidates(problem), key=lambda solution: evaluate(problem, solution))
 
 
 @pytest.mark.parametrize("count", [24, 40], ids=["at once", "in patterns"])
@@ -60,7 +60,7 @@ def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work(
 
 def test_who_waits_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
-    levels = [LevelReport(name=name, value=0, bound=0, proven=True) for name in names(problem)]
+    levels = [LevelReport(name=name, value=0, bound=0, proven=True) for name in level_names(problem)]
     assert bound.only_packs(problem, levels)
     open_one = LevelReport(name="placed:0", value=7, bound=8, proven=False)
     assert not bound.only_packs(problem, [open_one, *levels[1:]])

@@ -7,7 +7,7 @@ import pytest
 
 from solver import greedy
 from solver.domain import Budget, SearchParams
-from solver.model.objective import Values, best, values
+from solver.model.objective import Values, best_of, evaluate
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, columns, stages
 from solver.search.columns import ColumnPool, Master
@@ -35,7 +35,7 @@ def columns_of(problem: Problem, budget: Budget) -> ColumnPool:
 
 
 def start_of(problem: Problem) -> Solution:
-    return best(problem, greedy.candidates(problem))
+    return best_of(problem, greedy.candidates(problem))
 
 
 @pytest.mark.parametrize(("count", "nodes", "seed"), [(24, 24, 3), (24, 24, 4), (60, 40, 3), (60, 40, 4)])
@@ -59,10 +59,10 @@ def mixed(problem: Problem, known: Values, hint: Solution) -> Solution:
 def test_earlier_levels_keep_their_values_and_nothing_is_used_twice() -> None:
     problem = packing(24, 24, 3)
     start = start_of(problem)
-    known = values(problem, start)
+    known = evaluate(problem, start)
     found = mixed(problem, known, start)
-    assert values(problem, found)[:2] == (24, 0)
-    assert values(problem, found) >= known
+    assert evaluate(problem, found)[:2] == (24, 0)
+    assert evaluate(problem, found) >= known
     taken = Counter(choice.node for choice in found.choices)
     assert max(taken.values()) <= 4
 
@@ -73,7 +73,7 @@ def test_a_mix_without_budget_is_none() -> None:
     hint = found.learn(start_of(problem))
     assert (
         column_generation.solve_restricted_master(
-            found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED
+            found, Master(found, 2, evaluate(problem, start_of(problem))), hint, UNBOUNDED
         )
         == Counter()
     )
@@ -82,21 +82,21 @@ def test_a_mix_without_budget_is_none() -> None:
 def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
     problem = packing(2, 2, 3)
     found = columns_of(problem, s.PATIENT)
-    both = best(problem, greedy.candidates(problem))
+    both = best_of(problem, greedy.candidates(problem))
     assert len({choice.node for choice in both.choices}) == 1
     (pattern,) = found.learn(both)
-    laid = column_generation.solution_of(found, values(problem, both), Counter({pattern: 2}), Solution())
+    laid = column_generation.solution_of(found, evaluate(problem, both), Counter({pattern: 2}), Solution())
     assert sorted(choice.pod_class for choice in laid.choices) == sorted(choice.pod_class for choice in both.choices)
 
 
 def test_column_generation_solves_the_restricted_master() -> None:
     problem = packing(60, 40, 3)
     start = start_of(problem)
-    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    limits = bound.bounds(problem, evaluate(problem, start), s.PATIENT)
     budget = Budget(seconds=86_400.0, deterministic_seconds=0.14)
     with_mix = column_generation.improve(problem, start, limits, budget)
     limited = s.with_params(problem, SearchParams(master_columns=0))
     without = column_generation.improve(limited, start, limits, budget)
     assert with_mix is not None
     assert without is not None
-    assert values(problem, with_mix.solution)[:3] > values(problem, without.solution)[:3]
+    assert evaluate(problem, with_mix.solution)[:3] > evaluate(problem, without.solution)[:3]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from solver import greedy
 from solver.domain import LevelReport, Pod, SearchParams
 from solver.model import build, cells
-from solver.model.objective import Values, best, values
+from solver.model.objective import Values, best_of, evaluate
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Problem
 from solver.search import scoring
@@ -56,7 +56,7 @@ def optimum(problem: Problem) -> Values:
         [Choice(each, node, ()) for each, node in zip(owners, nodes, strict=True) if node >= 0]
         for nodes in product(range(-1, problem.node_count), repeat=len(owners))
     )
-    return max(values(problem, Solution(choices)) for choices in candidates if fits(problem, choices))
+    return max(evaluate(problem, Solution(choices)) for choices in candidates if fits(problem, choices))
 
 
 def fits(problem: Problem, choices: list[Choice]) -> bool:
@@ -72,7 +72,7 @@ def fits(problem: Problem, choices: list[Choice]) -> bool:
 
 
 def scores(problem: Problem) -> LevelReport:
-    return scoring.search(problem, best(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
+    return scoring.search(problem, best_of(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
 
 
 def test_a_plan_with_a_pod_that_waits_is_proven() -> None:
@@ -120,7 +120,7 @@ def test_pods_with_devices_keep_their_places_while_others_are_placed_again() -> 
     machines = [b.node(f"n{index}", cpu=8 + 8 * index, memory="64Gi") for index in range(4)]
     pods = [b.pod("g", "c", cpu=6), *pods_of([(2, 8, 0, False), (3, 2, 0, True), (1, 9, 0, True), (6, 1, 0, False)])]
     problem = s.problem(machines, b.gpu_slice("n0"), b.gpu_class(), b.claim("c"), pods=pods)
-    start = best(problem, greedy.candidates(problem))
+    start = best_of(problem, greedy.candidates(problem))
     found = scoring.search(problem, start, s.PATIENT)
     assert all(level.proven for level in found.levels)
     assert [each for each in found.solution.choices if each.picks] == [each for each in start.choices if each.picks]

@@ -11,7 +11,7 @@ from solver.engines.cpsat import EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model import assignment, build, cells
-from solver.model.objective import names, values
+from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, exact, neighbourhoods
 from solver.search.bound import Bounds
@@ -35,11 +35,11 @@ def packing(counts: Sequence[int], *, nodes: int = 2, cards: int = 4, priorities
 
 
 def nothing_known(problem: Problem) -> Bounds:
-    return Bounds((None,) * len(names(problem)), (0, 0))
+    return Bounds((None,) * len(level_names(problem)), (0, 0))
 
 
 def levels(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> tuple[LevelReport, ...]:
-    limits = bound.bounds(problem, values(problem, start), budget)
+    limits = bound.bounds(problem, evaluate(problem, start), budget)
     return exact.improve(problem, start, limits, budget).levels
 
 
@@ -72,9 +72,9 @@ def test_without_budget_nothing_is_proven() -> None:
 def test_the_start_is_kept_where_nothing_is_better() -> None:
     problem = packing((4, 4))
     start = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
-    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    limits = bound.bounds(problem, evaluate(problem, start), s.PATIENT)
     found = exact.improve(problem, start, limits, s.PATIENT)
-    assert values(problem, found.solution) == values(problem, start)
+    assert evaluate(problem, found.solution) == evaluate(problem, start)
 
 
 def test_bounds_of_equal_nodes_come_from_one_kind() -> None:
@@ -91,7 +91,7 @@ def test_bounds_end_at_the_first_level_that_is_not_met() -> None:
 def test_bounds_go_on_where_a_level_is_met() -> None:
     problem = packing((4, 4))
     start = Greedy(problem, FitCache(problem), Order.QUEUE_BEST_FIT).run()
-    known = values(problem, start)
+    known = evaluate(problem, start)
     assert bound.bounds(problem, known, s.PATIENT).levels == known
 
 
@@ -114,21 +114,21 @@ def test_without_bounds_everybody_could_be_placed() -> None:
 
 
 def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> Solution:
-    limits = bound.bounds(problem, values(problem, start), budget)
+    limits = bound.bounds(problem, evaluate(problem, start), budget)
     return neighbourhoods.improve(problem, start, limits, budget).solution
 
 
 @pytest.mark.parametrize("counts", [(1, 3, 3, 1), (2, 2, 3, 1), (4, 1, 1, 1, 1)], ids=str)
 def test_neighbourhoods_place_what_fits(counts: tuple[int, ...]) -> None:
     problem = packing(counts)
-    assert values(problem, improved(problem, Solution()))[0] == len(counts)
+    assert evaluate(problem, improved(problem, Solution()))[0] == len(counts)
 
 
 def test_neighbourhoods_never_lose() -> None:
     problem = packing((1, 1, 2, 3, 4, 1, 2), nodes=3)
     start = Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
     budget = Budget(seconds=60.0, deterministic_seconds=0.2)
-    assert values(problem, improved(problem, start, budget)) >= values(problem, start)
+    assert evaluate(problem, improved(problem, start, budget)) >= evaluate(problem, start)
 
 
 def test_neighbourhoods_without_budget_leave_things_as_they_are() -> None:
@@ -171,15 +171,15 @@ def test_what_is_equal_in_one_level_is_not_taken_where_a_later_one_loses(monkeyp
     machines = [b.node(f"n{index}") for index in range(2)]
     slices = [b.gpu_slice("n0", count=1), b.gpu_slice("n1", count=1, memory="80Gi")]
     problem = s.problem(machines, slices, GPU, claims, pods=[b.pod("p0", "c0")])
-    start = max(greedy.candidates(problem), key=lambda each: values(problem, each))
+    start = max(greedy.candidates(problem), key=lambda each: evaluate(problem, each))
     variables = build.build(problem, cells.single(problem))
     other = Solution([start.choices[0]._replace(node=1 - start.choices[0].node)])
     worse = assignment.values_of(variables, other)
-    assert (values(problem, other)[:3], values(problem, other) < values(problem, start)) == (
-        values(problem, start)[:3],
+    assert (evaluate(problem, other)[:3], evaluate(problem, other) < evaluate(problem, start)) == (
+        evaluate(problem, start)[:3],
         True,
     )
     result = EngineResult(EngineStatus.FEASIBLE, worse, None, 100.0)
     monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: result)
     found = exact.improve(problem, start, nothing_known(problem), s.PATIENT)
-    assert values(problem, found.solution) == values(problem, start)
+    assert evaluate(problem, found.solution) == evaluate(problem, start)

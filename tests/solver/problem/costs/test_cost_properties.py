@@ -10,7 +10,7 @@ from solver import SolverCache, solve
 from solver.domain import Node, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.search import bound
 from solver.solution import Choice, Solution
 from tests.support import builders as b
@@ -71,7 +71,7 @@ def test_the_model_values_a_solution_as_its_choices_do_and_the_relaxation_bounds
     for solution in candidates(problem):
         found = assignment.values_of(variables, solution)
         assert variables.form.broken_by(found) == ()
-        assert tuple(level.expression.value(found) for level in variables.form.levels) == values(problem, solution)
+        assert tuple(level.expression.value(found) for level in variables.form.levels) == evaluate(problem, solution)
 
 
 @given(world=worlds())
@@ -92,7 +92,7 @@ def test_no_placing_has_lower_costs_than_the_plan_and_none_beats_the_bound(
     )
     names = [each.name for each in problem.placed_levels] + list(problem.policy.levels)
     decisive = names.index("preferences") + 1 if "preferences" in names else 1
-    best = max(values(problem, each)[:decisive] for each in fitting)
+    best = max(evaluate(problem, each)[:decisive] for each in fitting)
     report = plan_of(world, waiting).report
     assert tuple(level.value for level in report.levels[:decisive]) == best
     known = (*best, *(_LOW,) * (len(names) - decisive))
@@ -117,4 +117,4 @@ def test_no_level_is_below_the_greedy_where_those_before_are_equal(
     problem = s.problem(nodes, running, pods=waiting)
     plan = plan_of(world, waiting)
     found = tuple(level.value for level in plan.report.levels)
-    assert all(found >= values(problem, each) for each in candidates(problem))
+    assert all(found >= evaluate(problem, each) for each in candidates(problem))

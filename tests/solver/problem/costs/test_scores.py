@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from solver.domain import Plan, Pod, Policy, SearchStage, Weights
 from solver.feasibility.node_fit import image_name, image_score
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.problem.costs.scores import best_case
 from solver.search import scoring
 from solver.solution import Choice, Solution
@@ -121,7 +121,7 @@ def test_the_bound_is_never_above_the_best_placing() -> None:
     limit = best_case(problem.costs.scores, problem.classes)
     owners = [each.index for each in problem.classes for _ in each.members]
     costs = [
-        -values(problem, Solution([Choice(each, (code // 3**i) % 3, ()) for i, each in enumerate(owners)]))[-1]
+        -evaluate(problem, Solution([Choice(each, (code // 3**i) % 3, ()) for i, each in enumerate(owners)]))[-1]
         for code in range(3 ** len(owners))
     ]
     assert limit <= min(costs)

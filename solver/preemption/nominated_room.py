@@ -34,7 +34,7 @@ from solver.domain import (
 )
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
-from solver.model.objective import values
+from solver.model.objective import evaluate
 from solver.preemption.what_if import snapshot_after, without
 from solver.problem import nominations
 from solver.problem.prepare import prepare
@@ -45,7 +45,7 @@ _KEPT: Final = "kept for"
 
 
 def reserve_for_nominated(
-    snapshot: Snapshot, batch: Batch, policy: Policy, engine: SolverCache, budget: Budget
+    snapshot: Snapshot, batch: Batch, policy: Policy, cache: SolverCache, budget: Budget
 ) -> Snapshot:
     """
     Return the cluster as the pods of a batch see it; no nominated pod's priority is within the range of theirs.
@@ -63,7 +63,7 @@ def reserve_for_nominated(
     waiting = [pod for pod in waiting if own.isdisjoint(preceding.get(pod.id, ()))]  # they come after the batch
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
-        seen = _with(seen, pod, policy, engine, budget)
+        seen = _with(seen, pod, policy, cache, budget)
     return _separated(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
@@ -82,31 +82,31 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
     return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
-def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache, budget: Budget) -> Snapshot:
+def _with(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache, budget: Budget) -> Snapshot:
     claims = {claim.id: claim for claim in snapshot.claims}
     asked = [claims[each] for each in pod.claim_ids if each in claims]
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
     if not wants_devices:
         return _running(snapshot, pod)
-    found = None if budget.should_stop() else _placed(snapshot, pod, policy, engine)
+    found = None if budget.should_stop() else _placed(snapshot, pod, policy, cache)
     if found is None:
         return _running(_with_free_devices(snapshot, pod, asked), pod)
     after = snapshot_after(snapshot, (pod,), found.placements, found.allocations)
     return replace(after, pods=tuple(_without_offers(each) if each.id == pod.id else each for each in after.pods))
 
 
-def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache) -> Extracted | None:
+def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) -> Extracted | None:
     """Place a pod on its node as if all pods that leave were gone."""
     leaving = set(snapshot.leaving)
     gone = [
         each.id for each in snapshot.pods if each.priority < pod.priority and (each.is_deleting or each.id in leaving)
     ]
     cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
-    problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), engine)
+    problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), cache)
     if problem.rejected:
         return None
     problem = problem.on(problem.inventory.node_index[pod.nominated_node_name])
-    best = max(candidates(problem), key=lambda solution: values(problem, solution))
+    best = max(candidates(problem), key=lambda solution: evaluate(problem, solution))
     found = extract(problem, best)
     return found if found.placements else None
 

@@ -29,7 +29,7 @@ _CLEARED_BY_UPDATE: Final = frozenset(ReasonCode) - _PREEMPTING
 """Another version of a pod may remove any of its reasons. Its victims leave no earlier for that."""
 
 
-class Queues:
+class PodQueues:
     """
     The pods of the queue, and the queues that hold them.
 

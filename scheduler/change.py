@@ -1,7 +1,7 @@
 """
-Changes of objects as values: `Change` as the watch shows it, `Transition` as the mirror applied it.
+Changes of objects as values: `Change` as the watch shows it, `Transition` as the cluster cache applied it.
 
-A change is decoded once, and then applied to the mirror, the queue and the replica of the worker process alike.
+A change is decoded once, and then applied to the cluster cache, the queue and the replica of the worker process alike.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """
-    An object as the mirror showed it before and after, assumptions laid over both; None where there was none.
+    An object as the cluster cache showed it before and after, assumptions laid over both; None where there was none.
 
     `key` is written as in `Change`. `conflict` is set where the watch contradicted an assumption, which is dropped
     then: the pod was bound to another node, or the claim was allocated otherwise.

@@ -1,7 +1,7 @@
 """
 The scheduling cycle, and what feeds it.
 
-    see      a change of the watch → mirror, queue, replica of the worker process
+    see      a change of the watch → cluster cache, queue, replica of the worker process
     decide   form a batch (`batch_formation`) · solve · split the plan into units · assume
     commit   check · write · confirm or forget · put back (`binding_cycle`)
 
@@ -76,7 +76,7 @@ class SchedulingCycle:
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
 
     def see(self, changes: Sequence[Change]) -> None:
-        """Apply changes of a watch to the mirror, the queue and the replica of the worker process."""
+        """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""
         parts, now = self._parts, self._clock()
         for received in changes:
             change, transitions, problem = self._intake.take(received)
@@ -92,7 +92,7 @@ class SchedulingCycle:
                     parts.queue.drop(PodId(*change.key.split("/", 1)))
 
     def _follow(self, change: Change, transitions: Sequence[Transition], now: float) -> None:
-        """Apply a change of the mirror to the queue, and to units that wait before they are bound."""
+        """Apply a change of the cluster cache to the queue, and to units that wait before they are bound."""
         if change.kind is Kind.PODS:
             self._see_pod(change.value, transitions, now)
         elif change.kind is Kind.NODES:

@@ -1,8 +1,8 @@
 """
 Unreadable objects: an object that cannot be read any more uses what it used, and nothing new is placed on it.
 
-`closed` makes the value that stands for it in the mirror, the queue and the replica of the worker process, by the
-table in docs/isolation.md.
+`closed` makes the value that stands for it in the cluster cache, the queue and the worker's replica, by the table
+ in docs/isolation.md.
 """
 
 from typing import Final

@@ -172,7 +172,7 @@ class Evictions:
         return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
 
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
-        """Assume a preemption and start to carry it out; return the transitions of the mirror."""
+        """Assume a preemption and start to carry it out; return the transitions of the cluster cache."""
         self._metrics.preemption_attempts.inc()
         self._count += 1
         run = _Run(preemption, pods, self._count)

@@ -1,8 +1,8 @@
 """
 Device taints that only this process knows: for devices that failed, and for suspect ones.
 
-To the mirror, the queue and the solver's replica a local taint is a DeviceTaintRule that is written nowhere and ends
-with this process's leadership.
+To the cluster cache, the queue and the worker's replica a local taint is a DeviceTaintRule that is written nowhere
+and ends with this process's leadership.
 
 `FailedDevices`: binding conditions of the device failed (KEP-5007). It gets a NoSchedule taint, so that not even a
 request that tolerates everything takes it again at once; only a toleration of its key covers it. The time doubles with

@@ -42,7 +42,7 @@ class ManuallyBoundPods:
         self._reported: Final[dict[PodId, str]] = {}
 
     def see(self, changes: Sequence[Change]) -> None:
-        """Take changes of the watch after the mirror has them."""
+        """Take changes of the watch after the cluster cache has them."""
         for change in changes:
             if change.kind is not Kind.PODS:
                 continue

@@ -11,6 +11,6 @@ The Kubernetes API: the only package that talks to the API server.
     writer, concurrency_limit  pacing, retries and fencing of these requests
     lease, elector             leader election: the state machine without I/O, and the task around it
 
-No decisions, no mirror, no logs and no metrics here: results are returned, raised or given to a callback. No other
-package imports `kubernetes` or `aiohttp`, except the health server, which serves with the latter.
+No decisions, no cluster cache, no logs and no metrics here: results are returned, raised or given to a callback. No
+other package imports `kubernetes` or `aiohttp`, except the health server, which serves with the latter.
 """

@@ -235,7 +235,7 @@ class MemoryBudget:
         if is_wanted:
             self._wanted[key] = None
         self._leave(key, _LeftOut(uid, cost, known.seen + 1 if known is not None else 0))
-        # It may have been usage before, as an allocated claim: the mirror must forget that.
+        # It may have been usage before, as an allocated claim: the cluster cache must forget that.
         return Change(kind=change.kind, key=change.key, value=None) if known is None else None
 
     def _is_wanted(self, key: ObjectKey, uid: str) -> bool:

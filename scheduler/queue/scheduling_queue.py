@@ -69,7 +69,7 @@ class SchedulingQueue:
 
     def offer(self, pod: Pod, now: float, before: Pod | None = None) -> None:
         """
-        Take a pod as the watch shows it, new or changed; `before` is the version that the mirror had.
+        Take a pod as the watch shows it, new or changed; `before` is the version that the cluster cache had.
 
         A pod that this scheduler does not have to place leaves the queue: it names another scheduler, is bound, has
         ended or is being deleted. A change makes it active, unless only the scheduler's own writes changed

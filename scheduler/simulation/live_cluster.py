@@ -70,12 +70,12 @@ def _kubeconfig() -> Path | None:
 
 
 async def _list(client: Client, kind: Kind, path: str) -> tuple[list[Change], list[Exception]]:
-    mirrored = ListWatch(kind)
-    mirrored.start_listing()
+    listed = ListWatch(kind)
+    listed.start_listing()
     changes: list[Change] = []
     problems: list[Exception] = []
-    while mirrored.needs_listing:
-        received = mirrored.receive_page(await client.request("GET", path, query=mirrored.page_query()))
+    while listed.needs_listing:
+        received = listed.receive_page(await client.request("GET", path, query=listed.page_query()))
         changes += received.changes
         problems += received.problems
     return changes, problems

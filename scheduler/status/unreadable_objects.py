@@ -1,7 +1,7 @@
 """
 Reports objects that cannot be decoded or applied: log line per version, event per ten minutes, series per kind.
 
-Nothing is decided here: the mirror has already what counts of such an object (`kube.decode.partial_objects`).
+Nothing is decided here: the cluster cache has already what counts of such an object (`kube.decode.partial_objects`).
 """
 
 import time

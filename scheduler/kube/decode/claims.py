@@ -3,7 +3,7 @@ ResourceClaims (resource.k8s.io/v1).
 
 A device in a claim's status is given to no other claim, even where the rest of the claim cannot be decoded: then the
 results are read one by one. Where the device of a result cannot be decoded, its whole pool or driver is withheld
-(`cluster.mirror`).
+(`cluster.object_store`).
 """
 
 from collections.abc import Iterator, Sequence

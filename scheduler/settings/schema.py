@@ -144,7 +144,7 @@ class SolverLimits(Section, frozen=True):
     evaluation_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
     """
     Milliseconds (counted in steps of work) that a batch may spend on evaluating selectors that are not in the cache
-    and on enumerating the ways to satisfy a claim; 25 ms more for each 1,000 devices while the worker process is new.
+    and on enumerating the ways to satisfy a claim; 50 ms more for each 1,000 devices while the worker process is new.
     A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits for it.
     """
 

@@ -142,7 +142,7 @@ class LeaderElector:
         return decode_lease(answer)
 
     async def _renew(self) -> None:
-        """Renew once, one renewal at a time; after a conflict read who holds the lease."""
+        """Renew once, one renewal at a time; after a conflict read the holder of the lease."""
         async with self._turn:
             await self._renew_now()
 

@@ -67,7 +67,7 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     merged_domains: int = 512
     """Domains, or values of node costs, up to which they tell nodes of the relaxation apart. Guess."""
     merged_variables: int = 50_000
-    """Pairs of pod class and node class in the relaxation; beyond, nodes merge whoever may use them. Measured on W7."""
+    """Pairs of pod class and node class in the relaxation; beyond, nodes merge across classes. Measured on W7."""
 
     # What stage runs on which size.
     exact_terms: int = 120_000

@@ -23,7 +23,7 @@ class Rating(NamedTuple):
     """How good a place is, less being better: alternatives, then preferences, then what it costs of devices."""
 
     rank: int
-    taste: int
+    preference: int
     devices: int
 
 

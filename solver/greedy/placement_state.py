@@ -39,7 +39,7 @@ class ApartTracker:
         return cls(rule, np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_))
 
     def mask(self, pod_class: PodClass) -> Mask | None:
-        """Nodes in whose domains there is nobody that the class keeps away from, nor anybody that keeps it away."""
+        """Return the nodes whose domains have no pod that excludes the class, or that the class excludes."""
         refused: Mask | None = None
         if pod_class.index in self.rule.holders:
             refused = self.rule.topology.nodes_in(self.wanted)
@@ -56,7 +56,7 @@ class ApartTracker:
             yield ~self.rule.topology.nodes_in(self.holding), self.rule.reason or exclusions.EXISTING
 
     def take(self, pod_class: PodClass, node: int) -> None:
-        """Note who is in the node's domain."""
+        """Count the pod in the node's domain."""
         domain = self.rule.topology.domain_of[node]
         if domain != NO_DOMAIN:
             self.holding[domain] |= pod_class.index in self.rule.holders

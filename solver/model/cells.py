@@ -75,8 +75,8 @@ def merged(problem: Problem) -> Cells:
     """
     One cell per kind of node: same devices left, allowed to the same classes. A relaxation of `single`.
 
-    Where classes and kinds are so many that even this would be large, nodes are alike whoever may use them: a class
-    has room on those of a cell that it may use, and beyond that the cell is looked at as a whole.
+    If classes and kinds are so many that even this would be large, nodes are alike whichever classes may use them: a
+    class has room on those of a cell that it may use, and beyond that the cell is looked at as a whole.
     """
     wanted = [each for each in problem.classes if each.size]
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(

@@ -100,7 +100,7 @@ def _open_kept(variables: Variables) -> None:
 
 
 def _is_fresh(variables: Variables, cell: int, each: int) -> bool:
-    """Whether nobody uses a shareable device in a cell, or a cluster-wide one (cell -1)."""
+    """Whether no pod uses a shareable device in a cell, or a cluster-wide one (cell -1)."""
     if each < 0:
         fresh = variables.problem.layout.wide_types[-each - 1].fresh
         return fresh >= 0 and variables.problem.wide_left(fresh) > 0

@@ -17,7 +17,7 @@ _GLANCE: Final = 256
 
 
 class OutOfTimeError(Exception):
-    """The time is up while a model is being written: nobody would have time to solve it."""
+    """The time is up while a model is being written: there would be no time to solve it."""
 
 
 @dataclass(slots=True)

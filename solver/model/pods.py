@@ -101,7 +101,7 @@ def fit_nodes(variables: Variables) -> None:
 
 
 def allocate_shared_once(variables: Variables) -> None:
-    """A shared claim is allocated in one place, and only for somebody; its pods go where it can be used."""
+    """A shared claim is allocated in one place, and only for a placed pod; its pods go where it can be used."""
     places: defaultdict[int, Expression] = defaultdict(Expression)
     users: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
     for (shared, _), variable in variables.allocated.items():

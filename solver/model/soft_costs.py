@@ -22,31 +22,31 @@ Counted = Sequence[tuple[Cell, int]]
 OfClass = Mapping[int, Counted]
 
 
-def cost(variables: Variables, taste: CostModel) -> Expression:
-    """Return what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
+def cost(variables: Variables, cost_model: CostModel) -> Expression:
+    """Return the costs as an expression to maximise; spread and affinity costs get variables."""
     total, of_class = Expression(), variables.by_class()
-    for pod_class, costs in taste.of_class.items():
+    for pod_class, costs in cost_model.of_class.items():
         for cell, variable in of_class.get(pod_class, ()):
             least = int(costs[cell.nodes[0]] if len(cell.nodes) == 1 else costs[list(cell.nodes)].min())
             if least:
                 total.add(variable, -least)
-    for crowd in taste.spread_costs:
-        _add_crowd(variables, crowd, of_class, total)
-    for company in taste.affinity_costs:
-        _add_company(variables, company, total)
+    for spread_cost in cost_model.spread_costs:
+        _add_spread_cost(variables, spread_cost, of_class, total)
+    for affinity_cost in cost_model.affinity_costs:
+        _add_affinity_cost(variables, affinity_cost, total)
     return total
 
 
-def _add_crowd(variables: Variables, crowd: SpreadCost, of_class: OfClass, total: Expression) -> None:
+def _add_spread_cost(variables: Variables, spread_cost: SpreadCost, of_class: OfClass, total: Expression) -> None:
     """Count the pods of each domain by places, the cheapest first; equal places are one variable."""
-    counted = [pair for each in sorted(crowd.classes) for pair in of_class.get(each, ())]
-    classes = (variables.problem.classes[each] for each in sorted(crowd.classes))
+    counted = [pair for each in sorted(spread_cost.classes) for pair in of_class.get(each, ())]
+    classes = (variables.problem.classes[each] for each in sorted(spread_cost.classes))
     size = sum({each.family: each.size for each in classes}.values())
-    for domains, members in _pooled(variables, crowd.domain_of, counted):
+    for domains, members in _pooled(variables, spread_cost.domain_of, counted):
         most = min(sum(variables.form.upper[each] for each in members), size)
         filled = Expression()
         places: list[tuple[int, int]] = []
-        for price, count in sorted(crowd.cheapest(np.array(domains, dtype=np.int64), most).items()):
+        for price, count in sorted(spread_cost.cheapest(np.array(domains, dtype=np.int64), most).items()):
             variable = variables.form.variable(0, min(count, most))
             places.append((variable, min(count, most)))
             filled.add(variable)
@@ -54,7 +54,7 @@ def _add_crowd(variables: Variables, crowd: SpreadCost, of_class: OfClass, total
                 total.add(variable, -price)
         for member in members:
             filled.add(member, -1)
-        variables.form.require(filled, crowd.rule, low=0)
+        variables.form.require(filled, spread_cost.rule, low=0)
         variables.completions.append(partial(_fill, places=places, members=members))
 
 
@@ -81,30 +81,30 @@ def _pooled(variables: Variables, domain_of: Domains, counted: Counted) -> Itera
         yield sorted(pools[pool]), inside
 
 
-def _add_company(variables: Variables, company: AffinityCost, total: Expression) -> None:
+def _add_affinity_cost(variables: Variables, affinity_cost: AffinityCost, total: Expression) -> None:
     """A pod counts as accompanied where a mate is; `has_mates` says so for each domain, and each kind of pod there."""
-    mates = _by_domain(variables, company, company.mates)
+    mates = _by_domain(variables, affinity_cost, affinity_cost.mates)
     own: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for (pod_class, cell), variable in variables.pods.items():
-        if pod_class not in company.classes:
+        if pod_class not in affinity_cost.classes:
             continue
         if len(variables.cell(cell).nodes) > 1:  # relaxed: as if there were mates
             continue
-        domain = int(company.domain_of[variables.cell(cell).nodes[0]])
-        own[domain, company.needed(pod_class)].append(variable)
+        domain = int(affinity_cost.domain_of[variables.cell(cell).nodes[0]])
+        own[domain, affinity_cost.needed(pod_class)].append(variable)
     for (domain, needed), members in own.items():
         for member in members:
-            total.add(member, -company.cost)
+            total.add(member, -affinity_cost.cost)
         if domain != NO_DOMAIN and domain in mates:
-            _reward(variables, (company, needed), members, mates[domain], total)
+            _reward(variables, (affinity_cost, needed), members, mates[domain], total)
 
 
-def _by_domain(variables: Variables, company: AffinityCost, classes: frozenset[int]) -> dict[int, list[int]]:
+def _by_domain(variables: Variables, affinity_cost: AffinityCost, classes: frozenset[int]) -> dict[int, list[int]]:
     """Variables of mates by domain; those of a cell of several nodes may be in each of its domains."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for (pod_class, cell), variable in variables.pods.items():
         if pod_class in classes:
-            for domain in np.unique(company.domain_of[list(variables.cell(cell).nodes)]).tolist():
+            for domain in np.unique(affinity_cost.domain_of[list(variables.cell(cell).nodes)]).tolist():
                 found[domain].append(variable)
     return found
 
@@ -112,18 +112,18 @@ def _by_domain(variables: Variables, company: AffinityCost, classes: frozenset[i
 def _reward(
     variables: Variables, wanted: tuple[AffinityCost, int], members: list[int], mates: list[int], total: Expression
 ) -> None:
-    company, needed = wanted
+    affinity_cost, needed = wanted
     form = variables.form
     most = sum(form.upper[each] for each in members)
     has_mates, accompanied = form.variable(0, 1), form.variable(0, most)
     enough = Expression(dict.fromkeys(mates, -1))
     enough.add(has_mates, needed)
-    form.require(enough, company.rule, high=0)
+    form.require(enough, affinity_cost.rule, high=0)
     there = Expression(dict.fromkeys(members, -1))
     there.add(accompanied)
-    form.require(there, company.rule, high=0)
-    form.require(Expression({accompanied: 1, has_mates: -most}), company.rule, high=0)
-    total.add(accompanied, company.cost)
+    form.require(there, affinity_cost.rule, high=0)
+    form.require(Expression({accompanied: 1, has_mates: -most}), affinity_cost.rule, high=0)
+    total.add(accompanied, affinity_cost.cost)
 
     def complete(values: list[int]) -> None:
         values[has_mates] = int(sum(values[each] for each in mates) >= needed)

@@ -54,7 +54,7 @@ _All = tuple[tuple[int, int, frozenset[int]], ...]
 
 
 class Owner(NamedTuple):
-    """Who needs components: a class of pods, or a shared claim."""
+    """What needs components: a class of pods, or a shared claim."""
 
     is_shared: bool
     number: int
@@ -70,7 +70,7 @@ class PartAt(NamedTuple):
 
 class DemandPool(NamedTuple):
     """
-    Demand in a cell that is served from one set of types in one way, whoever it comes from.
+    Demand in a cell that is served from one set of types in one way, whatever it comes from.
 
     `distinct` is the count per request where shareable devices must differ within a request, else 0; `owner`
     (with request and alternative) keeps demand apart that must not be mixed (see `Component.needs_identity`).

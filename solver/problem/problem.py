@@ -177,8 +177,8 @@ class NodeDeviceKey(NamedTuple):
     """
     The key of node equivalence as far as devices go: nodes with equal keys can serve the same claims in the same ways.
 
-    Whoever needs more adds it: `cells` the classes that may use the node, gang domains and costs, `columns` these and
-    the room, `device_fit.Condition` the cluster-wide budgets. Without these three parts no two nodes are equal.
+    A caller that needs more adds it: `cells` the classes that may use the node, gang domains and costs, `columns` these
+    and the room, `device_fit.Condition` the cluster-wide budgets. Without these three parts no two nodes are equal.
     """
 
     group: int

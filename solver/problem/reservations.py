@@ -24,7 +24,7 @@ HELD: Final = Reason(
 
 
 def apply(problem: Problem) -> Problem:
-    """Keep the nodes of the batch's holds free of who comes later."""
+    """Keep the reserved nodes free of pods that come later."""
     for hold in problem.batch.node_reservations:
         nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
         if nodes:

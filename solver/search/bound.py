@@ -113,7 +113,7 @@ def for_packing(problem: Problem, budget: Budget) -> Budget:
     """
     What of a budget is left to a search that can only pack better.
 
-    Of the wall time it gets twice the share that it gets of the work: whoever waits for the plan, waits that long.
+    Of the wall time it gets twice the share that it gets of the work: the caller waits that long.
     """
     seconds, left = packing_seconds(problem, budget), budget.remaining_seconds()
     factor, whole = problem.params.packing_wall_factor, budget.deterministic_seconds

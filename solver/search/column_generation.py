@@ -184,7 +184,7 @@ def solve_restricted_master(pool: ColumnPool, master: Master, hint: Counter[Colu
 
 
 def _form(pool: ColumnPool, columns: list[Column], level: int) -> tuple[IntegerForm, list[Expression], list[int]]:
-    """Count columns, then pods by family, who are served by the columns used; the levels up to one; the families."""
+    """Count columns, then pods by family that the used columns serve; the levels up to one; the families."""
     form = IntegerForm()
     nodes: defaultdict[int, Expression] = defaultdict(Expression)
     served: defaultdict[int, Expression] = defaultdict(Expression)
@@ -221,8 +221,8 @@ class ColumnsResult:
 
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult | None:
     """Bound and improve until a level stays open; None where nodes are of too many kinds or hang together."""
-    taste = problem.costs.preferences
-    if problem.available.wide_state or taste.spread_costs or taste.affinity_costs:
+    cost_model = problem.costs.preferences
+    if problem.available.wide_state or cost_model.spread_costs or cost_model.affinity_costs:
         return None
     fixed = restricted_problem.fixed_nodes(problem, start)
     nodes = [node for node in range(problem.node_count) if node not in fixed]

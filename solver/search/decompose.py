@@ -124,11 +124,11 @@ def _by_rules(problem: Problem) -> Iterable[set[int]]:
         yield set(limit.takes)
     for gang in problem.rules.gangs:
         yield set(gang.classes)
-    taste = problem.costs.preferences
-    for crowd in taste.spread_costs:
-        yield set(crowd.classes)
-    for company in taste.affinity_costs:
-        yield set(company.classes | company.mates)
+    cost_model = problem.costs.preferences
+    for spread_cost in cost_model.spread_costs:
+        yield set(spread_cost.classes)
+    for affinity_cost in cost_model.affinity_costs:
+        yield set(affinity_cost.classes | affinity_cost.mates)
     yield set(problem.rules.inter_pod.concerned)
     yield {each.index for each in problem.classes if each.volumes is not None}
     if problem.layout.wide_types or problem.available.wide_state:

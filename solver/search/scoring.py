@@ -103,8 +103,8 @@ def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     except OutOfTimeError:
         return solution
     for each, counted in variables.by_class().items():
-        everybody = Expression(dict.fromkeys((variable for _, variable in counted), 1))
-        variables.form.require(everybody, "placed", low=moved[each])
+        all_of_class = Expression(dict.fromkeys((variable for _, variable in counted), 1))
+        variables.form.require(all_of_class, "placed", low=moved[each])
     found = linear.solve(variables.form, variables.form.levels[-1].expression, budget.remaining_seconds())
     if found is None:
         return solution
@@ -165,23 +165,25 @@ def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
         for each in problem.classes
     ]
     policy = structs.replace(problem.policy, levels=(SCORES,))
-    tastes = replace(problem.costs, scores=_by_pod(problem.costs.scores))
+    cost_models = replace(problem.costs, scores=_by_pod(problem.costs.scores))
     available = replace(problem.available, wide_state=())
     rules = PodRules(reserved=problem.rules.reserved)
-    return replace(problem, classes=classes, shared=[], policy=policy, costs=tastes, available=available, rules=rules)
+    return replace(
+        problem, classes=classes, shared=[], policy=policy, costs=cost_models, available=available, rules=rules
+    )
 
 
-def _by_pod(taste: CostModel) -> CostModel:
-    """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
-    of_class, crowds = dict(taste.of_class), list[SpreadCost]()
-    for crowd in taste.spread_costs:
-        if not np.array_equal(crowd.domain_of, np.arange(len(crowd.base))):
-            crowds.append(crowd)
+def _by_pod(cost_model: CostModel) -> CostModel:
+    """The same costs; what the first pod of a spread costs on a node is counted for each pod, so that nodes differ."""
+    of_class, spread_costs = dict(cost_model.of_class), list[SpreadCost]()
+    for spread_cost in cost_model.spread_costs:
+        if not np.array_equal(spread_cost.domain_of, np.arange(len(spread_cost.base))):
+            spread_costs.append(spread_cost)
             continue
-        for each in crowd.classes:
-            of_class[each] = of_class[each] + crowd.base
-        crowds.append(replace(crowd, base=np.zeros_like(crowd.base)))
-    return CostModel(of_class, tuple(crowds))
+        for each in spread_cost.classes:
+            of_class[each] = of_class[each] + spread_cost.base
+        spread_costs.append(replace(spread_cost, base=np.zeros_like(spread_cost.base)))
+    return CostModel(of_class, tuple(spread_costs))
 
 
 def _room_beside(problem: Problem, kept: list[Choice]) -> Room:
@@ -211,10 +213,14 @@ def _cells(problem: Problem) -> Cells:
 
 def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     """Bring nodes together that come one after the other and are in the same zone of every sort."""
-    crowds = [crowd for crowd in problem.costs.scores.spread_costs if len(crowd.base) <= problem.params.scores_domains]
+    spread_costs = [
+        spread_cost
+        for spread_cost in problem.costs.scores.spread_costs
+        if len(spread_cost.base) <= problem.params.scores_domains
+    ]
     found: dict[tuple[int, ...], list[int]] = {}
     for position, node in enumerate(nodes):
-        zones = (int(crowd.domain_of[node]) for crowd in crowds)
+        zones = (int(spread_cost.domain_of[node]) for spread_cost in spread_costs)
         found.setdefault((position * problem.params.scores_ranks // len(nodes), *zones), []).append(node)
     return map(tuple, found.values())
 
@@ -250,7 +256,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 
 
 def _trivial_upper_bound(problem: Problem, solution: Solution) -> int:
-    """Return a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
+    """Return a simple upper bound: the scores if each pod had its best place; 0 if a pod waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
     return -best_case(problem.costs.scores, problem.classes) if is_whole else 0

@@ -187,15 +187,18 @@ def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:
         if costs is not None and allowed.any():
             total += each.size * int(costs[allowed].min())
     sizes = {each.index: each.size for each in classes}
-    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in model.spread_costs)
+    return total + sum(
+        _least(spread_cost, sum(sizes.get(each, 0) for each in spread_cost.classes))
+        for spread_cost in model.spread_costs
+    )
 
 
-def _least(crowd: SpreadCost, count: int) -> int:
+def _least(spread_cost: SpreadCost, count: int) -> int:
     """Sum the cheapest places of a spread cost; zero where some node is in no domain."""
-    if not count or not len(crowd.base) or (crowd.domain_of == NO_DOMAIN).any():
+    if not count or not len(spread_cost.base) or (spread_cost.domain_of == NO_DOMAIN).any():
         return 0
     total = 0
-    for price, places in sorted(crowd.cheapest(np.arange(len(crowd.base)), count).items()):
+    for price, places in sorted(spread_cost.cheapest(np.arange(len(spread_cost.base)), count).items()):
         total += price * min(places, count)
         count -= min(places, count)
     return total

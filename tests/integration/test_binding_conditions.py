@@ -133,7 +133,7 @@ def test_a_pod_whose_only_device_failed_hears_so_and_gets_it_later(
     start(account, configured(tmp_path, avoid=5))
     conditioned.pod("p", claim="c")
 
-    wait_until(lambda: "1 avoided after not getting ready" in conditioned.condition("p").get("message", ""))
+    wait_until(lambda: "1 avoided because they did not get ready" in conditioned.condition("p").get("message", ""))
     assert (conditioned.devices("c"), nominated(conditioned, "p")) == ([], "")
     patch_claim(conditioned, "c", {"metadata": {"annotations": {BINDING_FAILS: "false"}}})
     wait_until(lambda: "p" in conditioned.bound())

@@ -214,6 +214,7 @@ def test_a_pod_whose_scheduler_is_not_the_configured_one_is_explained_with_a_war
 
     main(["explain", "pod", name, f"--kubeconfig={account}"])
 
-    assert f"pod {name} has schedulerName {growing.scheduler}, and the configuration serves dovetail" in (
-        capsys.readouterr().err
+    assert (
+        f"pod {name} has schedulerName {growing.scheduler}, but the configuration has profiles only for dovetail"
+        in (capsys.readouterr().err)
     )

@@ -20,7 +20,7 @@ from solver.domain import Batch, ClaimId, PodId, Policy, ReasonCode
 
 
 class FormedBatches(NamedTuple):
-    """Batches to be decided one after the other: those of most pods, and those of pods that have a node nominated."""
+    """Batches to decide one after the other: of pods without a nominated node, and of pods with one."""
 
     others: Sequence[Batch]
     nominated: Sequence[Batch]

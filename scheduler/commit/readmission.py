@@ -1,7 +1,7 @@
 """
 Waiting pods and claims that were shed for want of memory: reports them, and reads them again when there is room.
 
-`queue.load_shedding` decides which; here is its I/O.
+`queue.memory_budget` decides which; here is its I/O.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """
 What waits for a costly decision: the queue, what each namespace may use, and what backs off.
 
-Pods are told apart by what a decision costs (`CostKey`). A decision that exceeds a limit of time or memory, or ends the
-worker process, is made again beside the batches, one cost key or gang at a time: of the namespaces that have time
-left, the one that was served longest ago comes first. Suspects come before all of them, since most of them were only
-decided together with a pod that ended the process: they are halved until one cost key is alone.
+The scheduler sorts pods by what their decision costs (`DecisionCostKey`). A decision that exceeds a limit of time or
+memory, or ends the worker process, is made again beside the batches, one cost key or gang at a time: of the namespaces
+that have time left, the one that was served longest ago comes first. Suspects come before all of them, since most of
+them were only decided together with a pod that ended the process: they are halved until one cost key is alone.
 """
 
 from collections import OrderedDict, deque

@@ -10,6 +10,7 @@ one that is placed doubles the number of representatives. Without this a Job of 
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -73,9 +74,12 @@ class InterPodTerms(NamedTuple):
     spread: Hashable
 
 
+_NODE_TERMS: Final = attrgetter(*NodeTerms._fields)
+
+
 def node_terms(pod: Pod) -> NodeTerms:
     """Return what a pod asks of a node."""
-    return NodeTerms(*(getattr(pod, name) for name in NodeTerms._fields))
+    return NodeTerms._make(_NODE_TERMS(pod))
 
 
 def interpod_terms(pod: Pod) -> InterPodTerms | None:

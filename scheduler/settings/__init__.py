@@ -2,8 +2,8 @@
 The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
 - `schema`, `policies`: the structs of the file; a key is documented at its field.
-- `loading`: reads a file (`untrusted_yaml`) and applies the flags; `validation` says what is wrong with it.
-- `renamed_keys`: old names of keys, which keep working with a warning.
+- `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
+- `validation`: says what is wrong with a file.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
 
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.

@@ -177,7 +177,7 @@ class WorkerSupervisor:
         """
         Solve a batch in a child of the worker, while the worker goes on.
 
-        Raise `AsideEndedError` where the child broke a limit or crashed, and what `decide` raises.
+        Raise `ChildEndedError` where the child broke a limit or crashed, and what `decide` raises.
         """
         end_seconds = self.end_seconds(request.limits)
         isolation = frames.IsolationLimits(

@@ -1,6 +1,7 @@
-"""CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas).
+"""
+CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas).
 
-Our own words for how an engine ended.
+`EngineStatus` says how an engine ended, for CP-SAT and GLOP alike.
 """
 
 import math

@@ -1,6 +1,8 @@
-"""GLOP over the integer form: the linear relaxation, whose floor is a proven bound for every level.
+"""
+GLOP over the integer form.
 
-A linear programme that grows by columns: its rows stand from the beginning, what they sum is priced in later.
+`bound` solves the linear relaxation, whose floor is a proven bound of a level. `LinearProgram` serves column
+generation: its rows are fixed, and it grows by columns.
 """
 
 import math

@@ -1,10 +1,9 @@
-"""Serve some components on one node with what is left there: best fit, with backtracking over options.
+"""
+Serves components on one node with the devices that are left there: best fit, with backtracking over options.
 
-A node's condition is a description (its group), the budgets left, the cluster-wide budgets left and whether the
-node is whole. Equal conditions give equal answers, so answers are kept: a batch of thousands of pods on
-thousands of nodes asks a few dozen different questions.
-
-Take devices for the lines of an option from what a node has left, the least valuable first.
+For the lines of an option it takes the least valuable devices first. A node's `Condition` is its group, its budgets
+left, the cluster-wide budgets left and whether no device of it is in use. Equal conditions have equal answers, which
+`FitCache` keeps: a batch of thousands of pods on thousands of nodes asks a few dozen different questions.
 """
 
 from collections import Counter, defaultdict

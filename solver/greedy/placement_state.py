@@ -1,9 +1,8 @@
-"""What the greedy asks besides room and devices: rules among pods, followed while pods are placed one after the other.
+"""
+The state of limits and rules between pods while the greedy places pods one after the other.
 
-Each kind of rule is one tracker. A rule that the model has rows for needs one here too, or the greedy proposes what
-the model refuses.
-
-Rules between pods, followed while pods are placed: anti-affinity, affinity, spread.
+Each kind of rule has one tracker: limits, anti-affinity, affinity, spread. A rule that the model has rows for
+needs a tracker here too, or the greedy proposes what the model refuses.
 """
 
 from collections import Counter

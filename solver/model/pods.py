@@ -1,8 +1,8 @@
-"""How many pods of a class go where; what they take of the node; claims that they share.
+"""
+Rows about pods: how many of a class go to each cell, and what they need there.
 
-Every component of what is placed is served, each copy in one way.
-
-Limits per domain: host ports, volumes, attachments, and whatever else comes as so much per node or zone.
+They take cpu, memory and the like of their nodes. Each of their components is served in exactly one way. Claims that
+they share are allocated in one place. Limits bound what pods take per domain: host ports, volumes, attachments.
 """
 
 from collections import defaultdict

@@ -1,6 +1,8 @@
-"""Variable containers with the questions that rules ask; a rule reads as a sentence and owns no indexing.
+"""
+The variables of a model, with the queries that rules ask, so that no rule indexes them itself.
 
-Which domains (zones, nodes, …) the nodes of cells are in; worked out once for all rules over the same domains.
+`Variables` holds them by pod class, cell, option and budget. `CellDomains` says in which domains (zones, nodes, …) the
+nodes of each cell are, computed once for all rules over the same domains.
 """
 
 from collections import defaultdict
@@ -115,7 +117,7 @@ class Variables:
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
     completions: list[Callable[[list[int]], None]] = field(default_factory=list)
     kept_room: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    """What pods that run take while their variable is 1, by cell and resource (see `rules.keeping`)."""
+    """What pods that run take while their variable is 1, by cell and resource (see `model.victims`)."""
     kept_budgets: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What their claims take, by cell (-1: cluster-wide) and budget."""
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)

@@ -91,7 +91,7 @@ class UnboundVolumes:
                 self.wide[nodes] = bits_of(places, len(self.volumes))
 
     def fitting(self, claim: PersistentVolumeClaim) -> Bits:
-        """Return the volumes for any claim that fit one (`feasibility.volumes.fits`)."""
+        """Return the volumes for any claim that fit one (`feasibility.volumes.volume_fits`)."""
         found = self._of_kind.get((claim.mode, claim.attributes_class, claim.storage_class), 0)
         for mode in claim.access_modes:
             found &= self._with_mode.get(mode, 0)

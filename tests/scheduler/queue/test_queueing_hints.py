@@ -31,6 +31,27 @@ EASED = {ClusterEvent.DEVICE_TAINT_REMOVED}
 LABELS = {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}
 LEFT = {ClusterEvent.ASSIGNED_POD_REMOVED, ClusterEvent.NODE_DELETED, ClusterEvent.ASSIGNED_POD_LABELS_CHANGED}
 
+ROOM = (
+    OPENED
+    | FREED
+    | CLAIM
+    | {ClusterEvent.RESERVATION_RELEASED}
+    | {
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_FEATURES_DECLARED,
+        ClusterEvent.NODE_TAINT_REMOVED,
+        ClusterEvent.NODE_UNCORDONED,
+        ClusterEvent.NODE_ROOM_FREED,
+    }
+    | {
+        ClusterEvent.VOLUMES_RELEASED,
+        ClusterEvent.VOLUME_CLAIM_CHANGED,
+        ClusterEvent.VOLUME_OFFERED,
+        ClusterEvent.ATTACHMENTS_GREW,
+    }
+)
+"""What makes room for a pod that would fit alone."""
+
 WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.POD_INVALID: set(),
     ReasonCode.CLAIM_MISSING: {ClusterEvent.CLAIM_CREATED},
@@ -103,43 +124,10 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
         ClusterEvent.EVICTION_EASED,
         ClusterEvent.NOMINATION_ENDED,
     },
-    ReasonCode.OUTRANKED: OPENED
-    | FREED
-    | CLAIM
-    | {ClusterEvent.RESERVATION_RELEASED}
-    | {
-        ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_FEATURES_DECLARED,
-        ClusterEvent.NODE_TAINT_REMOVED,
-        ClusterEvent.NODE_UNCORDONED,
-        ClusterEvent.NODE_ROOM_FREED,
-    }
-    | {
-        ClusterEvent.VOLUMES_RELEASED,
-        ClusterEvent.VOLUME_CLAIM_CHANGED,
-        ClusterEvent.VOLUME_OFFERED,
-        ClusterEvent.ATTACHMENTS_GREW,
-    },
+    ReasonCode.OUTRANKED: ROOM,
     ReasonCode.GANG_INCOMPLETE: {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_INVALID: {ClusterEvent.GANG_CHANGED},
-    ReasonCode.GANG_UNPLACED: OPENED
-    | FREED
-    | CLAIM
-    | {ClusterEvent.RESERVATION_RELEASED}
-    | {
-        ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_FEATURES_DECLARED,
-        ClusterEvent.NODE_TAINT_REMOVED,
-        ClusterEvent.NODE_UNCORDONED,
-        ClusterEvent.NODE_ROOM_FREED,
-    }
-    | {
-        ClusterEvent.VOLUMES_RELEASED,
-        ClusterEvent.VOLUME_CLAIM_CHANGED,
-        ClusterEvent.VOLUME_OFFERED,
-        ClusterEvent.ATTACHMENTS_GREW,
-    }
-    | {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_UNPLACED: ROOM | {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_TOPOLOGY: OPENED
     | {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.DEVICES_FREED, ClusterEvent.GANG_CHANGED},
     ReasonCode.VOLUME_CLAIM_MISSING: VOLUME_CLAIM,

@@ -1,4 +1,4 @@
-"""Who is starving over, since when, and what is held for whom; on a virtual clock."""
+"""Which pods starve, since when, and which nodes are reserved for them; on a virtual clock."""
 
 import pytest
 from msgspec.structs import replace

@@ -87,6 +87,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     value: Object | None
 
 
+def split_key(key: str) -> tuple[str, str]:
+    """Split the key of a Change, `namespace/name`."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
 def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
     """Return the changes with pods that have ended as deleted ones, for components that keep nothing of these."""
     return [

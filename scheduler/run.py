@@ -322,6 +322,8 @@ def _see(
 ) -> None:
     """Hand on changes of the watches; the scheduling cycle does not see pods and claims without a memory budget."""
     manually_bound, suspects = followers
+    for change in changes:
+        quarantine.isolate(change, suspects.before)
     admitted: list[Change] = []
     for change in without_ended(changes):
         quarantine.isolate(change, lambda each: admitted.extend(memory_budget.admit(each)))

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from scheduler.change import Change, Kind, Object, Transition
+from scheduler.change import Change, Kind, Object, Transition, split_key
 from scheduler.cluster import commit_check as checks
 from scheduler.cluster import contention, gangs, nominations, object_store, pod_index
 from scheduler.cluster.assume_cache import AssumeCache, Assumptions
@@ -14,7 +14,7 @@ from scheduler.cluster.gang_members import GangMembers
 from scheduler.cluster.gangs import GangProgress
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
-from scheduler.cluster.object_store import TABLES, ObjectStore, split_key
+from scheduler.cluster.object_store import TABLES, ObjectStore
 from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.unit import Unit
 from solver.domain import (

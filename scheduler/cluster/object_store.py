@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.change import Kind, Object
+from scheduler.change import Kind, Object, split_key
 from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
 from scheduler.cluster.gangs import GangIndex
 from scheduler.cluster.pod_index import NodeUsage, PodIndex, holds_node
@@ -240,12 +240,6 @@ def unreadable_device_rules(claim: Claim) -> Iterator[DeviceTaintRule]:
             taint = Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
             name = f"{UNREADABLE_TAINT}/{claim.id}"
             yield DeviceTaintRule(name=name, taint=taint, driver=result.device.driver, pool=result.device.pool or None)
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """Split `namespace/name`."""
-    namespace, _, name = key.partition("/")
-    return namespace, name
 
 
 def _is_nominated(pod: Pod) -> bool:

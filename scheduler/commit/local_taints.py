@@ -20,12 +20,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from scheduler.backoff import doubled
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, split_key
 from scheduler.cluster import Cluster
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Claim, DeviceId, DeviceTaintRule, Pod, Taint, TaintEffect
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    SUSPECT_TAINT,
+    Claim,
+    ClaimId,
+    DeviceId,
+    DeviceTaintRule,
+    Pod,
+    Taint,
+    TaintEffect,
+)
 
 See = Callable[[Sequence[Change]], None]
 """Applies changes as those of a watch."""
@@ -145,11 +155,30 @@ class SuspectDevices:
         self._taints: Final = LocalTaints("suspect", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
         self._see: See = lambda _: None
         self._failed: Final[dict[str, str]] = {}
+        self._released: Final[dict[str, dict[ClaimId, Claim]]] = {}
 
     def connect(self, see: See) -> None:
         """Connect the receiver of changes."""
         self._see = see
         self._taints.connect(see)
+
+    def before(self, changes: Sequence[Change]) -> None:
+        """
+        Remember the allocations that claims lose by `changes`; call this before the cluster cache applies them.
+
+        Pods and claims have separate watches. The resource claim controller deletes the generated claims of a failed
+        pod at once, so a claim can be gone before the failure of its pod is seen.
+        """
+        for change in changes:
+            if change.kind is Kind.CLAIMS and (not isinstance(change.value, Claim) or change.value.allocation is None):
+                self._remember(self._cluster.seen_claim(ClaimId(*split_key(change.key))))
+
+    def _remember(self, claim: Claim | None) -> None:
+        if claim is None or claim.allocation is None:
+            return
+        for pod in self._cluster.pods_using(claim.id):
+            if pod.node_name and pod.controller is not None:
+                self._released.setdefault(str(pod.id), {})[claim.id] = claim
 
     def see(self, changes: Sequence[Change]) -> None:
         """Look at the statuses of pods."""
@@ -160,9 +189,12 @@ class SuspectDevices:
     def _look_at(self, key: str, pod: Pod | None) -> None:
         if pod is None or not pod.has_failed:
             self._failed.pop(key, None)
+        released = self._released.get(key, {})
+        if pod is None or pod.is_terminal:
+            self._released.pop(key, None)
         if pod is None or not pod.claims:
             return
-        claims = [claim for each in pod.claim_ids if (claim := self._cluster.claim(each)) is not None]
+        claims = [claim for each in pod.claim_ids if (claim := released.get(each) or self._cluster.claim(each))]
         self._suspect(_unhealthy_devices(pod, claims))
         if pod.has_failed and pod.controller is not None and self._failed.get(key) != pod.uid:
             self._failed[key] = pod.uid

@@ -174,6 +174,7 @@ class Town:
         self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))
 
     def see(self, *changes: Change) -> None:
+        self.suspicion.before(changes)
         self.cycle.see(changes)
         self.strays.see(changes)
         self.suspicion.see(changes)

@@ -32,9 +32,13 @@ class Scene:
 
     def tell(self, *objects: object) -> None:
         for each in objects:
-            change = seen(each)  # type: ignore[arg-type] # any object of the API
-            self.cluster.apply(change)
-            self.suspicion.see((change,))
+            self.see(seen(each))  # type: ignore[arg-type] # any object of the API
+
+    def see(self, change: Change) -> None:
+        self.suspicion.before((change,))
+        for each in without_ended((change,)):
+            self.cluster.apply(each)
+        self.suspicion.see((change,))
 
     @property
     def suspected(self) -> list[str]:
@@ -49,6 +53,24 @@ async def test_devices_of_a_failed_pod_are_suspect() -> None:
     assert scene.suspected == []
     scene.tell(FAILED)
     assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+
+async def test_devices_of_a_claim_that_is_deleted_before_its_pod_fails_are_suspect() -> None:
+    scene = Scene()
+    scene.tell(RUNNING)
+    scene.see(gone(HELD))
+    assert scene.suspected == []
+    scene.tell(FAILED)
+    assert scene.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+
+async def test_a_later_pod_of_that_name_does_not_inherit_the_devices() -> None:
+    scene = Scene()
+    scene.tell(RUNNING)
+    scene.see(gone(HELD))
+    for change in (gone(RUNNING), seen(replace(FAILED, uid="uid-next"))):
+        scene.see(change)
+    assert scene.suspected == []
 
 
 async def test_a_failed_pod_without_a_controller_makes_no_device_suspect() -> None:

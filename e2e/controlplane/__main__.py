@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from e2e.controlplane import versions
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import ComponentError
@@ -23,6 +24,7 @@ def main() -> None:
     print("starting the control plane …", file=sys.stderr, flush=True)
     try:
         with ControlPlane.start(
+            kubernetes=arguments.kubernetes,
             feature_gates=arguments.gates,
             kube_scheduler=arguments.kube_scheduler,
             kubelet=not arguments.without_kubelet,
@@ -41,6 +43,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m e2e.controlplane", description=__doc__)
+    parser.add_argument("--kubernetes", choices=versions.SUPPORTED, help=f"its version (default {versions.DEFAULT})")
     parser.add_argument("--gates", choices=("on", "defaults"), default="on", help="every DRA feature, or as shipped")
     parser.add_argument("--kube-scheduler", action="store_true", help="start the peer too; it serves default-scheduler")
     parser.add_argument("--without-kubelet", action="store_true", help="leave bound pods alone")
@@ -50,7 +53,7 @@ def _arguments() -> argparse.Namespace:
 
 def _usage(plane: ControlPlane) -> str:
     return f"""
-The control plane is up: {plane.server} ({", ".join(plane.components)})
+The control plane of Kubernetes {plane.kubernetes} is up: {plane.server} ({", ".join(plane.components)})
 
   export KUBECONFIG={plane.kubeconfig}
   {plane.kubectl_binary} get nodes

@@ -1,10 +1,11 @@
 """
-Builds the control plane's one binary, once per machine and version: `python -m e2e.controlplane.build`.
+Builds the control plane's one binary, once per machine and version: `python -m e2e.controlplane.build [VERSION]`.
 
 The result lies in the user's cache folder under a key of everything that decides it, so a clean checkout finds it
 again. A cold build takes minutes; who calls it sees it move.
 """
 
+import argparse
 import fcntl
 import functools
 import hashlib
@@ -19,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from e2e.controlplane import versions
+
 SOURCE = Path(__file__).parent / "go"
 KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\S+)", re.MULTILINE)
 OLDEST_GO = (1, 26)
@@ -29,16 +32,22 @@ class BuildError(RuntimeError):
     """The binary cannot be built; the message says what to do about it."""
 
 
-def controlplane_binary() -> Path:
-    """Return the path of the built binary; builds it first where the cache has none (minutes). Raises BuildError."""
+def controlplane_binary(kubernetes: str | None = None) -> Path:
+    """
+    Return the path of the built binary; builds it first where the cache has none (minutes).
+
+    `kubernetes` is a minor version such as "1.37"; without it `versions.chosen` says which. Raises BuildError or
+    UnknownVersionError.
+    """
+    kubernetes = versions.chosen(kubernetes)
     go = _go_command()
-    folder = _cache_folder() / _key(_go_version(go) or "")
+    folder = _cache_folder() / _key(kubernetes, _go_version(go) or "")
     binary = folder / "controlplane"
     if binary.exists():
         return binary
     with _lock(folder.with_suffix(".lock")):
         if not binary.exists():  # another builder may have been faster while we waited
-            _build(go, folder)
+            _build(go, kubernetes, folder)
     return binary
 
 
@@ -49,11 +58,15 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _key(go_version: str) -> str:
+def _key(kubernetes: str, go_version: str) -> str:
     digest = hashlib.sha256(go_version.encode())
-    for path in sorted([SOURCE / "go.mod", SOURCE / "go.sum", *SOURCE.glob("*.go")]):
+    for path in sorted([_module(kubernetes), _module(kubernetes).with_suffix(".sum"), *SOURCE.glob("*.go")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return f"{kubernetes}-{digest.hexdigest()[:16]}"
+
+
+def _module(kubernetes: str) -> Path:
+    return SOURCE / f"{kubernetes}.mod"
 
 
 @functools.cache
@@ -102,11 +115,12 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _build(go: tuple[str, ...], folder: Path) -> None:
+def _build(go: tuple[str, ...], kubernetes: str, folder: Path) -> None:
     staging = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     try:
         log = staging / "build.log"
-        command = [*go, "build", "-v", "-ldflags", _ldflags(), "-o", str(staging / "controlplane"), "."]
+        flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes)]
+        command = [*go, "build", "-v", *flags, "-o", str(staging / "controlplane"), "."]
         with log.open("wb") as output:
             process = subprocess.Popen(command, cwd=SOURCE, env=_environment(), stdout=output, stderr=output)
             try:
@@ -127,11 +141,20 @@ def _build(go: tuple[str, ...], folder: Path) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _ldflags() -> str:
+def _tags(kubernetes: str) -> str:
+    """Return a build tag for each version up to this one, as in `//go:build kubernetes_1_36`."""
+    return ",".join(
+        f"kubernetes_{each.replace('.', '_')}"
+        for each in versions.SUPPORTED
+        if versions.minor(each) <= versions.minor(kubernetes)
+    )
+
+
+def _ldflags(kubernetes: str) -> str:
     # Without a version clients cannot parse what the API server says about itself.
-    found = KUBERNETES_VERSION.search((SOURCE / "go.mod").read_text())
+    found = KUBERNETES_VERSION.search(_module(kubernetes).read_text())
     if found is None:
-        raise BuildError(f"{SOURCE / 'go.mod'} requires no k8s.io/kubernetes")
+        raise BuildError(f"{_module(kubernetes)} requires no k8s.io/kubernetes")
     major, minor, patch = found.groups()
     version = {"gitVersion": f"v{major}.{minor}.{patch}", "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in version.items())])
@@ -167,7 +190,10 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m e2e.controlplane.build", description="Build the control plane.")
+    parser.add_argument("kubernetes", nargs="*", metavar="VERSION", help=f"of {', '.join(versions.SUPPORTED)}")
     try:
-        print(controlplane_binary())
-    except BuildError as error:
+        for each in parser.parse_args().kubernetes or [None]:
+            print(controlplane_binary(each))
+    except (BuildError, versions.UnknownVersionError) as error:
         sys.exit(str(error))

@@ -1,41 +1,52 @@
-"""Which feature gates and APIs a control plane has, by the names of Kubernetes 1.36; an unknown one ends it at once."""
+"""Which feature gates and APIs a control plane has; a component ends at once when it does not know a gate."""
 
-from typing import Literal
+from typing import Final, Literal
+
+from e2e.controlplane.versions import minor
 
 FeatureGates = Literal["on", "defaults"]
-"""`on`: everything about devices and groups of pods that 1.36 has. `defaults`: what a cluster has without any flag."""
+"""`on`: everything about devices and groups of pods that the version has. `defaults`: a cluster without any flag."""
 
-OFF_BY_DEFAULT = (
-    "DRADeviceTaintRules",  # beta, but its API group version is off
-    "DRAListTypeAttributes",
-    "DRANodeAllocatableResources",
-    "DRAResourcePoolStatus",
-    "DRAWorkloadResourceClaims",
-    "GangScheduling",
-    "GenericWorkload",
-    "TopologyAwareWorkloadScheduling",
-    "WorkloadAwarePreemption",
-    "WorkloadWithJob",
-)
-ON_BY_DEFAULT = (  # named all the same: a newer Kubernetes without one of them should fail here
-    "DRAConsumableCapacity",
-    "DRADeviceBindingConditions",
-    "DRADeviceTaints",
-    "DRAExtendedResource",
-    "DRAPartitionableDevices",
-    "DRAResourceClaimDeviceStatus",
-    "DRAResourceClaimGranularStatusAuthorization",
-    "DRASchedulerFilterTimeout",
-    "ResourceHealthStatus",
-    "ResourceHealthStatusMessage",
-)
+_NEWEST: Final = 99
+GATES: Final = {
+    "CompositePodGroup": (37, _NEWEST),
+    "DRAConsumableCapacity": (34, _NEWEST),
+    "DRADerivedAttributes": (37, _NEWEST),
+    "DRADeviceBindingConditions": (34, _NEWEST),
+    "DRADeviceCompatibilityGroups": (37, _NEWEST),
+    "DRADeviceTaintRules": (35, _NEWEST),
+    "DRADeviceTaints": (34, _NEWEST),
+    "DRAExtendedResource": (34, _NEWEST),
+    "DRAFractionalCapacityRange": (37, _NEWEST),
+    "DRAListTypeAttributes": (36, _NEWEST),
+    "DRANodeAllocatableResources": (36, _NEWEST),
+    "DRAOptionalNodeOperations": (37, _NEWEST),
+    "DRAPartitionableDevices": (34, _NEWEST),
+    "DRAPartitionableDevicesType": (37, _NEWEST),
+    "DRAResourceClaimDeviceStatus": (34, _NEWEST),
+    "DRAResourceClaimGranularStatusAuthorization": (36, _NEWEST),
+    "DRAResourcePoolStatus": (36, _NEWEST),
+    "DRASchedulerFilterTimeout": (34, _NEWEST),
+    "DRAWorkloadResourceClaims": (36, _NEWEST),
+    "GangScheduling": (35, 36),
+    "GenericWorkload": (35, _NEWEST),
+    "NodeDeclaredFeatures": (35, _NEWEST),
+    "PodGroupPreemptionPolicy": (37, _NEWEST),
+    "ResourceHealthStatus": (34, _NEWEST),
+    "ResourceHealthStatusMessage": (36, _NEWEST),
+    "TopologyAwareWorkloadScheduling": (36, _NEWEST),
+    "WorkloadAwarePreemption": (36, 36),
+    "WorkloadWithJob": (36, _NEWEST),
+}
+"""Gate: the first and the last minor version that has it."""
 
 
-def gate_flags(gates: FeatureGates) -> list[str]:
+def gate_flags(gates: FeatureGates, kubernetes: str) -> list[str]:
     """Return the flag that every component gets; none for the defaults."""
     if gates == "defaults":
         return []
-    return ["--feature-gates=" + ",".join(f"{name}=true" for name in OFF_BY_DEFAULT + ON_BY_DEFAULT)]
+    known = [name for name, (first, last) in GATES.items() if first <= minor(kubernetes) <= last]
+    return ["--feature-gates=" + ",".join(f"{name}=true" for name in known)]
 
 
 def api_flags(gates: FeatureGates) -> list[str]:

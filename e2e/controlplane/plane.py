@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import yaml
 
-from e2e.controlplane import build
+from e2e.controlplane import build, versions
 from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.gates import FeatureGates, api_flags, gate_flags
 from e2e.controlplane.processes import Component, ComponentError
@@ -27,13 +27,9 @@ WITHOUT_CLIENT_LIMITS = 5000  # the controller manager and the peer must not be 
 SCHEDULER_USER = "system:kube-scheduler"
 
 # Nothing here has a kubelet or a cloud: these would taint nodes for silence, or wait for addresses that never come.
-CONTROLLERS_OFF = (
-    "node-ipam-controller",
-    "node-lifecycle-controller",
-    "node-route-controller",
-    "cloud-node-lifecycle-controller",
-    "service-lb-controller",
-)
+CONTROLLERS_OFF = ("node-ipam-controller", "node-lifecycle-controller")
+CLOUD_CONTROLLERS_OFF = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
+LAST_WITH_CLOUD_CONTROLLERS = 36
 
 
 class KubectlError(RuntimeError):
@@ -47,8 +43,9 @@ class ControlPlane:
     Should this process die without either, its components notice and end by themselves (see `processes.Component`).
     """
 
-    def __init__(self, binary: Path, folder: Path, feature_gates: FeatureGates) -> None:
+    def __init__(self, kubernetes: str, binary: Path, folder: Path, feature_gates: FeatureGates) -> None:
         """Use `start`."""
+        self.kubernetes = kubernetes
         self.folder = folder
         self.feature_gates = feature_gates
         self.components: dict[str, Component] = {}
@@ -63,6 +60,7 @@ class ControlPlane:
     def start(
         cls,
         *,
+        kubernetes: str | None = None,
         feature_gates: FeatureGates = "on",
         kube_scheduler: bool = False,
         kubelet: bool = False,
@@ -71,14 +69,16 @@ class ControlPlane:
         """
         Start etcd, API server and controller manager, and wait until they work (about 5 s; minutes to build them).
 
-        `kube_scheduler` and `kubelet` start these too. State, logs and credentials go to `folder`, which then stays,
-        else to a temporary folder that goes. Raises BuildError or ComponentError, with nothing left running.
+        `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too. State,
+        logs and credentials go to `folder`, which then stays, else to a temporary folder that goes. Raises BuildError,
+        UnknownVersionError or ComponentError, with nothing left running.
         """
-        binary = build.controlplane_binary()
+        kubernetes = versions.chosen(kubernetes)
+        binary = build.controlplane_binary(kubernetes)
         keep = folder is not None
         folder = folder or Path(tempfile.mkdtemp(prefix="dovetail-controlplane-"))
         folder.mkdir(parents=True, exist_ok=True)
-        plane = cls(binary, folder.resolve(), feature_gates)
+        plane = cls(kubernetes, binary, folder.resolve(), feature_gates)
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -178,7 +178,7 @@ class ControlPlane:
             f"--tls-cert-file={self.folder / 'serving.crt'}",
             f"--tls-private-key-file={self.folder / 'serving.key'}",
             "--authorization-always-allow-paths=/readyz,/metrics",
-            *gate_flags(self.feature_gates),
+            *gate_flags(self.feature_gates, self.kubernetes),
         )
         access = scheduler.access = Access(host="127.0.0.1", port=port, ca=self.folder / "ca.crt", token="")
         self._wait(scheduler, lambda: _failing_checks(access))
@@ -242,21 +242,23 @@ class ControlPlane:
             # No kubelet mounts tokens into pods, and none takes away the taint that the second one puts on new nodes.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             *api_flags(self.feature_gates),
-            *gate_flags(self.feature_gates),
+            *gate_flags(self.feature_gates, self.kubernetes),
         )
 
     def _start_controller_manager(self) -> None:
+        has_cloud = versions.minor(self.kubernetes) <= LAST_WITH_CLOUD_CONTROLLERS
+        off = (*CONTROLLERS_OFF, *(CLOUD_CONTROLLERS_OFF if has_cloud else ()))
         self._start(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
             "--secure-port=0",
             "--leader-elect=false",
-            "--controllers=*," + ",".join(f"-{name}" for name in CONTROLLERS_OFF),
+            "--controllers=*," + ",".join(f"-{name}" for name in off),
             # With the default of 20 a second, claims made from templates are the slowest thing in the cluster.
             f"--kube-api-qps={WITHOUT_CLIENT_LIMITS}",
             f"--kube-api-burst={WITHOUT_CLIENT_LIMITS}",
             f"--root-ca-file={self.folder / 'ca.crt'}",
-            *gate_flags(self.feature_gates),
+            *gate_flags(self.feature_gates, self.kubernetes),
         )
 
     def _start(self, name: str, *flags: str) -> Component:

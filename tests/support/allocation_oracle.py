@@ -61,7 +61,7 @@ class Allocator:
             "classes": case.classes,
             "claims": case.claims,
             "node": case.nodes[0],
-            "listTypeAttributes": case.has_lists,
+            "alphaFeatures": case.has_lists,
         }
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()

@@ -1,3 +1,5 @@
+//go:build kubernetes_1_36
+
 package main
 
 import (
@@ -28,8 +30,8 @@ type allocationQuestion struct {
 	Classes []*resourceapi.DeviceClass   `json:"classes"`
 	Claims  []*resourceapi.ResourceClaim `json:"claims"`
 	Node    *corev1.Node                 `json:"node"`
-	// ListTypeAttributes is off in kube-scheduler, and chooses another variant of the allocator where it is on.
-	ListTypeAttributes bool `json:"listTypeAttributes"`
+	// AlphaFeatures are off in kube-scheduler, and choose another variant of the allocator where they are on.
+	AlphaFeatures bool `json:"alphaFeatures"`
 }
 
 // allocationAnswer is one of: Allocations, one per claim to be allocated; Infeasible, with a reason if there is one;
@@ -74,21 +76,12 @@ func allocate(question allocationQuestion) (given allocationAnswer) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), allocationSeconds*time.Second)
 	defer cancel()
-	features := structured.Features{
-		AdminAccess:            true,
-		ConsumableCapacity:     true,
-		DeviceBindingAndStatus: true,
-		DeviceTaints:           true,
-		ListTypeAttributes:     question.ListTypeAttributes,
-		PartitionableDevices:   true,
-		PrioritizedList:        true,
-	}
 	cache := dracel.NewCache(100, dracel.Features{
 		EnableConsumableCapacity: true,
-		EnableListTypeAttributes: question.ListTypeAttributes,
+		EnableListTypeAttributes: question.AlphaFeatures,
 	})
 	state, wanted := splitClaims(question.Claims)
-	allocator, err := structured.NewAllocator(ctx, features, state, classes(question.Classes), question.Slices, cache)
+	allocator, err := structured.NewAllocator(ctx, features(question.AlphaFeatures), state, classes(question.Classes), question.Slices, cache)
 	if err != nil {
 		return allocationAnswer{Error: err.Error()}
 	}

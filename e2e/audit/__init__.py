@@ -31,6 +31,7 @@ from e2e.audit.reading import Finding, Json, Objects, device_of, holds_node, is_
 from e2e.audit.selectors import labels_of
 from e2e.audit.usage import usage_findings
 from e2e.audit.volumes import Storage
+from e2e.controlplane import versions
 from e2e.controlplane.access import RequestError
 
 __all__ = ["Finding", "Objects", "audit", "leftovers", "read", "read_with_kubectl", "results_of", "summary"]
@@ -46,8 +47,8 @@ PATHS = {
     "volume_claims": "/api/v1/persistentvolumeclaims",
     "volume_limits": "/apis/storage.k8s.io/v1/csinodes",
 }
-GROUPS_PATH = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
-"""Not every server has them."""
+GROUPS_PATHS = tuple(f"/apis/{version}/podgroups" for version in reversed(versions.POD_GROUPS.values()))
+"""The newest first."""
 KUBECTL_NAMES = {
     "claims": "resourceclaims",
     "slices": "resourceslices",
@@ -61,8 +62,10 @@ KUBECTL_NAMES = {
 def read(request: Callable[[str, str], Any]) -> Objects:
     """Read everything through `request(method, path)`, which answers with decoded JSON."""
     groups: list[Json] = []
-    with contextlib.suppress(RequestError):
-        groups = request("GET", GROUPS_PATH)["items"]
+    for path in GROUPS_PATHS:
+        with contextlib.suppress(RequestError):
+            groups = request("GET", path)["items"]
+            break
     return Objects(**{name: request("GET", path)["items"] for name, path in PATHS.items()}, groups=groups)
 
 
@@ -78,7 +81,7 @@ def read_with_kubectl(kubectl: str, kubeconfig: Path | None) -> Objects:
 
     groups: list[Json] = []
     with contextlib.suppress(subprocess.CalledProcessError):
-        groups = listed("podgroups.v1alpha2.scheduling.k8s.io")
+        groups = listed("podgroups.scheduling.k8s.io")
     return Objects(**{name: listed(name) for name in PATHS}, groups=groups)
 
 

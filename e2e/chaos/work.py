@@ -10,12 +10,13 @@ from e2e.audit.leftovers import GANG_LABEL, MINIMUM
 from e2e.audit.reading import Json
 from e2e.chaos.judge import BUDGET, NEEDED, gang_of
 from e2e.chaos.stage import NAMESPACE, PEER, POOL, REQUESTS, SCHEDULER, Stage
+from e2e.controlplane import versions
 from e2e.controlplane.kubelet import RUN_SECONDS
 
 MOST_PODS: Final = 75
 MOST_WAITING: Final = 35
 _LONGEST_PAUSE_SECONDS: Final = 0.5
-GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+GROUPS: Final = versions.pod_groups()
 
 
 class Work(threading.Thread):

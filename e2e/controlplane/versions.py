@@ -10,6 +10,16 @@ DEFAULT: Final = "1.36"
 VARIABLE: Final = "DOVETAIL_KUBERNETES"
 """The environment variable that chooses a version for a whole test run; without it the default is meant."""
 
+POD_GROUPS: Final = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
+"""The apiVersion of PodGroups; older versions have no such kind."""
+TAINT_RULES: Final = {
+    "1.34": "resource.k8s.io/v1alpha3",
+    "1.35": "resource.k8s.io/v1alpha3",
+    "1.36": "resource.k8s.io/v1beta2",
+    "1.37": "resource.k8s.io/v1",
+}
+"""The apiVersion of DeviceTaintRules."""
+
 
 class UnknownVersionError(ValueError):
     """No control plane of this version can be built; the message lists those that can."""
@@ -21,6 +31,16 @@ def chosen(kubernetes: str | None = None) -> str:
     if name not in SUPPORTED:
         raise UnknownVersionError(f"Kubernetes {name} cannot be built; choose one of {', '.join(SUPPORTED)}")
     return name
+
+
+def pod_groups(kubernetes: str | None = None) -> str:
+    """Return the apiVersion of PodGroups, the oldest one for a version that has no such kind."""
+    return POD_GROUPS.get(chosen(kubernetes), next(iter(POD_GROUPS.values())))
+
+
+def taint_rules(kubernetes: str | None = None) -> str:
+    """Return the apiVersion of DeviceTaintRules."""
+    return TAINT_RULES[chosen(kubernetes)]
 
 
 def minor(kubernetes: str) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Final
 
+from e2e.controlplane import versions
 from e2e.differential.chance import Chance
 from e2e.differential.machines import EXTENDED, ZONE
 from e2e.differential.shapes import NAMESPACES, Json, requirement
@@ -16,7 +17,7 @@ LANES: Final = f"{GPU}/lanes"
 """An attribute with several values on most of the devices that have it."""
 API: Final = "resource.k8s.io/v1"
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io"
-TAINT_API: Final = "resource.k8s.io/v1beta2"
+TAINT_API: Final = versions.taint_rules()
 WEIGHTS: Final = {
     "devices": 0.5,
     "device selectors": 0.5,

@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 
 from e2e import objects
+from e2e.controlplane import versions
 from e2e.controlplane.plane import ControlPlane
 from e2e.fleet import nvidia, publish
 from e2e.fleet.fleets import gpu_fleet
@@ -39,14 +40,14 @@ _NAMESPACED: Final = (
     ("resource.k8s.io/v1", "resourceclaimtemplates"),
     ("v1", "persistentvolumeclaims"),
     ("policy/v1", "poddisruptionbudgets"),
-    ("scheduling.k8s.io/v1alpha2", "podgroups"),
+    (versions.pod_groups(), "podgroups"),
     ("scheduling.x-k8s.io/v1alpha1", "podgroups"),
     ("storage.k8s.io/v1", "csistoragecapacities"),
 )
 _CLUSTER_SCOPED: Final = (
     ("resource.k8s.io/v1", "resourceslices"),
     ("resource.k8s.io/v1", "deviceclasses"),
-    ("resource.k8s.io/v1beta2", "devicetaintrules"),
+    (versions.taint_rules(), "devicetaintrules"),
     ("v1", "persistentvolumes"),
     ("storage.k8s.io/v1", "storageclasses"),
     ("storage.k8s.io/v1", "csinodes"),

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from e2e.controlplane import versions
 from e2e.fleet import dranet, nvidia, nvidia_partitions
 from e2e.fleet.fleets import gpu_fleet, together
 from e2e.fleet.pci import PCIE_ROOT
@@ -222,7 +223,7 @@ def _pod_group(name: str, size: int, topology: str) -> Manifest:
     spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": size}}}
     if topology:
         spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": versions.pod_groups(), "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
 def _with(manifest: Manifest, **fields: Any) -> Manifest:

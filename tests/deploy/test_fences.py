@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from e2e.controlplane import versions
 from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from scheduler.settings import load
@@ -26,7 +27,7 @@ COLLECTIONS = {
     "Pod": "/api/v1/namespaces/{}/pods",
     "ResourceClaim": f"{RESOURCES}/{{}}/resourceclaims",
     "ResourceClaimTemplate": f"{RESOURCES}/{{}}/resourceclaimtemplates",
-    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups",
+    "PodGroup": f"/apis/{versions.pod_groups()}/namespaces/{{}}/podgroups",
 }
 
 pytestmark = pytest.mark.controlplane
@@ -164,7 +165,7 @@ def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) ->
         ),
         pytest.param(
             {
-                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "apiVersion": versions.pod_groups(),
                 "kind": "PodGroup",
                 "metadata": {"name": "g", "annotations": {"dovetail.dev/preemptible": "false"}},
                 "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},

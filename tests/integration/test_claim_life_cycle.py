@@ -2,6 +2,7 @@
 
 import pytest
 
+from e2e.controlplane import versions
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
@@ -155,7 +156,7 @@ def test_a_pod_with_one_claim_allocated_and_one_not_gets_the_other_on_the_same_n
 def test_pods_of_a_group_that_has_the_claim_add_no_entries(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     world.claim("shared")
-    groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups"
+    groups = f"/apis/{versions.pod_groups()}/namespaces/{world.namespace}/podgroups"
     spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "shared", "resourceClaimName": "shared"}]}
     group = world.plane.request("POST", groups, {"metadata": {"name": "g"}, "spec": spec})
     uid = group["metadata"]["uid"]

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.controlplane import versions
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
-RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+RULES = f"/apis/{versions.taint_rules()}/devicetaintrules"
 
 
 @pytest.fixture

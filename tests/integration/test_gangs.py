@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from e2e.controlplane import versions
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from tests.support.controlplane import wait_until
@@ -18,7 +19,7 @@ from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
-SCHEDULING = "/apis/scheduling.k8s.io/v1alpha2"
+SCHEDULING = f"/apis/{versions.pod_groups()}"
 ANNOTATED = "dovetail.dev/gang-minimum"
 RACK = "example.com/rack"
 

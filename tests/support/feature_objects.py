@@ -7,6 +7,7 @@ The devices are named, described and counted as their drivers do it: dra-example
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from e2e.controlplane import versions
 from tests.support.feature_stage import Json, Side
 
 EXAMPLE = "gpu.example.com"
@@ -75,7 +76,7 @@ def on(side: Side, **labels: str) -> Json:
 
 def taint_rule(side: Side, name: str, pool: str, device: str, effect: str = "NoSchedule") -> Json:
     return {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": versions.taint_rules(),
         "kind": "DeviceTaintRule",
         "metadata": {"name": side.name(name)},
         "spec": {

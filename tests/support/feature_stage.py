@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from e2e.audit import Finding, audit, read
+from e2e.controlplane import versions
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
 
@@ -27,7 +28,7 @@ _PATHS: Final = {
     "Namespace": "/api/v1/namespaces",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
-    "DeviceTaintRule": "/apis/resource.k8s.io/v1beta2/devicetaintrules",
+    "DeviceTaintRule": f"/apis/{versions.taint_rules()}/devicetaintrules",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
     "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from e2e.controlplane import versions
 from e2e.hostile.cases.case import Hands, Manifest, case, claim, pod, request
 from e2e.hostile.objects.draw import LONG_DIGITS
 from e2e.hostile.objects.kinds import DRIVER, GPU_DRIVER, NAMESPACE, OWN_NODES
 
 _OWN_CLASS = "mallory-class"
-_TAINT_RULES = "resource.k8s.io/v1beta2"
+_TAINT_RULES = versions.taint_rules()
 
 
 def published(name: str, devices: list[Manifest], **spec: Any) -> Manifest:

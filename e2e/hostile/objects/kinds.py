@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from e2e.controlplane import versions
 from e2e.hostile.objects.draw import Draw
 from scheduler.change import Kind
 
@@ -30,7 +31,7 @@ API_VERSIONS: Final[dict[Kind, tuple[str, str]]] = {
     Kind.SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
     Kind.CLASSES: ("resource.k8s.io/v1", "DeviceClass"),
     Kind.CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
-    Kind.TAINT_RULES: ("resource.k8s.io/v1beta2", "DeviceTaintRule"),
+    Kind.TAINT_RULES: (versions.taint_rules(), "DeviceTaintRule"),
     Kind.VOLUMES: ("v1", "PersistentVolume"),
     Kind.VOLUME_CLAIMS: ("v1", "PersistentVolumeClaim"),
     Kind.STORAGE_CLASSES: ("storage.k8s.io/v1", "StorageClass"),
@@ -39,7 +40,7 @@ API_VERSIONS: Final[dict[Kind, tuple[str, str]]] = {
     Kind.STORAGE_DRIVERS: ("storage.k8s.io/v1", "CSIDriver"),
     Kind.ATTACHMENTS: ("storage.k8s.io/v1", "VolumeAttachment"),
     Kind.BUDGETS: ("policy/v1", "PodDisruptionBudget"),
-    Kind.POD_GROUPS: ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+    Kind.POD_GROUPS: (versions.pod_groups(), "PodGroup"),
     Kind.COSCHEDULING_GROUPS: ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 }
 NAMESPACED: Final = frozenset(

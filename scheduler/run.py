@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -29,75 +29,16 @@ from scheduler.cycle import SchedulingCycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
-from scheduler.kube.errors import ConfigurationError, DecodeError, Gone, KubeError
+from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.lease import Timing
-from scheduler.kube.reflector import Reflector
 from scheduler.kube.writer import LeaseFence, NoFence, WriteFence
 from scheduler.observe import logs
-from scheduler.observe.health import CheckState, Health, serving
+from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.status.unreadable_objects import Quarantine
-from scheduler.unreadable import cut
-
-_NOT_LISTED: Final = "not listed yet"
-
-
-See = Callable[[Sequence[Change]], None]
-
-
-class Watches:
-    """
-    A reflector for each kind that the server serves, with log lines, series and a readiness check.
-
-    `source` is the client, the kinds that are served, and what takes their changes.
-    """
-
-    def __init__(
-        self,
-        source: tuple[Client, discovery.DiscoveredKinds, See],
-        health: Health,
-        metrics: Metrics,
-        quarantine: Quarantine,
-    ) -> None:
-        client, served, see = source
-        self._health: Final = health
-        self._metrics: Final = metrics
-        self.reflectors: Final = tuple(
-            Reflector(
-                client,
-                kind,
-                see,
-                self._failed,
-                path=path,
-                on_unreadable=quarantine.unreadable,
-                on_readable=quarantine.readable,
-            )
-            for kind, path in served.paths
-        )
-
-    async def listed(self) -> None:
-        """Wait until every kind was listed once."""
-        await asyncio.gather(*(self._listed(each) for each in self.reflectors))
-
-    async def _listed(self, reflector: Reflector) -> None:
-        check = self._health.ready(reflector.kind)
-        check.fail(_NOT_LISTED)
-        await reflector.synced.wait()
-        check.succeed()
-
-    def _failed(self, kind: Kind, error: Exception) -> None:
-        if isinstance(error, Gone):
-            self._metrics.watch_relists.labels(kind).inc()
-            _log.info(logs.RELISTED, kind=kind, error=str(error))
-            return
-        event = logs.OBJECT_UNREADABLE if isinstance(error, DecodeError) else logs.WATCH_FAILED
-        _log.warning(event, kind=kind, error=cut(str(error) if isinstance(error, KubeError) else repr(error)))
-        check = self._health.ready(kind)
-        if check.state is CheckState.FAILED:
-            check.fail(f"{_NOT_LISTED}: {error}")
-
+from scheduler.watches import Watches
 
 T = TypeVar("T")
 
@@ -106,7 +47,11 @@ _FIRST_WORKER_SECONDS: Final = 30.0
 """How long to wait for the first start of the worker process: without it no pod with a claim is placed."""
 _FINISH_SECONDS: Final = 15.0
 """How long writes under way may take after SIGTERM; less than the default grace period of a pod, 30 s."""
-_STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
+_STOPPED, _LOST, _MISCONFIGURED, _SERVER_CHANGED = 0, 1, 2, 3
+_DISCOVERY_SECONDS: Final = 10.0
+"""How often the server is asked whether it was upgraded or rolled back."""
+_CHANGED_CHECKS: Final = 3
+"""How often in a row it must answer the same: during an upgrade, servers of both versions answer."""
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DEFAULT_NAMESPACE: Final = "dovetail-system"
 
@@ -175,14 +120,20 @@ class Process:
             ) from error
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Wait until the server serves what is needed and the lease is held, then schedule until `stop` is set."""
+        """Schedule until `stop` is set; start again where the API server serves other kinds or versions than before."""
+        status = _SERVER_CHANGED
+        while status == _SERVER_CHANGED:
+            status = await self._run(stop)
+        return status
+
+    async def _run(self, stop: asyncio.Event) -> int:
+        """Wait until the server serves what is needed and the lease is held, then schedule."""
         found = await _unless_stopped(stop, self._discover())
         if found is None:
             return _STOPPED
-        (served,) = found
         election = self._settings.leader_election
         if not election.enabled:
-            return await self._lead(stop, served, None)
+            return await self._lead(stop, found[0], None)
         elector = self._elector()
         check = self._health.ready("leader")
         check.succeed("standing by")
@@ -193,7 +144,7 @@ class Process:
         _log.info(logs.LEADER, lease=election.lease_name)
         status = _LOST
         try:
-            status = await self._lead(stop, served, elector)
+            status = await self._lead(stop, await self._discover_again(found[0]), elector)
         except* LeadershipLost as lost:
             _log.error(logs.LEADER_LOST, error=str(lost.exceptions[0]))
         return status
@@ -216,6 +167,23 @@ class Process:
                 _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
                 reported = problem
             await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _discover_again(self, served: discovery.DiscoveredKinds) -> discovery.DiscoveredKinds:
+        """Return what the server serves now: a standby may have waited for months."""
+        with contextlib.suppress(KubeError):
+            found = await discovery.discover(self._client)
+            return served if found.problem else found
+        return served
+
+    async def _wait_until_changed(self, served: discovery.DiscoveredKinds) -> None:
+        """Return when the server serves other kinds or versions, `_CHANGED_CHECKS` times in a row the same ones."""
+        found, count = served, 0
+        while count < _CHANGED_CHECKS:
+            await asyncio.sleep(_DISCOVERY_SECONDS)
+            with contextlib.suppress(KubeError):
+                last, found = found, await discovery.discover(self._client)
+                count = 0 if found.has_same_api(served) else count + 1 if found.has_same_api(last) else 1
+        _log.warning(logs.SERVER_CHANGED, before=served.git_version, now=found.git_version)
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
         """Read one object of every kind, so that a missing right shows before the lease is taken."""
@@ -249,7 +217,9 @@ class Process:
         )
 
     async def _lead(self, stop: asyncio.Event, served: discovery.DiscoveredKinds, elector: LeaderElector | None) -> int:
-        """Schedule as the leader. Everything is listed anew."""
+        """Schedule as the leader until `stop` is set or the server has another API. Everything is listed anew."""
+        _log.info(logs.SERVER, version=served.git_version, kinds=served.optional)
+        ending = asyncio.Event()
         fence: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
         parts = assemble(self._settings, self._client, fence, elector, metrics=self.metrics, health=self._health)
         parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
@@ -265,7 +235,9 @@ class Process:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
-            if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
+            ends = (stop.wait(), self._wait_until_changed(served))
+            keeping += [group.create_task(_set_after(ending, each)) for each in ends]
+            if await _unless_stopped(ending, self._wait_until_ready(watches, elector, parts)):
                 orphaned_claims = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
@@ -284,7 +256,7 @@ class Process:
                 )
                 working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *rest)]
                 keeping.append(group.create_task(parts.status.run()))
-                await stop.wait()
+                await ending.wait()
                 _log.info(logs.STOPPING)
                 await _cancel(working)
                 parts.commit.close()
@@ -294,7 +266,7 @@ class Process:
         if elector is not None:
             await elector.release()
         _log.info(logs.STOPPED)
-        return _STOPPED
+        return _STOPPED if stop.is_set() else _SERVER_CHANGED
 
     def _memory_budget(self, cluster: Cluster) -> MemoryBudget:
         budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
@@ -342,6 +314,11 @@ async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -
         return (task.result(),) if task.done() else None
     finally:
         await _cancel((task, stopped))
+
+
+async def _set_after(event: asyncio.Event, wanted: Coroutine[Any, Any, object]) -> None:
+    await wanted
+    event.set()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

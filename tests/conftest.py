@@ -8,7 +8,9 @@ import tempfile
 import pytest
 from hypothesis import settings
 
-from e2e.controlplane import versions
+from e2e.controlplane import gates, versions
+
+LEFT_OUT = pytest.StashKey[int]()
 
 pytest_plugins = ["tests.support.controlplane"]
 
@@ -25,12 +27,21 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of what the chosen Kubernetes does not have: `pytest.mark.kubernetes(since="1.37")`."""
-    minor = versions.minor(versions.chosen())
-    new = [
-        item
-        for item in items
-        if (mark := item.get_closest_marker("kubernetes")) and minor < versions.minor(mark.kwargs["since"])
-    ]
-    config.hook.pytest_deselected(items=new)
-    items[:] = [item for item in items if item not in new]
+    """Leave out tests of what the chosen control plane does not have: `kubernetes(since="1.37", gates=("X",))`."""
+    left_out = [item for item in items if not all(map(_is_served, item.iter_markers("kubernetes")))]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[LEFT_OUT] = len(left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many tests the chosen control plane has no features for."""
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{count} tests left out: Kubernetes {versions.chosen()}, gates {gates.chosen()}")
+
+
+def _is_served(mark: pytest.Mark) -> bool:
+    kubernetes, mode = versions.chosen(), gates.chosen()
+    return versions.minor(kubernetes) >= versions.minor(mark.kwargs.get("since", versions.OLDEST)) and all(
+        gates.has_gate(name, mode, kubernetes) for name in mark.kwargs.get("gates", ())
+    )

@@ -23,7 +23,7 @@ from pathlib import Path
 from e2e.controlplane import versions
 
 SOURCE = Path(__file__).parent / "go"
-KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\S+)", re.MULTILINE)
+KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+\.\d+\.\S+)", re.MULTILINE)
 OLDEST_GO = (1, 26)
 LINE_SECONDS = 15.0
 
@@ -150,13 +150,19 @@ def _tags(kubernetes: str) -> str:
     )
 
 
-def _ldflags(kubernetes: str) -> str:
-    # Without a version clients cannot parse what the API server says about itself.
+def release(kubernetes: str) -> str:
+    """Return the patch release that a minor version is built from, such as 1.37.2. Raises BuildError."""
     found = KUBERNETES_VERSION.search(_module(kubernetes).read_text())
     if found is None:
         raise BuildError(f"{_module(kubernetes)} requires no k8s.io/kubernetes")
-    major, minor, patch = found.groups()
-    version = {"gitVersion": f"v{major}.{minor}.{patch}", "gitMajor": major, "gitMinor": minor}
+    return found[1]
+
+
+def _ldflags(kubernetes: str) -> str:
+    # Without a version clients cannot parse what the API server says about itself.
+    name = release(kubernetes)
+    major, minor, _ = name.split(".", 2)
+    version = {"gitVersion": f"v{name}", "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in version.items())])
 
 

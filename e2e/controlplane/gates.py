@@ -1,52 +1,77 @@
 """Which feature gates and APIs a control plane has; a component ends at once when it does not know a gate."""
 
-from typing import Final, Literal
+import os
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 from e2e.controlplane.versions import minor
 
 FeatureGates = Literal["on", "defaults"]
 """`on`: everything about devices and groups of pods that the version has. `defaults`: a cluster without any flag."""
+VARIABLE: Final = "DOVETAIL_GATES"
+"""The environment variable that says which gates a whole test run has; without it they are on."""
 
-_NEWEST: Final = 99
+_NEVER: Final = 99
+
+
+class Gate(NamedTuple):
+    """The minor versions from which on a gate exists and is on without a flag, and the last one that has it."""
+
+    first: int
+    on: int = _NEVER
+    last: int = _NEVER
+
+
 GATES: Final = {
-    "CompositePodGroup": (37, _NEWEST),
-    "DRAConsumableCapacity": (34, _NEWEST),
-    "DRADerivedAttributes": (37, _NEWEST),
-    "DRADeviceBindingConditions": (34, _NEWEST),
-    "DRADeviceCompatibilityGroups": (37, _NEWEST),
-    "DRADeviceTaintRules": (35, _NEWEST),
-    "DRADeviceTaints": (34, _NEWEST),
-    "DRAExtendedResource": (34, _NEWEST),
-    "DRAFractionalCapacityRange": (37, _NEWEST),
-    "DRAListTypeAttributes": (36, _NEWEST),
-    "DRANodeAllocatableResources": (36, _NEWEST),
-    "DRAOptionalNodeOperations": (37, _NEWEST),
-    "DRAPartitionableDevices": (34, _NEWEST),
-    "DRAPartitionableDevicesType": (37, _NEWEST),
-    "DRAResourceClaimDeviceStatus": (34, _NEWEST),
-    "DRAResourceClaimGranularStatusAuthorization": (36, _NEWEST),
-    "DRAResourcePoolStatus": (36, _NEWEST),
-    "DRASchedulerFilterTimeout": (34, _NEWEST),
-    "DRAWorkloadResourceClaims": (36, _NEWEST),
-    "GangScheduling": (35, 36),
-    "GenericWorkload": (35, _NEWEST),
-    "NodeDeclaredFeatures": (35, _NEWEST),
-    "PodGroupPreemptionPolicy": (37, _NEWEST),
-    "ResourceHealthStatus": (34, _NEWEST),
-    "ResourceHealthStatusMessage": (36, _NEWEST),
-    "TopologyAwareWorkloadScheduling": (36, _NEWEST),
-    "WorkloadAwarePreemption": (36, 36),
-    "WorkloadWithJob": (36, _NEWEST),
+    "CompositePodGroup": Gate(37),
+    "DRAConsumableCapacity": Gate(34, on=36),
+    "DRADerivedAttributes": Gate(37),
+    "DRADeviceBindingConditions": Gate(34, on=36),
+    "DRADeviceCompatibilityGroups": Gate(37),
+    "DRADeviceTaintRules": Gate(35, on=37),
+    "DRADeviceTaints": Gate(34, on=36),
+    "DRAExtendedResource": Gate(34, on=36),
+    "DRAFractionalCapacityRange": Gate(37, on=37),
+    "DRAListTypeAttributes": Gate(36),
+    "DRANodeAllocatableResources": Gate(36),
+    "DRAOptionalNodeOperations": Gate(37),
+    "DRAPartitionableDevices": Gate(34, on=36),
+    "DRAPartitionableDevicesType": Gate(37),
+    "DRAResourceClaimDeviceStatus": Gate(34, on=34),
+    "DRAResourceClaimGranularStatusAuthorization": Gate(36, on=36),
+    "DRAResourcePoolStatus": Gate(36),
+    "DRASchedulerFilterTimeout": Gate(34, on=34),
+    "DRAWorkloadResourceClaims": Gate(36),
+    "GangScheduling": Gate(35, last=36),
+    "GenericWorkload": Gate(35),
+    "NodeDeclaredFeatures": Gate(35, on=36),
+    "PodGroupPreemptionPolicy": Gate(37),
+    "ResourceHealthStatus": Gate(34, on=36),
+    "ResourceHealthStatusMessage": Gate(36, on=36),
+    "TopologyAwareWorkloadScheduling": Gate(36),
+    "WorkloadAwarePreemption": Gate(36, last=36),
+    "WorkloadWithJob": Gate(36),
 }
-"""Gate: the first and the last minor version that has it."""
+
+
+def chosen() -> FeatureGates:
+    """Return the gates of the environment. Raises ValueError."""
+    name = os.environ.get(VARIABLE) or "on"
+    if name not in get_args(FeatureGates):
+        raise ValueError(f"{VARIABLE}={name} is unknown; write on or defaults")
+    return cast(FeatureGates, name)
+
+
+def has_gate(name: str, gates: FeatureGates, kubernetes: str) -> bool:
+    """Whether a gate is on in a control plane. Raises KeyError for one that is not in the table."""
+    gate = GATES[name]
+    return (gate.first if gates == "on" else max(gate.first, gate.on)) <= minor(kubernetes) <= gate.last
 
 
 def gate_flags(gates: FeatureGates, kubernetes: str) -> list[str]:
     """Return the flag that every component gets; none for the defaults."""
     if gates == "defaults":
         return []
-    known = [name for name, (first, last) in GATES.items() if first <= minor(kubernetes) <= last]
-    return ["--feature-gates=" + ",".join(f"{name}=true" for name in known)]
+    return ["--feature-gates=" + ",".join(f"{name}=true" for name in GATES if has_gate(name, "on", kubernetes))]
 
 
 def api_flags(gates: FeatureGates) -> list[str]:

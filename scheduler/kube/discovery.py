@@ -1,4 +1,4 @@
-"""Discovery: which kinds the API server has, under which paths, and which required ones are missing."""
+"""Discovery: the version of the API server, the kinds that it serves with their paths, and what it lacks."""
 
 from typing import Final
 
@@ -6,17 +6,16 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import paths
-from scheduler.kube.client import Client
+from scheduler.kube.api_versions import (
+    COSCHEDULING_VERSION,
+    NEEDED_VERSION,
+    POD_GROUP_VERSIONS,
+    TAINT_RULE_VERSIONS,
+)
+from scheduler.kube.client import Client, Version
 from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP
 
-_NEEDED: Final = "v1"
 _POD_GROUPS: Final = "podgroups"
-_OTHER_SHAPE: Final = frozenset({"v1alpha1"})
-"""Versions of scheduling.k8s.io before PodGroups were objects of their own (Kubernetes 1.35)."""
-_COSCHEDULING_VERSIONS: Final = frozenset({"v1alpha1"})
-_TAINT_RULES: Final = ("v1", "v1beta2", "v1alpha3")
-"""Versions of DeviceTaintRule with the same fields, the newest first."""
-
 
 Versions = tuple[tuple[str, frozenset[str]], ...]
 """(version, resources) pairs of an API group, the server's preferred version first."""
@@ -24,13 +23,15 @@ Versions = tuple[tuple[str, frozenset[str]], ...]
 
 class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The kinds to watch with their paths.
+    The kinds to watch with their paths, and the server's version; `minor` is 37 for Kubernetes 1.37.
 
     `problem` is a sentence where required kinds are missing, else empty.
     """
 
     paths: tuple[tuple[Kind, str], ...] = ()
     problem: str = ""
+    minor: int = 0
+    git_version: str = ""
 
     def path(self, kind: Kind) -> str:
         """Return the path of all objects of a kind, "" where the server does not have it."""
@@ -40,44 +41,55 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the server has the kind."""
         return any(kind is served for served, _ in self.paths)
 
+    @property
+    def optional(self) -> dict[str, str]:
+        """The paths of the kinds that not every supported server has."""
+        return {kind.value: path for kind, path in self.paths if kind not in paths.COLLECTIONS}
+
+    def has_same_api(self, other: "DiscoveredKinds") -> bool:
+        """Whether both are the same to a scheduler; patch versions may differ."""
+        return (self.paths, self.problem, self.minor) == (other.paths, other.problem, other.minor)
+
 
 async def discover(client: Client) -> DiscoveredKinds:
     """Ask the server. Raises KubeError."""
-    versions = await client.discover(paths.RESOURCE_GROUP)
-    served = served_kinds(versions)
-    if not served.problem:
-        groups = group_kinds(await client.discover(SCHEDULING_GROUP), await client.discover(COSCHEDULING_GROUP))
-        return DiscoveredKinds(paths=(*served.paths, *groups))
     version = await client.server_version()
-    return DiscoveredKinds(problem=f"the API server ({version.git}) {served.problem}")
+    served = served_kinds(await client.discover(paths.RESOURCE_GROUP), version)
+    if served.problem:
+        return served
+    groups = group_kinds(await client.discover(SCHEDULING_GROUP), await client.discover(COSCHEDULING_GROUP))
+    return msgspec.structs.replace(served, paths=(*served.paths, *groups))
 
 
-def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> DiscoveredKinds:
+def served_kinds(versions: Versions, server: Version) -> DiscoveredKinds:
     """Choose the kinds to watch by the versions of resource.k8s.io."""
+    minor = int("".join(each for each in server.minor if each.isdigit()) or 0)  # clouds write 37+
     by_version = dict(versions)
-    resources = by_version.get(_NEEDED, frozenset())
+    resources = by_version.get(NEEDED_VERSION, frozenset())
     missing = [kind for kind in (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS) if kind.value not in resources]
     if missing:
         return DiscoveredKinds(
-            problem=f"does not serve {', '.join(missing)} of {paths.RESOURCE_GROUP}/{_NEEDED}: "
-            "Kubernetes 1.34 or newer does, with the API enabled"
+            problem=f"the API server ({server.git}) does not serve {', '.join(missing)} of "
+            f"{paths.RESOURCE_GROUP}/{NEEDED_VERSION}: Kubernetes 1.34 or newer does, with the API enabled",
+            minor=minor,
+            git_version=server.git,
         )
     kinds = list(paths.COLLECTIONS.items())
     rules = Kind.TAINT_RULES.value
-    version = next((name for name in _TAINT_RULES if rules in by_version.get(name, ())), "")
+    version = next((name for name in TAINT_RULE_VERSIONS if rules in by_version.get(name, ())), "")
     if version:
         kinds.append((Kind.TAINT_RULES, paths.collection(paths.RESOURCE_GROUP, version, rules)))
-    return DiscoveredKinds(paths=tuple(kinds))
+    return DiscoveredKinds(paths=tuple(kinds), minor=minor, git_version=server.git)
 
 
 def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kind, str], ...]:
-    """Choose the PodGroups to watch by the versions of both groups; the server's preferred version wins."""
+    """Choose the PodGroups to watch by the versions of both groups: the newest version that can be decoded."""
     found: list[tuple[Kind, str]] = []
-    own = [version for version, resources in scheduling if _POD_GROUPS in resources and version not in _OTHER_SHAPE]
-    if own:
-        found.append((Kind.POD_GROUPS, paths.collection(SCHEDULING_GROUP, own[0], _POD_GROUPS)))
-    other = [version for version, resources in coscheduling if _POD_GROUPS in resources]
-    if _COSCHEDULING_VERSIONS & set(other):
-        path = paths.collection(COSCHEDULING_GROUP, "v1alpha1", _POD_GROUPS)
+    served = {version for version, resources in scheduling if _POD_GROUPS in resources}
+    version = next((each for each in POD_GROUP_VERSIONS if each in served), "")
+    if version:
+        found.append((Kind.POD_GROUPS, paths.collection(SCHEDULING_GROUP, version, _POD_GROUPS)))
+    if any(version == COSCHEDULING_VERSION and _POD_GROUPS in resources for version, resources in coscheduling):
+        path = paths.collection(COSCHEDULING_GROUP, COSCHEDULING_VERSION, _POD_GROUPS)
         found.append((Kind.COSCHEDULING_GROUPS, path))
     return tuple(found)

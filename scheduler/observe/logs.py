@@ -26,6 +26,8 @@ DEFECT: Final = "defect"
 SETTING_DEPRECATED: Final = "setting_deprecated"
 LEADER: Final = "leader"
 STANDBY: Final = "standby"
+SERVER: Final = "server"
+SERVER_CHANGED: Final = "server_changed"
 LEADER_LOST: Final = "leader_lost"
 
 # Watches

@@ -202,7 +202,7 @@ def test_a_component_that_cannot_start_says_why_and_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(gates, "OFF_BY_DEFAULT", ("NoSuchGate",))
+    monkeypatch.setitem(gates.GATES, "NoSuchGate", gates.Gate(34))
     with pytest.raises(ComponentError, match="unrecognized feature gate: NoSuchGate"):
         ControlPlane.start(feature_gates="on")
     assert list(tmp_path.iterdir()) == []

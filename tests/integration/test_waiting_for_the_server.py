@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.controlplane import versions
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
@@ -40,6 +41,39 @@ def test_a_server_without_device_apis_is_waited_for(control_plane: ControlPlane,
 
     assert len(problems(log)) == 1
     assert "Kubernetes 1.34 or newer" in problems(log)[0]
+
+
+@pytest.mark.kubernetes(since="1.36")
+def test_an_upgrade_of_the_server_is_noticed_while_pods_are_scheduled(
+    control_plane: ControlPlane, world: World, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=6)
+    world.template()
+    is_upgraded = threading.Event()
+
+    def before(_: str, path: str) -> str:
+        return path if is_upgraded.is_set() else path.replace("scheduling.k8s.io", "scheduling.k8s.absent")
+
+    log = tmp_path / "dovetail.log"
+    with lossy(control_plane.admin, before=before) as proxy:
+        kubeconfig = proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")
+        with Dovetail.start(kubeconfig, log, f"--scheduler-name={world.scheduler}", leader_elect=False):
+            world.pod("before")
+            wait_until(lambda: list(world.bound()) == ["before"])
+            is_upgraded.set()
+            for number in range(3):
+                world.pod(f"p{number}")
+            wait_until(lambda: '"server_changed"' in log.read_text() or "server_changed" in log.read_text(), seconds=90)
+            groups = f"/apis/{versions.pod_groups()}/namespaces/{world.namespace}/podgroups"
+            gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+            world.plane.request("POST", groups, {"metadata": {"name": "g"}, "spec": gang})
+            for number in range(2):
+                world.pod(f"g{number}", schedulingGroup={"podGroupName": "g"})
+            wait_until(lambda: len(world.bound()) == 6)
+
+            group = world.plane.request("GET", f"{groups}/g")
+            assert [each["status"] for each in group["status"]["conditions"]] == ["True"]
+    assert world.problems() == []
 
 
 def grant(control_plane: ControlPlane, *watched: str) -> Path:

@@ -6,7 +6,7 @@ Make a solution concrete: counts of types become named devices, choices become p
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -249,24 +249,31 @@ def _config(problem: Problem, claim: Claim, chosen: list[tuple[int, int, int]]) 
     """
     Merge configuration: that of the classes in request order, each once, then the claim's own, each once.
 
-    An entry of the claim counts if it names no request, a request, or the chosen alternative of one.
+    An entry of the claim counts if it names no request, a request, or the chosen alternative of one. An entry for every
+    request names none, as in DeviceAllocationConfiguration.requests ("empty means all").
     """
     alternatives = {position: alternative for position, alternative, _ in chosen}
     users: defaultdict[str, list[str]] = defaultdict(list)
-    names: set[str] = set()
+    names: list[set[str]] = []
     for position, request in enumerate(claim.requests):
         alternative = alternatives.get(position, 0)
         users[request.alternatives[alternative].device_class].append(str(request.result_name(alternative)))
-        names |= {request.name, str(request.result_name(alternative))}
+        names.append({request.name, str(request.result_name(alternative))})
+
+    def scope(requests: Sequence[str]) -> tuple[str, ...]:
+        return () if all(not each.isdisjoint(requests) for each in names) else tuple(requests)
+
     merged = [
-        OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=tuple(requests), source="FromClass")
+        OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=scope(requests), source="FromClass")
         for class_name, requests in users.items()
         for entry in problem.requests.device_classes[class_name].config
     ]
     merged += [
-        OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=entry.requests, source="FromClaim")
+        OpaqueConfig(
+            driver=entry.driver, parameters=entry.parameters, requests=scope(entry.requests), source="FromClaim"
+        )
         for entry in claim.config
-        if not entry.requests or names & set(entry.requests)
+        if not entry.requests or not set().union(*names).isdisjoint(entry.requests)
     ]
     return tuple(merged)
 

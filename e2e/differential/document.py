@@ -9,7 +9,7 @@ ISSUES: Final = "https://github.com/kubernetes/kubernetes/issues"
 OPENING: Final = """\
 # Where Dovetail and kube-scheduler differ on purpose
 
-A pod that names Dovetail may run on the nodes on which kube-scheduler (1.36) would let it run, and gets devices by the
+A pod that names Dovetail may run on the nodes on which kube-scheduler (1.37) would let it run, and gets devices by the
 same rules. This is the closed list of exceptions. `make differential` compares both on thousands of generated clusters
 and pods; whatever differs there and is not on this list is a defect.
 """

@@ -173,7 +173,7 @@ def test_each_entry_of_a_class_is_there_once_for_all_its_requests() -> None:
 
 def test_the_class_of_the_chosen_alternative_counts() -> None:
     claim = b.claim("c", b.first_available("r", b.alternative("a", count=9), b.alternative("b", "other")))
-    assert configuration(claim) == [('{"other": 1}', ("r/b",), "FromClass")]
+    assert configuration(claim) == [('{"other": 1}', (), "FromClass")]
 
 
 CLAIM_CONFIG: tuple[tuple[str, tuple[str, ...], bool], ...] = (
@@ -190,8 +190,14 @@ CLAIM_CONFIG: tuple[tuple[str, tuple[str, ...], bool], ...] = (
 @pytest.mark.parametrize(("named", "is_kept"), [row[1:] for row in CLAIM_CONFIG], ids=[row[0] for row in CLAIM_CONFIG])
 def test_an_entry_of_the_claim_is_kept_once_and_unchanged(named: tuple[str, ...], *, is_kept: bool) -> None:
     request = b.first_available("r", b.alternative("a", "other", count=9), b.alternative("b", "other"))
-    claim = b.claim("c", request, config=(b.config(*named, parameters='{"claim": 1}'),))
-    assert configuration(claim)[1:] == ([('{"claim": 1}', named, "FromClaim")] if is_kept else [])
+    claim = b.claim("c", request, b.request("t"), config=(b.config(*named, parameters='{"claim": 1}'),))
+    assert configuration(claim)[3:] == ([('{"claim": 1}', named, "FromClaim")] if is_kept else [])
+
+
+def test_an_entry_for_every_request_names_none() -> None:
+    several = b.first_available("r", b.alternative("a", "other", count=9), b.alternative("b", "other"))
+    claim = b.claim("c", several, b.request("t"), config=(b.config("t", "r/b", parameters='{"claim": 1}'),))
+    assert configuration(claim)[-1] == ('{"claim": 1}', (), "FromClaim")
 
 
 # Node selectors

@@ -15,7 +15,7 @@ from typing import Final
 from solver.domain import Violation
 from solver.verify import Rule
 from tests.support.allocation_cases import Case, Json
-from tests.support.allocation_oracle import Allocator, Answer, judged, question_of
+from tests.support.allocation_oracle import Allocator, Answer
 
 
 class Difference(StrEnum):
@@ -29,10 +29,6 @@ class Difference(StrEnum):
     """A device of All that breaks a constraint ends the attempt, also where an alternative is left."""
     SELECTOR_TERMS = "node selector of several terms"
     """A device with such a node selector ends the attempt; here the terms are multiplied out."""
-    POOL_NAMES = "equal pool names"
-    """Counters are kept by the pool's name without its driver, so that two drivers spend each other's."""
-    COUNTERS_TWICE = "shared device charged again"
-    """A shareable device without capacities is charged its counters for every claim, not once."""
     ADMIN_CHARGED = "admin access charged"
     """Admin access takes counters and capacity, and keeps later requests of the pod from the device."""
     CAPACITY_NAMES = "qualified capacity names"
@@ -41,16 +37,10 @@ class Difference(StrEnum):
     """The claim that comes first decides what later ones find, also where another choice would serve both."""
     NEWER_ELSEWHERE = "newer generation elsewhere"
     """An old generation that is whole on the node is used although the pool has a newer one on another node."""
-    DISTINCT_FORGETS = "distinctAttribute forgets"
-    """One value is remembered per request, whatever its count, so that A, B, A is taken for distinct."""
     NAME_TWICE_ELSEWHERE = "device name twice elsewhere"
     """A pool that names a device twice is refused only where both can be used; here nowhere is it trusted."""
     SHARE_OVERLAPS = "shared before, exclusive now"
     """A device that is not shareable any more is given whole although shares of it are held."""
-    ALL_SHRINKS = "All leaves out the full"
-    """All leaves out a shareable device with too little capacity left, as if it did not match."""
-    CONFIG_TWICE = "configuration twice"
-    """An entry of the claim that names two requests is copied twice."""
 
 
 _BY_ERROR: Final = (
@@ -94,33 +84,9 @@ def of_allocation(allocator: Allocator, case: Case, violations: tuple[Violation,
 # What would have to be otherwise for it to agree
 
 
-def _with_own_pool_names(case: Case) -> Case:
-    slices = tuple(_renamed(each["spec"], each, ("pool", "name")) for each in case.slices)
-    for claim in case.claims:
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
-            result["pool"] = f"{result['pool']}-{result['driver']}"
-    return case._replace(slices=slices)
-
-
 def _renamed(spec: Json, published: Json, path: tuple[str, str]) -> Json:
     spec[path[0]][path[1]] = f"{spec[path[0]][path[1]]}-{spec['driver']}"
     return published
-
-
-def _with_capacities(case: Case) -> Case:
-    """Give shareable devices without capacities a plentiful one, by which it can tell that they are in use."""
-    bare = set()
-    for published in case.slices:
-        spec = published["spec"]
-        for device in spec.get("devices", ()):
-            if device.get("allowMultipleAllocations") and "capacity" not in device:
-                device["capacity"] = {"any": {"value": "1000", "requestPolicy": {"default": "1"}}}
-                bare.add((spec["driver"], spec["pool"]["name"], device["name"]))
-    for claim in case.claims:
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
-            if (result["driver"], result["pool"], result["device"]) in bare and "shareID" in result:
-                result["consumedCapacity"] = {"any": "1"}
-    return case
 
 
 def _without_admin(case: Case) -> Case:
@@ -152,8 +118,6 @@ def _with_claims_reversed(case: Case) -> Case:
 
 
 _REPAIRS: Final[dict[Difference, Callable[[Case], Case]]] = {
-    Difference.POOL_NAMES: _with_own_pool_names,
-    Difference.COUNTERS_TWICE: _with_capacities,
     Difference.CAPACITY_NAMES: _with_plain_capacity_names,
     Difference.CLAIM_ORDER: _with_claims_reversed,
     Difference.ADMIN_CHARGED: _without_admin,
@@ -161,15 +125,6 @@ _REPAIRS: Final[dict[Difference, Callable[[Case], Case]]] = {
 
 
 # What has to be there for it to err
-
-
-def _is_right_with_own_pool_names(allocator: Allocator, case: Case) -> bool:
-    repaired = _with_own_pool_names(deepcopy(case))
-    answer = allocator.ask(repaired)
-    if answer.allocations is None:
-        return True
-    violations = judged(repaired, question_of(repaired), answer.allocations)
-    return not any(each.rule == Rule.COUNTER_OVERCOMMITTED for each in violations)
 
 
 def _has_newer_elsewhere(_: Allocator, case: Case) -> bool:
@@ -187,13 +142,6 @@ def _names_device_twice(_: Allocator, case: Case) -> bool:
         for device in each["spec"].get("devices", ())
     ]
     return len(set(names)) < len(names)
-
-
-def _asks_several_to_differ(_: Allocator, case: Case) -> bool:
-    counts = (each["count"] for claim in case.wanted for each in _asked(claim) if "count" in each)
-    kinds = {kind for claim in case.wanted for each in claim["spec"]["devices"].get("constraints", ()) for kind in each}
-    takes_all = any("count" not in each for claim in case.wanted for each in _asked(claim))
-    return "distinctAttribute" in kinds and (takes_all or max(counts, default=0) > 1)
 
 
 def _asked(claim: Json) -> Iterator[Json]:
@@ -215,31 +163,16 @@ def _has_share_of_exclusive(_: Allocator, case: Case) -> bool:
     )
 
 
-def _asks_all_of_shareable(_: Allocator, case: Case) -> bool:
-    takes_all = any("count" not in each for claim in case.wanted for each in _asked(claim))
-    devices = (device for each in case.slices for device in each["spec"].get("devices", ()))
-    return takes_all and any(each.get("allowMultipleAllocations") for each in devices)
-
-
-def _configures_two(_: Allocator, case: Case) -> bool:
-    entries = (each for claim in case.wanted for each in claim["spec"]["devices"].get("config", ()))
-    return any(len(each.get("requests", ())) > 1 for each in entries)
-
-
 _Holds = Callable[[Allocator, Case], bool]
 _BY_RULE: Final[dict[Rule, tuple[tuple[Difference, _Holds], ...]]] = {
-    Rule.COUNTER_OVERCOMMITTED: ((Difference.POOL_NAMES, _is_right_with_own_pool_names),),
     Rule.DEVICE_UNKNOWN: ((Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),),
     Rule.DEVICE_POOL: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
     Rule.DEVICE_SCOPE: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
     Rule.ALLOCATION_NODES: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
     Rule.REQUEST_UNSETTLED: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
-    Rule.CONSTRAINT_DISTINCT: ((Difference.DISTINCT_FORGETS, _asks_several_to_differ),),
     Rule.DEVICE_TWICE: ((Difference.SHARE_OVERLAPS, _has_share_of_exclusive),),
     Rule.REQUEST_ALL: (
-        (Difference.ALL_SHRINKS, _asks_all_of_shareable),
         (Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),
         (Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),
     ),
-    Rule.ALLOCATION_CONFIG: ((Difference.CONFIG_TWICE, _configures_two),),
 }

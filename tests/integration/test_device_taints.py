@@ -92,6 +92,7 @@ def test_a_taint_in_the_slice_keeps_pods_away_until_the_driver_withdraws_it(tain
     wait_until(lambda: "p" in tainted.bound())
 
 
+@pytest.mark.kubernetes(since="1.35")
 def test_a_rule_whose_effect_is_none_keeps_nobody_away(tainted: World, start: Start) -> None:
     tainted.template()
     taint(tainted, effect="None")

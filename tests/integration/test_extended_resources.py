@@ -67,6 +67,7 @@ def test_a_class_is_an_extended_resource_by_its_name(world: World, start: Start)
     assert len(world.devices(only_claim(world)["metadata"]["name"])) == 1
 
 
+@pytest.mark.kubernetes(since="1.35")
 def test_every_container_gets_devices_of_its_own_and_init_containers_share_them(world: World, start: Start) -> None:
     world.add_nodes(1, devices=4)
     extended.map_class(world)

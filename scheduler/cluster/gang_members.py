@@ -103,12 +103,11 @@ class GangMembers:
     The members of a gang with assumptions applied, without ended pods.
 
     `existing` counts members that are not being deleted, `placed` those with a node, and `running` those with both.
-    `minima`, `levels` and `invalid` come from their annotations; `schedulers` are the scheduler names of unplaced
-    members.
+    `minima`, `levels` and `invalid` come from their annotations; `priorities` and `policies` are spec.priority and
+    spec.preemptionPolicy of all members, `schedulers` the scheduler names of unplaced ones.
     """
 
     __slots__ = (
-        "_priorities",
         "_waiting",
         "existing",
         "invalid",
@@ -116,6 +115,8 @@ class GangMembers:
         "minima",
         "placed",
         "pods",
+        "policies",
+        "priorities",
         "running",
         "schedulers",
         "uids",
@@ -130,12 +131,8 @@ class GangMembers:
         self.invalid: Final[SortedSet[PodId]] = SortedSet()
         self.schedulers: Final[MemberValues[str, str]] = MemberValues(str)
         self._waiting: Final[Counter[str]] = Counter()
-        self._priorities: Final[MemberValues[int, int]] = MemberValues(lambda priority: -priority)
-
-    @property
-    def priority(self) -> int:
-        """The highest priority among the members."""
-        return next((priority for priority, _ in self._priorities.first()), 0)
+        self.priorities: Final[MemberValues[int, int]] = MemberValues(int)
+        self.policies: Final[MemberValues[str, str]] = MemberValues(str)
 
     def waiting(self, scheduler_names: Collection[str]) -> int:
         """Count the unplaced members without scheduling gates that name one of these schedulers."""
@@ -155,7 +152,8 @@ class GangMembers:
     def _add(self, pod: Pod) -> None:
         self.pods[pod.id] = pod
         self.uids.add(pod.uid)
-        self._priorities.add(pod.priority, pod.id)
+        self.priorities.add(pod.priority, pod.id)
+        self.policies.add(pod.preemption_policy, pod.id)
         self._count(pod, 1)
         if _is_unplaced(pod):
             self.schedulers.add(pod.scheduler_name, pod.id)
@@ -170,7 +168,8 @@ class GangMembers:
     def _remove(self, pod: Pod) -> None:
         del self.pods[pod.id]
         self.uids.discard(pod.uid)
-        self._priorities.discard(pod.priority, pod.id)
+        self.priorities.discard(pod.priority, pod.id)
+        self.policies.discard(pod.preemption_policy, pod.id)
         self._count(pod, -1)
         if _is_unplaced(pod):
             self.schedulers.discard(pod.scheduler_name, pod.id)
@@ -206,6 +205,7 @@ def _view(pod: Pod) -> tuple[object, ...]:
         pod.uid,
         pod.gang_note,
         pod.priority,
+        pod.preemption_policy,
         pod.scheduler_name,
         bool(pod.node_name),
         pod.is_deleting,

@@ -150,9 +150,12 @@ def _composed(gang: GangId, group: PodGroup | None, roster: GangMembers) -> Gang
         running_count=roster.running,
         levels=tuple(dict.fromkeys((*(group.levels if group is not None else ()), *(levels[0][0] if levels else ())))),
         claims=group.claims if group is not None else (),
-        priority=roster.priority,
+        priority=group.priority if group is not None else None,
         creation=group.creation if group is not None else "",
-        invalid=problem or _disagreement(gang, minima, roster) or (_absence(gang) if is_absent else ""),
+        invalid=problem
+        or _disagreement(gang, minima, roster)
+        or _mismatch(group, roster)
+        or (_absence(gang) if is_absent else ""),
         is_absent=is_absent and not problem,
         disruption=group.disruption if group is not None else "",
     )
@@ -189,6 +192,21 @@ def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: GangMembe
         names = [name for name, _ in roster.schedulers.first(_MOST_NAMED)]
         said = _listed(names, len(roster.schedulers), "schedulers")
         return f"the pods of gang {gang.name} name several schedulers: {said}"
+    return ""
+
+
+def _mismatch(group: PodGroup | None, roster: GangMembers) -> str:
+    """Name the first pod whose priority or preemption policy is not that of its PodGroup (kube-scheduler 1.37)."""
+    if group is None:
+        return ""
+    name, hint = group.id.name, "write the same priorityClassName in both"
+    for priority, pod in roster.priorities.first(2):
+        if group.priority is not None and priority != group.priority:
+            return f"pod {pod.name} has priority {priority} and PodGroup {name} has {group.priority}: {hint}"
+    for policy, pod in roster.policies.first(2):
+        if group.preemption_policy and policy != group.preemption_policy:
+            said = f"has preemptionPolicy {policy} and PodGroup {name} has {group.preemption_policy}"
+            return f"pod {pod.name} {said}: {hint}"
     return ""
 
 

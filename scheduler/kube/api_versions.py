@@ -6,6 +6,8 @@ To stop supporting a version is to delete its lines here. `discovery` says which
 
 from typing import Final
 
+from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
+
 NEEDED_VERSION: Final = "v1"
 """The version of resource.k8s.io that every supported server has (1.34)."""
 TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
@@ -17,6 +19,10 @@ COSCHEDULING_VERSION: Final = "v1alpha1"
 
 _POD_GROUP_CONDITIONS: Final = {"v1alpha2": "PodGroupScheduled"}
 _POD_GROUP_CONDITION: Final = "PodGroupInitiallyScheduled"
+POD_GROUP_CONDITIONS: Final = frozenset({_POD_GROUP_CONDITION, *_POD_GROUP_CONDITIONS.values()})
+"""Every type that `pod_group_condition` returns."""
+DISRUPTION_TEXTS: Final = {"Pod": DISRUPT_SINGLE, "PodGroup": DISRUPT_ALL}
+"""The texts that spec.disruptionMode of a PodGroup has in v1alpha2; later versions have an object."""
 _FRACTIONAL_CAPACITY_MINOR: Final = 37
 
 

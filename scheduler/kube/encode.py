@@ -76,8 +76,9 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """The condition PodGroupScheduled; `since` is an aware time."""
+    """A condition about the scheduling of a PodGroup; each version has its own `type`. `since` is an aware time."""
 
+    type: str
     is_true: bool
     reason: str
     message: str
@@ -167,9 +168,9 @@ def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node
 
 
 def group_condition_patch(group: PodGroup, condition: GroupCondition) -> bytes:
-    """Set PodGroupScheduled of a PodGroup, guarded by its uid."""
+    """Set a condition of a PodGroup, guarded by its uid."""
     entry = {
-        "type": "PodGroupScheduled",
+        "type": condition.type,
         "status": "True" if condition.is_true else "False",
         "reason": condition.reason,
         "message": condition.message,

@@ -274,7 +274,7 @@ async def write_group_condition(
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
-    """Write PodGroupScheduled of a PodGroup, guarded by its uid; `collection` is the path of all PodGroups."""
+    """Write a condition of a PodGroup, guarded by its uid; `collection` is the path of all PodGroups."""
     await client.request(
         "PATCH",
         paths.in_namespace(collection, group.id.namespace, group.id.name, "status"),

@@ -268,7 +268,7 @@ def _gang_events(before: PodGroup | None, after: PodGroup | None) -> Events:
 
 
 def _gang_terms(group: PodGroup) -> PodGroup:
-    return msgspec.structs.replace(group, condition=("", "", ""))
+    return msgspec.structs.replace(group, conditions=())
 
 
 def _disruption_events(before: PodDisruptionBudget | None, after: PodDisruptionBudget | None) -> Events:

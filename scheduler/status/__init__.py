@@ -5,7 +5,7 @@ What users read about their pods (conditions and events), and operators about sc
     events              Kubernetes events as values
     status_queue        which condition or event is written next
     status_writer       writes them, within the `rate_limits`
-    pod_groups          the condition PodGroupScheduled
+    pod_groups          the condition of PodGroups about their scheduling
     unreadable_objects  events and metrics about objects that cannot be decoded
     attempt_metrics     kube-scheduler's series about attempts and queues
 

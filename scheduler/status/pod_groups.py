@@ -1,5 +1,5 @@
 """
-Writes the condition PodGroupScheduled of PodGroups, as kube-scheduler does.
+Writes the condition PodGroupInitiallyScheduled of PodGroups (PodGroupScheduled in 1.36), as kube-scheduler does.
 
 It becomes True once enough pods are bound, and stays so. While pods wait, or only some are bound, it is False with the
 reason. Only the newest condition of a group is kept until it is written. Where only the message changes, it is written
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster, Transition
 from scheduler.cluster.unit import Bound, Outcome, PartlyBound, Refused, Undone
-from scheduler.kube import writes
+from scheduler.kube import api_versions, writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import GroupCondition
 from scheduler.kube.errors import KubeError, NotFound
@@ -40,7 +40,7 @@ _log: Final = logs.logger()
 
 
 class _GroupStatus(NamedTuple):
-    """The condition PodGroupScheduled."""
+    """The condition of a PodGroup."""
 
     is_scheduled: bool
     reason: str
@@ -63,17 +63,20 @@ class PodGroupStatusWriter:
         self._writer: Final = writer
         self._cluster: Final = cluster
         self._status, self._metrics = status
-        self._collection = ""
+        self._collection = self._type = ""
         self._clock: Final = clock
         self._due: Final[dict[GangId, _GroupStatus]] = {}
         self._later: Final[dict[GangId, tuple[float, _GroupStatus]]] = {}
         """Conditions that came too early after the last write, or could not be written, and when they are due."""
         self._written: Final[dict[str, tuple[_GroupStatus, float]]] = {}
+        self._composites: Final[set[tuple[str, str]]] = set()
+        """CompositePodGroups that a warning was logged for."""
         self._has_work: Final = asyncio.Event()
 
     def connect(self, collection: str) -> None:
         """Set the path of PodGroups on the API server; with an empty one no condition is written."""
         self._collection = collection
+        self._type = api_versions.pod_group_condition(collection.split("/")[-2]) if collection else ""
 
     def report_scheduled(self, gang: GangId, message: str) -> None:
         """Report that enough pods of a gang are bound."""
@@ -204,7 +207,8 @@ class PodGroupStatusWriter:
 
     def _is_new(self, group: PodGroup, condition: _GroupStatus) -> bool:
         """Whether a write changes the group: True stays (as in kube-scheduler), and equal text is not written again."""
-        status, reason, message = group.condition
+        found = (each[1:] for each in group.conditions if each[0] == self._type)
+        status, reason, message = next(found, ("", "", ""))
         written, _ = self._written.get(group.uid, (None, 0.0))
         if status == "True" or (written is not None and written.is_scheduled):
             return False
@@ -228,6 +232,7 @@ class PodGroupStatusWriter:
             self._collection,
             group,
             GroupCondition(
+                type=self._type,
                 is_true=condition.is_scheduled,
                 reason=condition.reason,
                 message=condition.message,
@@ -246,12 +251,20 @@ class PodGroupStatusWriter:
                 self._written[group.uid] = (condition, self._clock())
 
     def see(self, transition: Transition) -> None:
-        """Drop what is kept of a PodGroup that was deleted, or replaced by another of its name."""
+        """Drop what is kept of a PodGroup that was deleted or replaced; warn about a composite one's first child."""
         before, after = transition.before, transition.after
+        if isinstance(after, PodGroup) and after.parent:
+            self._warn_of_composite(after)
         if isinstance(before, PodGroup) and not (isinstance(after, PodGroup) and after.uid == before.uid):
             self._written.pop(before.uid, None)
             self._due.pop(before.id, None)
             self._later.pop(before.id, None)
+
+    def _warn_of_composite(self, child: PodGroup) -> None:
+        composite = (child.id.namespace, child.parent)
+        if composite not in self._composites:
+            self._composites.add(composite)
+            _log.warning(logs.COMPOSITE_POD_GROUP, composite="/".join(composite), child=str(child.id))
 
 
 def _partial(gang: Gang, bound: int, *more: str) -> str:

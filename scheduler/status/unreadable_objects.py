@@ -33,7 +33,7 @@ _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
     Kind.CLASSES: ("resource.k8s.io/v1", "DeviceClass"),
     Kind.TAINT_RULES: ("resource.k8s.io/v1", "DeviceTaintRule"),
     Kind.BUDGETS: ("policy/v1", "PodDisruptionBudget"),
-    Kind.POD_GROUPS: ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+    Kind.POD_GROUPS: ("scheduling.k8s.io/v1beta1", "PodGroup"),
     Kind.COSCHEDULING_GROUPS: ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 }
 """apiVersion and kind of objects that get events."""

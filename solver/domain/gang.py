@@ -16,9 +16,9 @@ DOVETAIL_GROUP: Final = "dovetail.dev"
 """Sources of gangs: the two API groups of PodGroup, and Dovetail's gang label."""
 MINIMUM_ANNOTATION: Final = f"{DOVETAIL_GROUP}/gang-minimum"
 
-DISRUPT_POD: Final = "Pod"
-DISRUPT_POD_GROUP: Final = "PodGroup"
-"""Values of spec.disruptionMode."""
+DISRUPT_SINGLE: Final = "single"
+DISRUPT_ALL: Final = "all"
+"""Values of spec.disruptionMode of a PodGroup."""
 
 
 class GangLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     that are not being deleted. `claims` are the claims of the group (KEP-5729), reserved by an entry of reservedFor
     with `uid`: (name, claim, template) as in `PodGroup`. `invalid` says why no pod of the gang can be placed: its
     PodGroup is missing (`is_absent`), or its pods contradict each other. `disruption` is spec.disruptionMode
-    (KEP-5710): `Pod` allows evictions one by one, `PodGroup` only of all pods; empty if it is not set.
+    (KEP-5710): `single` allows evictions one by one, `all` only of all pods; empty if it is not set. `priority` is that
+    of the PodGroup, which its pods have as victims; None if it has none.
     """
 
     id: GangId
@@ -57,7 +58,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     running_count: int = 0
     levels: tuple[GangLevel, ...] = ()
     claims: tuple[tuple[str, ClaimId | None, str], ...] = ()
-    priority: int = 0
+    priority: int | None = None
     creation: str = ""
     invalid: str = ""
     is_absent: bool = False
@@ -65,9 +66,9 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     def needed(self, running: int) -> int:
         """Return how many of `running` pods must stay if not all are evicted: the minimum, or all."""
-        if self.disruption == DISRUPT_POD_GROUP or self.is_absent:
+        if self.disruption == DISRUPT_ALL or self.is_absent:
             return running
-        return 0 if self.disruption == DISRUPT_POD else min(self.min_count, running)
+        return 0 if self.disruption == DISRUPT_SINGLE else min(self.min_count, running)
 
     @property
     def is_partial(self) -> bool:
@@ -84,8 +85,10 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     A PodGroup of scheduling.k8s.io, or of scheduling.x-k8s.io (coscheduling).
 
     `min_count` is 0 for the basic policy. `claims` are the entries of spec.resourceClaims as (name, claim, template);
-    the claim of a template comes from status.resourceClaimStatuses and is None until it is created. `condition` is
-    (status, reason, message) of the condition PodGroupScheduled, empty strings if there is none.
+    the claim of a template comes from status.resourceClaimStatuses and is None until it is created. `conditions` are
+    (type, status, reason, message) of the conditions about its scheduling; each version of the API has its own type.
+    `priority` is None and `preemption_policy` empty where pods may differ from their group. `parent` is the
+    CompositePodGroup (KEP-6012) that the group is a part of.
     """
 
     id: GangId
@@ -93,10 +96,12 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     min_count: int = 0
     levels: tuple[GangLevel, ...] = ()
     claims: tuple[tuple[str, ClaimId | None, str], ...] = ()
-    priority: int = 0
+    priority: int | None = None
+    preemption_policy: str = ""
+    parent: str = ""
     creation: str = ""
     generation: int = 0
-    condition: tuple[str, str, str] = ("", "", "")
+    conditions: tuple[tuple[str, str, str, str], ...] = ()
     invalid: str = ""
     disruption: str = ""
 

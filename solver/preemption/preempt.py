@@ -92,7 +92,9 @@ def _own_time(budget: Budget) -> Budget:
 def _lowest_running(problem: Problem) -> int:
     """Return the lowest priority of the running pods of our profiles."""
     names = problem.policy.preemption.scheduler_names
-    return min((pod.priority for pod in problem.snapshot.pods if pod.scheduler_name in names), default=_NO_PRIORITY)
+    found = [pod.priority for pod in problem.snapshot.pods if pod.scheduler_name in names]
+    found += [gang.priority for gang in problem.snapshot.gangs if gang.priority is not None]
+    return min(found, default=_NO_PRIORITY)
 
 
 def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:

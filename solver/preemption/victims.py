@@ -127,11 +127,16 @@ class _Search:
         """Whether a pod may be evicted, budgets apart."""
         if pod.priority == MOVABLE:
             return True
-        if pod.priority >= self._priority or pod.scheduler_name not in self._names:
+        if self._priority_of(pod) >= self._priority or pod.scheduler_name not in self._names:
             return False
         if pod.is_deleting or pod.is_terminal or (self._protection.annotation and not pod.is_preemptible):
             return False
         return not self._protection.minimum_run or self._has_run(pod)
+
+    def _priority_of(self, pod: Pod) -> int:
+        """Return the priority of a victim: that of its PodGroup, if it has one."""
+        gang = self._gangs.get(pod.gang) if pod.gang is not None else None
+        return pod.priority if gang is None or gang.priority is None else gang.priority
 
     def _has_run(self, pod: Pod) -> bool:
         """Whether a pod holds no devices, or has run for the minimum time."""

@@ -39,8 +39,8 @@ from solver.verify.violations import Rule, broken
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
 _PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The claim controller deallocates a claim without consumers only if this finalizer is set."""
-_DISRUPT_POD: Final = "Pod"
-_DISRUPT_POD_GROUP: Final = "PodGroup"
+_DISRUPT_SINGLE: Final = "single"
+_DISRUPT_ALL: Final = "all"
 """Values of a PodGroup's spec.disruptionMode."""
 
 
@@ -88,6 +88,7 @@ def _victims(
 ) -> Iterator[Violation]:
     named = {victim.pod for victim in preemption.victims}
     running = {pod.id: pod for pod in left.pods if pod.id in named}
+    of_gangs = {each.id: each.priority for each in left.gangs if each.priority is not None}
     found: list[Pod] = []
     for victim in preemption.victims:
         pod = running.get(victim.pod)
@@ -95,6 +96,9 @@ def _victims(
             yield broken(Rule.VICTIM_UNKNOWN, victim.pod, f"no such pod runs on {victim.node}")
             continue
         found.append(pod)
+        priority = of_gangs.get(pod.gang, pod.priority) if pod.gang is not None else pod.priority
+        if any(priority >= each.priority for each in preemptors):
+            yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {priority} is not below that of its preemptor")
         yield from _victim(left, pod, preemptors, policy)
     binding = _binding(preemptors, policy)
     if binding.gangs:
@@ -127,17 +131,15 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
         if not staying:
             continue
         facts = known.get(gang)
-        if facts is None or facts.is_absent or facts.disruption == _DISRUPT_POD_GROUP:
+        if facts is None or facts.is_absent or facts.disruption == _DISRUPT_ALL:
             yield broken(Rule.VICTIM_GANG, staying[0].id, f"it stays, and others of its gang {gang} are evicted")
-        elif facts.disruption != _DISRUPT_POD and len(staying) < min(facts.min_count, len(there)):
+        elif facts.disruption != _DISRUPT_SINGLE and len(staying) < min(facts.min_count, len(there)):
             message = f"{len(staying)} of its gang {gang} stay, and {min(facts.min_count, len(there))} have to"
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
 
 def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
     rules = policy.preemption
-    if any(pod.priority >= each.priority for each in preemptors):
-        yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {pod.priority} is not below that of its preemptor")
     if pod.scheduler_name not in rules.scheduler_names:
         yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
     binding = _binding(preemptors, policy)

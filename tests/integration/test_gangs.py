@@ -13,6 +13,7 @@ import pytest
 from e2e.controlplane import versions
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
+from scheduler.kube.api_versions import pod_group_condition
 from tests.support.controlplane import wait_until
 from tests.support.shell_proxy import Dam, is_allocation, is_binding, lossy
 from tests.support.shell_world import Json, Start, World
@@ -25,11 +26,18 @@ RACK = "example.com/rack"
 
 
 def pod_group(
-    world: World, name: str, minimum: int, *, claims: Sequence[Json] = (), topology: str = "", **annotations: str
+    world: World,
+    name: str,
+    minimum: int,
+    *,
+    claims: Sequence[Json] = (),
+    topology: str = "",
+    more: Json | None = None,
+    **annotations: str,
 ) -> Json:
-    """Create a PodGroup with the gang policy (of the basic one for a minimum of 0)."""
+    """Create a PodGroup with the gang policy (of the basic one for a minimum of 0); `more` are fields of its spec."""
     policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
-    spec: Json = {"schedulingPolicy": policy}
+    spec: Json = {"schedulingPolicy": policy, **(more or {})}
     if claims:
         spec["resourceClaims"] = list(claims)
     if topology:
@@ -42,7 +50,8 @@ def pod_group(
 def group_condition(world: World, name: str) -> Json:
     found = world.plane.request("GET", f"{SCHEDULING}/namespaces/{world.namespace}/podgroups/{name}")
     conditions: list[Json] = found.get("status", {}).get("conditions", [])
-    return next((each for each in conditions if each["type"] == "PodGroupScheduled"), {})
+    wanted = pod_group_condition(SCHEDULING.rpartition("/")[2])
+    return next((each for each in conditions if each["type"] == wanted), {})
 
 
 def member(world: World, gang: str, index: int, **spec: Any) -> Json:

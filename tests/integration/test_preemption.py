@@ -236,8 +236,8 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
 def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
     world.add_nodes(4, devices=1)
     world.template()
-    for gang in ("low", "high"):
-        pod_group(world, gang, 3)
+    pod_group(world, "low", 3)
+    pod_group(world, "high", 3, more=HIGH)
     begin(world, start, account, tmp_path, devices=True)
     for number in range(3):
         member(world, "low", number)
@@ -247,5 +247,5 @@ def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path,
         member(world, "high", number, **HIGH)
     wait_until(lambda: gangs_bound(world).get("high") == 3)
 
-    # disruptionMode Pod, the API server's default: no more members go than devices are wanted.
+    # disruptionMode single, the API server's default: no more members go than devices are wanted.
     assert gangs_bound(world) == {"low": 1, "high": 3}

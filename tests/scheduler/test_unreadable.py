@@ -15,7 +15,7 @@ from scheduler.kube.watch import ListWatch, Received
 from scheduler.worker import frames
 from solver import solve, verify
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, PreemptionRules
-from solver.domain.gang import DISRUPT_POD_GROUP
+from solver.domain.gang import DISRUPT_ALL
 from tests.support.kube_objects import claim, container, line, metadata, page, pod, resource_slice, result
 
 Json = dict[str, Any]
@@ -447,7 +447,7 @@ def test_a_gang_whose_group_was_never_readable_waits_and_its_running_pods_go_onl
     scene.show(Kind.PODS, pod("new", meta={"labels": labels}))
     assert "PodGroup g: spec.minMember: Expected" in scene.place() or "minMember" in scene.place()
     (gang,) = scene.cluster.gangs([scene.pod("new")])
-    assert gang.disruption == DISRUPT_POD_GROUP
+    assert gang.disruption == DISRUPT_ALL
 
 
 @pytest.mark.parametrize("minimum", [-1, 2**31, 2**80])

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from e2e.controlplane import versions
 from e2e.hostile.objects.draw import Draw
 from e2e.hostile.objects.kinds import PRIORITIES, Manifest, Table, metadata
 from scheduler.change import Kind
@@ -18,6 +19,8 @@ def _coscheduling(draw: Draw) -> Manifest:
 
 POD_GROUPS: Final = Table(Kind.POD_GROUPS, _group)
 COSCHEDULING_GROUPS: Final = Table(Kind.COSCHEDULING_GROUPS, _coscheduling)
+_HAS_TEXTS: Final = versions.pod_groups().endswith("v1alpha2")
+_MODES: Final[tuple[object, ...]] = ("Pod", "PodGroup") if _HAS_TEXTS else ({"single": {}}, {"all": {}})
 _TOPOLOGY: Final = "dovetail.dev/gang-topology"
 
 
@@ -48,13 +51,13 @@ def _claims(draw: Draw, group: Manifest) -> None:
 def _priority(draw: Draw, group: Manifest) -> None:
     name = draw.one(tuple(PRIORITIES))
     group["spec"] |= {"priorityClassName": name, "priority": PRIORITIES[name]}
-    group["spec"]["disruptionMode"] = draw.one(("Pod", "PodGroup"))
+    group["spec"]["disruptionMode"] = draw.one(_MODES)
 
 
 @POD_GROUPS.twist("a status of conditions")
 def _status(draw: Draw, group: Manifest) -> None:
     condition = {
-        "type": "PodGroupScheduled",
+        "type": draw.one(("PodGroupInitiallyScheduled", "PodGroupScheduled")),
         "status": "False",
         "reason": "R",
         "message": draw.text(5000),

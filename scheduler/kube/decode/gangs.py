@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.kube.api_versions import DISRUPTION_TEXTS, POD_GROUP_CONDITIONS
 from scheduler.kube.decode.shared_fields import MalformedError, Metadata, Wire
 from scheduler.unreadable import cut
 from solver.domain import (
@@ -23,6 +24,7 @@ from solver.domain import (
     GangLevel,
     PodGroup,
 )
+from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 
 COSCHEDULING_LABEL: Final = f"{COSCHEDULING_GROUP}/pod-group"
 GANG_LABEL: Final = f"{DOVETAIL_GROUP}/gang"
@@ -35,7 +37,6 @@ _LONGEST_SHOWN: Final = 80
 """Characters of a user's text in a message."""
 _LONGEST_LEVELS: Final = 4096
 """The longest annotation of topology levels."""
-_SCHEDULED: Final = "PodGroupScheduled"
 _LONGEST_CONDITION: Final = 32 * 1024
 """The API's limit of a condition's message."""
 _PREFERRED: Final = "preferred:"
@@ -70,12 +71,22 @@ class _Condition(Wire, frozen=True):
     message: str = ""
 
 
+class _AllDisruptionMode(Wire, frozen=True):
+    pass
+
+
+class _DisruptionMode(Wire, frozen=True):
+    all: _AllDisruptionMode | None = None
+
+
 class _GroupSpec(Wire, frozen=True):
     scheduling_policy: _Policy = _Policy()
     scheduling_constraints: _Constraints | None = None
     resource_claims: list[_GroupClaim] | None = None
     priority: int | None = None
-    disruption_mode: str = ""
+    preemption_policy: str | None = None
+    parent_composite_pod_group_name: str | None = None
+    disruption_mode: str | _DisruptionMode | None = None
 
 
 class _GroupStatus(Wire, frozen=True):
@@ -111,7 +122,12 @@ _coscheduling = msgspec.json.Decoder(CoschedulingWire)
 
 
 def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
-    """Decode a PodGroup of scheduling.k8s.io; levels of our annotation come after its own topology constraints."""
+    """
+    Decode a PodGroup of scheduling.k8s.io; levels of our annotation come after its own topology constraints.
+
+    Its priority and preemption policy bind its pods, but not in Kubernetes 1.36 (where disruptionMode is a text), nor
+    below a CompositePodGroup, whose own bind them.
+    """
     wire = _group.decode(raw)
     metadata, spec, status = wire.metadata, wire.spec, wire.status
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
@@ -120,18 +136,21 @@ def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
     policy = spec.scheduling_policy.gang
     demanded = policy.min_count if policy is not None else 0
     minimum, wrong = _demanded(demanded, "spec.schedulingPolicy.gang.minCount")
+    is_binding = not (isinstance(spec.disruption_mode, str) or spec.parent_composite_pod_group_name)
     return PodGroup(
         id=GangId(metadata.namespace, metadata.name, SCHEDULING_GROUP),
         uid=metadata.uid,
         min_count=minimum,
         levels=(*(GangLevel(node_label=each.key) for each in topology or ()), *levels),
         claims=tuple(_claim(metadata.namespace, each, made) for each in spec.resource_claims or ()),
-        priority=spec.priority or 0,
+        priority=spec.priority if is_binding else None,
+        preemption_policy=(spec.preemption_policy or "") if is_binding else "",
+        parent=spec.parent_composite_pod_group_name or "",
         creation=metadata.creation_timestamp or "",
         generation=metadata.generation,
-        condition=_condition(status.conditions or ()),
+        conditions=tuple(_condition(each) for each in status.conditions or () if each.type in POD_GROUP_CONDITIONS),
         invalid=wrong or invalid,
-        disruption=spec.disruption_mode,
+        disruption=_disruption(spec.disruption_mode),
     )
 
 
@@ -229,8 +248,12 @@ def _claim(namespace: str, wire: _GroupClaim, made: Mapping[str, str | None]) ->
     return (wire.name, ClaimId(namespace, name) if name else None, wire.resource_claim_template_name or "")
 
 
-def _condition(conditions: list[_Condition] | tuple[()]) -> tuple[str, str, str]:
-    for each in conditions:
-        if each.type == _SCHEDULED:
-            return (each.status, cut(each.reason), cut(each.message, _LONGEST_CONDITION))
-    return ("", "", "")
+def _disruption(mode: str | _DisruptionMode | None) -> str:
+    """Return the mode of a PodGroup: one field of an object, or the text of Kubernetes 1.36."""
+    if isinstance(mode, _DisruptionMode):
+        return DISRUPT_ALL if mode.all is not None else DISRUPT_SINGLE
+    return DISRUPTION_TEXTS.get(mode or "", "")
+
+
+def _condition(condition: _Condition) -> tuple[str, str, str, str]:
+    return (condition.type, condition.status, cut(condition.reason), cut(condition.message, _LONGEST_CONDITION))

@@ -50,7 +50,7 @@ from solver.domain import (
     TaintEffect,
     VolumeAttachment,
 )
-from solver.domain.gang import DISRUPT_POD_GROUP
+from solver.domain.gang import DISRUPT_ALL
 
 Paths = tuple[tuple[str, ...], ...]
 
@@ -268,7 +268,7 @@ def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
         """Evict its running pods together or not at all; its waiting pods wait."""
         namespace, _, name = key.partition("/")
         uid = _part(raw, _UID, _names, "")
-        return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=DISRUPT_POD_GROUP, invalid=why)
+        return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=DISRUPT_ALL, invalid=why)
 
     return make
 

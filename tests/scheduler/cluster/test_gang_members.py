@@ -60,7 +60,6 @@ def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[P
         found = [pod for pod in there.values() if pod.gang == gang and not pod.is_terminal]
         assert kept.gang(gang).member_count == sum(not pod.is_deleting for pod in found)
         assert kept.gang(gang).running_count == sum(bool(pod.node_name) and not pod.is_deleting for pod in found)
-        assert kept.gang(gang).priority == max((pod.priority for pod in found), default=0)
         assert kept.member_index(gang).uids == {pod.uid for pod in found}
     assert kept.in_use() == fresh.in_use()
 

@@ -30,6 +30,10 @@ def group(minimum: int, gang: GangId = GROUP, **fields: object) -> Change:
     return Change(kind=kind, key=str(gang), value=value)
 
 
+def prior(name: str, priority: int, policy: str = "PreemptLowerPriority") -> Pod:
+    return msgspec.structs.replace(noted(name, GROUP), priority=priority, preemption_policy=policy)
+
+
 def cluster(*objects: Pod | Change) -> Cluster:
     made = Cluster()
     for each in objects:
@@ -42,6 +46,16 @@ def test_the_minimum_is_what_some_members_say_and_none_denies() -> None:
     assert (gang.min_count, gang.member_count, gang.invalid) == (3, 3, "")
 
 
+def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
+    made = cluster(group(2, priority=5, preemption_policy="Never"), prior("a", 5, "Never"), prior("b", 5, "Never"))
+    (gang,) = made.gangs([prior("a", 5)])
+    assert (gang.invalid, gang.priority) == ("", 5)
+    made.apply(group(2))
+    made.apply(seen(prior("b", 9)))
+    (gang,) = made.gangs([prior("a", 5)])
+    assert (gang.invalid, gang.priority) == ("", None)
+
+
 @pytest.mark.parametrize(
     ("objects", "gang", "said"),
     [
@@ -50,6 +64,16 @@ def test_the_minimum_is_what_some_members_say_and_none_denies() -> None:
         ((noted("a", GANG, 2, RACK), noted("b", GANG, 2, GangLevel(node_label="row"))), GANG, "topology"),
         ((noted("a", GANG, 2, invalid="no number"),), GANG, "pod a: no number"),
         ((group(2, invalid="no level"),), GROUP, "PodGroup g: no level"),
+        (
+            (group(2, priority=5), prior("a", 5), prior("b", 9)),
+            GROUP,
+            "pod b has priority 9 and PodGroup g has 5: write the same priorityClassName in both",
+        ),
+        (
+            (group(2, preemption_policy="Never"), prior("a", 0, "Never"), prior("b", 0)),
+            GROUP,
+            "pod b has preemptionPolicy PreemptLowerPriority and PodGroup g has Never: write the same",
+        ),
     ],
 )
 def test_what_disagrees_is_said(objects: tuple[Pod | Change, ...], gang: GangId, said: str) -> None:
@@ -180,9 +204,9 @@ def test_a_unit_whose_member_goes_while_its_claims_are_written_is_not_to_be_boun
 
 
 def test_a_snapshot_tells_of_the_gangs_that_run() -> None:
-    made = cluster(group(2, disruption="PodGroup"), noted("a", GROUP, node="n1"), noted("b", GANG, 3))
+    made = cluster(group(2, disruption="all"), noted("a", GROUP, node="n1"), noted("b", GANG, 3))
     (gang,) = made.snapshot().gangs
-    assert (gang.id, gang.min_count, gang.disruption) == (GROUP, 2, "PodGroup")
+    assert (gang.id, gang.min_count, gang.disruption) == (GROUP, 2, "all")
 
     made.apply(group(3))
     assert [(each.min_count, each.disruption) for each in made.snapshot().gangs] == [(3, "")]

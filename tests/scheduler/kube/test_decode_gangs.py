@@ -30,23 +30,34 @@ def test_a_pod_group_with_everything() -> None:
                         {"name": "unmade", "resourceClaimTemplateName": "t"},
                     ],
                     "priority": 7,
+                    "priorityClassName": "gold",
+                    "preemptionPolicy": "Never",
+                    "disruptionMode": {"single": {}},
+                    "workloadRef": {"workloadName": "w", "templateName": "t"},
                 },
                 "status": {
-                    "conditions": [{"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}],
+                    "conditions": [
+                        {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"},
+                        {"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable", "message": "m"},
+                        {"type": "DisruptionTarget", "status": "True"},
+                    ],
                     "resourceClaimStatuses": [{"name": "made", "resourceClaimName": "g-made-x"}],
                 },
             }
         )
     )
     assert group.id == GangId("ml", "g", "scheduling.k8s.io")
-    assert (group.min_count, group.priority, group.generation) == (8, 7, 3)
+    assert (group.min_count, group.priority, group.preemption_policy, group.generation) == (8, 7, "Never", 3)
     assert group.levels == (GangLevel(node_label="rack"), GangLevel(node_label="row", is_required=False))
     assert group.claims == (
         ("named", ClaimId("ml", "c"), ""),
         ("made", ClaimId("ml", "g-made-x"), "t"),
         ("unmade", None, "t"),
     )
-    assert group.condition == ("True", "Scheduled", "")
+    assert group.conditions == (
+        ("PodGroupInitiallyScheduled", "True", "Scheduled", ""),
+        ("PodGroupScheduled", "False", "Unschedulable", "m"),
+    )
 
 
 def test_the_basic_policy_ties_nothing() -> None:
@@ -129,8 +140,33 @@ def test_a_pod_carries_its_gang_and_what_it_says_of_it() -> None:
     assert (pod.gang, pod.gang_note) == (GangId("ml", "g", "dovetail.dev"), GangAnnotations(min_count=2))
 
 
-def test_how_a_group_may_be_disrupted() -> None:
-    assert d.decode_pod_group(raw({"metadata": METADATA, "spec": {"disruptionMode": "PodGroup"}})).disruption == (
-        "PodGroup"
-    )
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ({"single": {}}, "single"),
+        ({"all": {}}, "all"),
+        ({}, "single"),
+        ("Pod", "single"),
+        ("PodGroup", "all"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_how_a_group_may_be_disrupted(mode: object, expected: str) -> None:
+    assert d.decode_pod_group(raw({"metadata": METADATA, "spec": {"disruptionMode": mode}})).disruption == expected
     assert d.decode_pod_group(raw({"metadata": METADATA, "spec": {}})).disruption == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, (7, "Never", "")),
+        ({"disruptionMode": "Pod"}, (None, "", "")),
+        ({"parentCompositePodGroupName": "serving"}, (None, "", "serving")),
+    ],
+    ids=["1.37", "1.36", "part of a composite group"],
+)
+def test_whether_the_priority_of_a_group_binds_its_pods(more: dict[str, str], expected: object) -> None:
+    spec = {"priority": 7, "preemptionPolicy": "Never", **more}
+    group = d.decode_pod_group(raw({"metadata": METADATA, "spec": spec}))
+    assert (group.priority, group.preemption_policy, group.parent) == expected

@@ -1,6 +1,8 @@
 """What PodGroups are told about themselves, and how often."""
 
 import asyncio
+import json
+import sys
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +14,9 @@ from scheduler.cluster.unit import Bound, PartlyBound, Undone
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.writer import ApiCall, Writer
+from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
+from scheduler.settings import Logging
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode
@@ -20,7 +24,8 @@ from tests.support import builders as b
 from tests.support.cluster_builders import became, seen
 
 GANG = GangId(b.NAMESPACE, "g", "scheduling.k8s.io")
-COLLECTION = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+COLLECTION = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+SCHEDULED = "PodGroupInitiallyScheduled"
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
 
 
@@ -51,14 +56,14 @@ class Server:
 class Scene:
     """Groups with a server, a mirror with a gang of two pods of which `bound` have a node, and a clock."""
 
-    def __init__(self, bound: int = 0, condition: tuple[str, str, str] = ("", "", "")) -> None:
+    def __init__(self, bound: int = 0, conditions: tuple[tuple[str, str, str, str], ...] = ()) -> None:
         self.server, self.cluster, self.now = Server(), Cluster(), 100.0
         self.metrics = Metrics()
         told = (cast("StatusWriter", self.server), self.metrics)
         writer, client = cast("Writer", self.server), cast("Client", self.server)
         self.groups = PodGroupStatusWriter(client, writer, self.cluster, told, clock=lambda: self.now)
         self.groups.connect(COLLECTION)
-        group = PodGroup(id=GANG, uid="uid-g", min_count=2, generation=1, condition=condition)
+        group = PodGroup(id=GANG, uid="uid-g", min_count=2, generation=1, conditions=conditions)
         self.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/g", value=group))
         self.pods = {}
         for index in range(2):
@@ -83,15 +88,37 @@ async def test_a_gang_that_is_bound_is_scheduled() -> None:
     scene = Scene(bound=2)
     scene.groups.settled(Bound(unit=scene.unit, seconds=1.0), scene.pods)
     ((path, condition),) = await scene.written()
-    assert path == "PATCH /apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups/g/status"
-    assert (condition["type"], condition["status"], condition["reason"]) == ("PodGroupScheduled", "True", "Scheduled")
+    assert path == "PATCH /apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/g/status"
+    assert (condition["type"], condition["status"], condition["reason"]) == (SCHEDULED, "True", "Scheduled")
     assert condition["observedGeneration"] == 1
 
 
 async def test_a_condition_that_is_true_stays_true() -> None:
-    scene = Scene(condition=("True", "Scheduled", ""))
+    scene = Scene(conditions=((SCHEDULED, "True", "Scheduled", ""),))
     scene.groups.report_unschedulable(GANG, "no room")
     assert await scene.written() == []
+
+
+async def test_a_server_of_1_36_has_the_old_type_and_each_reads_its_own() -> None:
+    scene = Scene(bound=2, conditions=((SCHEDULED, "True", "Scheduled", ""),))
+    scene.groups.connect(COLLECTION.replace("v1beta1", "v1alpha2"))
+    scene.groups.settled(Bound(unit=scene.unit, seconds=1.0), scene.pods)
+    ((path, condition),) = await scene.written()
+    assert (path.split("/")[3], condition["type"]) == ("v1alpha2", "PodGroupScheduled")
+
+
+def test_a_composite_group_is_warned_about_once(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(Logging(), sys.stdout)
+    scene = Scene()
+    for name, parent in (("a", "serving"), ("b", "serving"), ("c", ""), ("d", "training")):
+        group = PodGroup(id=GangId("default", name, "scheduling.k8s.io"), parent=parent)
+        (transition,) = scene.cluster.apply(Change(kind=Kind.POD_GROUPS, key=f"default/{name}", value=group))
+        scene.groups.see(transition)
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["event"], each["composite"]) for each in said] == [
+        (logs.COMPOSITE_POD_GROUP, "default/serving"),
+        (logs.COMPOSITE_POD_GROUP, "default/training"),
+    ]
 
 
 async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
@@ -145,7 +172,7 @@ async def test_what_was_put_off_goes_with_its_group() -> None:
 
 
 async def test_what_the_group_says_already_is_not_written() -> None:
-    scene = Scene(condition=("False", "Unschedulable", "no room"))
+    scene = Scene(conditions=((SCHEDULED, "False", "Unschedulable", "no room"),))
     scene.groups.report_unschedulable(GANG, "no room")
     assert await scene.written() == []
 

@@ -409,8 +409,8 @@ def of_gang(count: int, need: int, *, disruption: str = "", **more: int) -> tupl
         pytest.param(0, "", 1, id="basic policy"),
         pytest.param(3, "", 3, id="no more than it needs"),
         pytest.param(2, "", 1, id="one more than it needs"),
-        pytest.param(3, "Pod", 1, id="disruption mode Pod"),
-        pytest.param(0, "PodGroup", 3, id="disruption mode PodGroup"),
+        pytest.param(3, "single", 1, id="disruption mode single"),
+        pytest.param(0, "all", 3, id="disruption mode all"),
         pytest.param(4, "", 3, id="fewer than it needs"),
     ],
 )
@@ -423,6 +423,21 @@ def test_a_gang_loses_the_pods_above_its_minimum_first(need: int, disruption: st
 
     assert len(victims(plan)) == expected
     assert plan.preemptions[0].is_proven
+    assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
+
+
+@pytest.mark.parametrize(
+    ("of_pods", "of_group", "expected"),
+    [(0, None, 1), (0, 5, 0), (5, 0, 1), (5, None, 0), (0, 9, 0)],
+)
+def test_a_victim_has_the_priority_of_its_group(of_pods: int, of_group: int | None, expected: int) -> None:
+    pods, gang = of_gang(1, 0, priority=of_pods)
+    snapshot = replace(b.snapshot([b.node("n0", cpu=2)], pods), gangs=(replace(gang, priority=of_group),))
+    high = b.pod("high", cpu=2, priority=5)
+
+    plan = decide(snapshot, high)
+
+    assert len(victims(plan)) == expected
     assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
 
 

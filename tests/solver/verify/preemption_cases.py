@@ -144,10 +144,18 @@ BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
     (
         "a gang of which all go or none is evicted in part",
         preempted,
-        lambda case: _snapshot(lambda old: replace(old, gangs=(Gang(id=_GANG, disruption="PodGroup"),)))(
+        lambda case: _snapshot(lambda old: replace(old, gangs=(Gang(id=_GANG, disruption="all"),)))(
             _running("spare", gang=_GANG)(_running("gone", gang=_GANG)(case))
         ),
         {Rule.VICTIM_GANG},
+    ),
+    (
+        "a PodGroup is as important as the preemptor, and its pod is not",
+        preempted,
+        lambda case: _snapshot(lambda old: replace(old, gangs=(Gang(id=_GANG, priority=10),)))(
+            _running("gone", gang=_GANG)(case)
+        ),
+        {Rule.VICTIM_PRIORITY},
     ),
     (
         "a budget is broken by one preemption",

@@ -20,7 +20,7 @@ from e2e.bench.workloads import Case, Workload
 from e2e.fleet import amd, dranet, hami, nvidia
 from e2e.fleet.fleets import PLAIN, together
 from e2e.fleet.shape import Fleet, node
-from e2e.scenarios.joint import AT_ONCE, CLIQUE, IMPORTANT, Wave, in_gangs, in_waves, joint_scenarios
+from e2e.scenarios.joint import AT_ONCE, CLIQUE, Wave, in_gangs, in_waves, joint_scenarios
 from e2e.scenarios.workload import Manifest, Scenario, gpu_pods, large_scenarios, scenarios
 from scheduler.settings import API_VERSION, KIND, load
 from scheduler.simulation import case_builder, live_cluster, simulator
@@ -114,7 +114,7 @@ def gangs_and_preemption() -> Scenario:
         pods=low + len(members),
         placeable=low + len(members),
         manifests=in_waves(kinds, [Wave("low", low)], **AT_ONCE),
-        later=in_gangs(kinds, members, dict.fromkeys(gangs, CLIQUE), prefix="high", **IMPORTANT),
+        later=in_gangs(kinds, members, dict.fromkeys(gangs, CLIQUE), prefix="high", priority=2_000_000_000),
     )
 
 

@@ -81,7 +81,7 @@ class Work(threading.Thread):
             "apiVersion": GROUPS,
             "kind": "PodGroup",
             "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": size}}, **more},
         }
         self._stage.create(body)
         annotations = {NEEDED: str(size), **self._life()}

@@ -204,7 +204,8 @@ def in_gangs(
 
     def manifests(namespace: str, scheduler: str, _: int) -> list[Manifest]:
         sizes = Counter(gang for gang, _ in members if gang)
-        groups = [_pod_group(gang, size, topology.get(gang, "")) for gang, size in sizes.items()]
+        same = {name: value for name, value in fields.items() if name == "priority"}
+        groups = [_pod_group(gang, size, topology.get(gang, ""), **same) for gang, size in sizes.items()]
         pods = [
             _with(
                 pod(f"{prefix}{index:04}", kind, kinds[kind]),
@@ -219,8 +220,8 @@ def in_gangs(
     return manifests
 
 
-def _pod_group(name: str, size: int, topology: str) -> Manifest:
-    spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": size}}}
+def _pod_group(name: str, size: int, topology: str, **more: Any) -> Manifest:
+    spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": size}}, **more}
     if topology:
         spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
     return {"apiVersion": versions.pod_groups(), "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}

@@ -13,7 +13,7 @@ from scheduler.cluster import Cluster
 from scheduler.kube.decode.gangs import gang_of
 from scheduler.simulation import claim_templates, controllers, defaults
 from scheduler.simulation.live_cluster import ClusterObjects
-from scheduler.simulation.manifests import api_validation, decoding
+from scheduler.simulation.manifests import api_validation, decoding, group_rules
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
@@ -39,6 +39,7 @@ class CaseBuilder:
     wrong: dict[str, str] = field(default_factory=dict)
     workloads: list[Document] = field(default_factory=list)
     priority_classes: list[Body] = field(default_factory=list)
+    group_templates: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     problems: list[ManifestProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -58,17 +59,17 @@ class CaseBuilder:
             wrong = decoding.wrong_version(document.body)
             if wrong:
                 self._refuse(document, "apiVersion", wrong)
-            elif route in decoding.WORKLOADS:
+            elif route in decoding.WORKLOADS or route == decoding.GROUP_TEMPLATES:
                 if not self._prepare(document):
-                    self.workloads.append(document)
+                    (self.workloads if route in decoding.WORKLOADS else self.group_templates).append(document)
             elif route == decoding.PRIORITY_CLASS:
                 self.priority_classes.append(document.body)
             elif route == decoding.TEMPLATE:
                 self._add_template(document)
             elif route in decoding.KINDS:
                 self._add_object(decoding.KINDS[route], document)
-            elif route in decoding.UNSTAMPED:
-                self._warn(document, ("the pods that it makes are not known: write them down as Pods",))
+            elif route in decoding.WARNINGS:
+                self._warn(document, (decoding.WARNINGS[route],))
             else:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
@@ -76,7 +77,8 @@ class CaseBuilder:
         """Return the case for the pods that name a scheduler. Call it once."""
         for document in self._affordable():
             self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
-        self._fill_pods()
+        self._fill_priorities()
+        self._compare_templates()
         self._admit()
         self._create_claims()
         self._create_volume_claims()
@@ -194,13 +196,25 @@ class CaseBuilder:
     def _documents(self, kind: Kind) -> list[Document]:
         return [document for (each, _), document in self.objects.items() if each is kind]
 
-    def _fill_pods(self) -> None:
+    def _fill_priorities(self) -> None:
         priorities = defaults.priorities(self.priority_classes)
-        for document in self._documents(Kind.PODS):
-            name = defaults.unknown_priority(document.body, priorities)
-            if name:
-                self._warn(document, (f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0",))
-            defaults.fill_pod(document.body, priorities)
+        for kind, fill in ((Kind.PODS, defaults.fill_pod), (Kind.POD_GROUPS, defaults.fill_group)):
+            for document in self._documents(kind):
+                name = defaults.unknown_priority(document.body, priorities)
+                if name:
+                    message = f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0"
+                    self._warn(document, (message,))
+                fill(document.body, priorities)
+
+    def _compare_templates(self) -> None:
+        """Warn where Workloads and PodGroups of manifests do not match; a live cluster may have either."""
+        if self.live:
+            return
+        documents = (*self.group_templates, *self._documents(Kind.POD_GROUPS))
+        sources = {id(each.body): each for each in documents}
+        groups = (each.body for each in self._documents(Kind.POD_GROUPS))
+        for body, message in group_rules.unmatched((each.body for each in self.group_templates), groups):
+            self._warn(sources[id(body)], (message,))
 
     def _create_claims(self) -> None:
         """Create the claims that PodGroups, and then pods, need from templates."""

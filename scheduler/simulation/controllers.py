@@ -1,7 +1,8 @@
 """
 What controllers do before the scheduler sees a pod: create pods of workloads and volume claims, and bind volumes.
 
-Pods come from Deployments, ReplicaSets, StatefulSets and Jobs. The StatefulSet controller creates a claim per pod and
+Pods come from Deployments, ReplicaSets, StatefulSets and Jobs. The Job controller also creates a PodGroup (KEP-5547),
+here only for a Job with spec.scheduling. The StatefulSet controller creates a claim per pod and
 template, the ephemeral volume controller one per pod and volume. The volume controller binds claims whose class does
 not wait for a consumer to the smallest volume that fits, or has one provisioned, which is assumed to be usable on every
 node.
@@ -181,13 +182,44 @@ def _pods(body: Body) -> list[Body]:
 
 
 def documents(workload: Document) -> Iterator[Document]:
-    """Return the pods of a workload and their volume claims."""
+    """Return the pods of a workload, their volume claims, and the PodGroup of a Job."""
     claims = templates(workload.body)
+    group = group_of_job(workload.body)
+    if group is not None:
+        yield Document(f"{workload.source}, its PodGroup", group)
     for index, pod in enumerate(_pods(workload.body), start=1):
+        if group is not None:
+            spec(pod)["schedulingGroup"] = {"podGroupName": group["metadata"]["name"]}
         add_template_volumes(pod, claims)
         for name, template in claims.items():
             yield Document(f"{workload.source}, pod {index}", claim_of_template(pod, name, template))
         yield Document(f"{workload.source}, pod {index}", pod)
+
+
+def group_of_job(job: Body) -> Body | None:
+    """
+    Create the PodGroup of a Job by its spec.scheduling; None without that field.
+
+    A Job whose template names a PodGroup, or that another controller owns, gets none. Without a policy the group has
+    the basic one; without a minimum a gang needs `parallelism` pods.
+    """
+    terms, found = mapping(spec(job).get("scheduling")), metadata(job)
+    pod = mapping(mapping(spec(job).get("template")).get("spec"))
+    is_owned = any(owner.get("controller") is True for _, owner in entries(found.get("ownerReferences")))
+    if job.get("kind") != "Job" or not terms or is_owned or "schedulingGroup" in pod:
+        return None
+    group = {"schedulingPolicy": {"basic": {}}, **copy.deepcopy(terms)}
+    if "gang" in group["schedulingPolicy"]:
+        least = max(1, _number(spec(job).get("parallelism")))
+        group["schedulingPolicy"] = {"gang": {"minCount": least, **mapping(group["schedulingPolicy"]["gang"])}}
+    if "priorityClassName" in pod:
+        group["priorityClassName"] = pod["priorityClassName"]
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"namespace": found.get("namespace") or "default", "name": f"{found.get('name')}-pgt-0"},
+        "spec": group,
+    }
 
 
 def count(body: Body) -> int:

@@ -19,6 +19,7 @@ NAMESPACED: Final = frozenset(
         "PodGroup",
         "ResourceClaim",
         "ResourceClaimTemplate",
+        "Workload",
     }
 )
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
@@ -63,11 +64,23 @@ def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
                 _fill_host_ports(container)
     _fill_resources(mapping(pod.get("resources")))
     _texts(pod.get("overhead"))
-    if pod.get("priority") is None:
-        name = text(pod.get("priorityClassName"))
-        value = _SYSTEM_PRIORITIES.get(name, priorities.get(name))
-        if value is not None:
-            pod["priority"] = value
+    fill_priority(body, priorities)
+
+
+def fill_group(body: Body, priorities: Mapping[str, int]) -> None:
+    """Set the priority of a PodGroup from its class; Kubernetes 1.36 (v1alpha2) leaves it alone, others write 0."""
+    if not text(body.get("apiVersion")).endswith("/v1alpha2"):
+        fill_priority(body, priorities)
+        spec(body).setdefault("priority", 0)
+
+
+def fill_priority(body: Body, priorities: Mapping[str, int]) -> None:
+    """Set the priority of a pod or PodGroup from its class."""
+    terms = spec(body)
+    name = text(terms.get("priorityClassName"))
+    value = _SYSTEM_PRIORITIES.get(name, priorities.get(name))
+    if terms.get("priority") is None and value is not None:
+        terms["priority"] = value
 
 
 def _fill_host_ports(container: Body) -> None:
@@ -78,7 +91,7 @@ def _fill_host_ports(container: Body) -> None:
 
 
 def unknown_priority(body: Body, priorities: Mapping[str, int]) -> str:
-    """Return the name of a pod's undefined priority class; empty if it is defined or not set."""
+    """Return the name of an undefined priority class of a pod or PodGroup; empty if it is defined or not set."""
     pod = spec(body)
     name = text(pod.get("priorityClassName"))
     is_known = not name or pod.get("priority") is not None or name in priorities or name in _SYSTEM_PRIORITIES

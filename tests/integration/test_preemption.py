@@ -11,7 +11,7 @@ import yaml
 from e2e.dovetail import Dovetail
 from tests.integration.test_gangs import gangs_bound, member, pod_group
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -236,15 +236,20 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
 def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
     world.add_nodes(4, devices=1)
     world.template()
+    with user_class(world) as users:
+        _make_room_for_a_gang(world, start, account, tmp_path, {"priorityClassName": users})
+
+
+def _make_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path, high: Json) -> None:
     pod_group(world, "low", 3)
-    pod_group(world, "high", 3, more=HIGH)
+    pod_group(world, "high", 3, more=high)
     begin(world, start, account, tmp_path, devices=True)
     for number in range(3):
         member(world, "low", number)
     wait_until(lambda: gangs_bound(world) == {"low": 3})
 
     for number in range(3):
-        member(world, "high", number, **HIGH)
+        member(world, "high", number, **high)
     wait_until(lambda: gangs_bound(world).get("high") == 3)
 
     # disruptionMode single, the API server's default: no more members go than devices are wanted.

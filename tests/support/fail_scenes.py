@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from e2e import audit
 from e2e.audit.reading import Json, Objects, results_of
+from e2e.controlplane import versions
 from tests.support import extended_world
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import KINDS, refusal
@@ -20,7 +21,7 @@ from tests.support.volume_world import Provisioner, VolumeWorld
 
 HIGH: Final = {"priorityClassName": "system-cluster-critical"}
 MERGE: Final = "application/merge-patch+json"
-GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2"
+GROUPS: Final = f"/apis/{versions.pod_groups()}"
 
 
 Writes = tuple[tuple[str, int], ...]
@@ -284,9 +285,13 @@ class GangPreemption(Preemption):
     victims = 4
 
     def load(self) -> None:
-        pod_group(self.world, "high", 2)
+        name = f"{self.world.word}-high"
+        body = {"metadata": {"name": name}, "value": 1000}
+        self.world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        more = {"priorityClassName": name}  # a PodGroup has none of the system's
+        pod_group(self.world, "high", 2, **more)
         for name in sorted(self.expected):
-            self.world.pod(name, template="two", schedulingGroup={"podGroupName": "high"}, **HIGH)
+            self.world.pod(name, template="two", schedulingGroup={"podGroupName": "high"}, **more)
 
 
 class Volumes(Scene):
@@ -360,8 +365,8 @@ SCENES: Final[dict[str, type[Scene]]] = {
 }
 
 
-def pod_group(world: World, name: str, minimum: int) -> None:
-    """Create a PodGroup with the gang policy."""
-    spec: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+def pod_group(world: World, name: str, minimum: int, **more: str) -> None:
+    """Create a PodGroup with the gang policy and further fields."""
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}, **more}
     body: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
     world.plane.request("POST", f"{GROUPS}/namespaces/{world.namespace}/podgroups", body)

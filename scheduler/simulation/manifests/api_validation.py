@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from scheduler.simulation import controllers
-from scheduler.simulation.manifests import claim_rules, fields, pod_rules
+from scheduler.simulation.manifests import claim_rules, fields, group_rules, pod_rules
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
 
 _CLOSE: Final = 0.8
@@ -100,7 +100,22 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "Job": "apiVersion kind metadata:Metadata spec:JobSpec status",
     "JobSpec": "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit "
     "backoffLimitPerIndex maxFailedIndexes selector manualSelector template:PodTemplate ttlSecondsAfterFinished "
-    "completionMode suspend podReplacementPolicy managedBy scheduling",
+    "completionMode suspend podReplacementPolicy managedBy scheduling:JobScheduling",
+    "JobScheduling": "schedulingPolicy:GroupPolicy schedulingConstraints:GroupConstraints disruptionMode "
+    "resourceClaims:PodClaim",
+    "GroupPolicy": "basic gang:GangPolicy",
+    "GangPolicy": "minCount",
+    "GroupConstraints": "topology:GroupTopology",
+    "GroupTopology": "key",
+    "PodGroup": "apiVersion kind metadata:Metadata spec:PodGroupSpec status",
+    "PodGroupSpec": "schedulingPolicy:GroupPolicy schedulingConstraints:GroupConstraints resourceClaims:PodClaim "
+    "disruptionMode priorityClassName priority preemptionPolicy workloadRef:WorkloadReference podGroupTemplateRef "
+    "parentCompositePodGroupName minMember minResources scheduleTimeoutSeconds",
+    "WorkloadReference": "workloadName templateName",
+    "Workload": "apiVersion kind metadata:Metadata spec:WorkloadSpec",
+    "WorkloadSpec": "controllerRef podGroupTemplates:PodGroupTemplate compositePodGroupTemplates",
+    "PodGroupTemplate": "name schedulingPolicy:GroupPolicy schedulingConstraints:GroupConstraints "
+    "resourceClaims:PodClaim disruptionMode priorityClassName priority preemptionPolicy",
     "PodTemplate": "metadata:Metadata spec:PodSpec",
 }
 """The fields of each type; `field:Type` if the field is checked recursively."""
@@ -176,8 +191,8 @@ def of_object(body: Body) -> Iterator[FieldError]:
             yield from claim_rules.of_claim_spec(mapping(spec(body).get("spec")), "spec.spec")
         case "DeviceClass":
             yield from claim_rules.of_class_spec(spec(body))
-        case "PodGroup":
-            yield from claim_rules.of_group(body)
+        case "PodGroup" | "Workload":
+            yield from group_rules.of_object(body)
         case "PodDisruptionBudget":
             yield from pod_rules.of_selector(spec(body).get("selector"), "spec.selector")
         case kind if kind in controllers.KINDS:
@@ -202,3 +217,5 @@ def _of_workload(body: Body) -> Iterator[FieldError]:
     yield from pod_rules.of_pod_spec(pod, "spec.template.spec")
     yield from pod_rules.of_volumes(pod, "spec.template.spec")
     yield from pod_rules.of_workload(workload)
+    if body.get("kind") == "Job":
+        yield from group_rules.of_job(body)

@@ -1,5 +1,5 @@
 """
-Invalid values of claims, device classes and PodGroups, as the API server validates them.
+Invalid values of claims and device classes, as the API server validates them.
 
 Sizes are those of resource.k8s.io/v1 (`DeviceRequestsMaxSize` and the like). Fields that the API defaults
 (allocationMode, count, operator) may be absent.
@@ -8,9 +8,9 @@ Sizes are those of resource.k8s.io/v1 (`DeviceRequestsMaxSize` and the like). Fi
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeGuard
+from typing import Final
 
-from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, text
+from scheduler.simulation.manifests.fields import Body, FieldError, entries, is_number, mapping, text
 
 _MOST: Final = {"requests": 32, "constraints": 32, "config": 32, "selectors": 32, "firstAvailable": 8}
 """Entries of each list; a constraint's or a configuration's `requests` has the same size."""
@@ -19,7 +19,6 @@ _LARGEST_PARAMETERS: Final = 10 * 1024
 _LONGEST_DOMAIN: Final = 63
 _LONGEST_ID: Final = 32
 _LARGEST_COUNT: Final = 2**63 - 1
-_LARGEST_MINIMUM: Final = 2**31 - 1
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -60,31 +59,6 @@ def of_class_spec(device_class: Body) -> Iterator[FieldError]:
     yield from _too_many(device_class, "config", "spec")
     for index, each in entries(device_class.get("config")):
         yield from _of_config(each, f"spec.config[{index}]")
-
-
-def of_group(group: Body) -> Iterator[FieldError]:
-    """Return the errors in a PodGroup of scheduling.k8s.io or scheduling.x-k8s.io."""
-    spec = mapping(group.get("spec"))
-    if text(group.get("apiVersion")).startswith("scheduling.x-k8s.io/"):
-        yield from _of_minimum(spec, "minMember", "spec")
-        return
-    policy = mapping(spec.get("schedulingPolicy"))
-    chosen = [name for name in ("basic", "gang") if name in policy]
-    if not chosen:
-        yield FieldError("spec.schedulingPolicy", "missing: write gang: {minCount: …}, or basic: {}")
-    if len(chosen) > 1:
-        yield FieldError("spec.schedulingPolicy", "basic and gang exclude each other: keep one of them")
-    if "gang" in policy:
-        gang = mapping(policy["gang"])
-        if "minCount" not in gang:
-            yield FieldError("spec.schedulingPolicy.gang.minCount", "missing: write 1 or more")
-        yield from _of_minimum(gang, "minCount", "spec.schedulingPolicy.gang")
-
-
-def _of_minimum(holder: Body, name: str, at: str) -> Iterator[FieldError]:
-    value = holder.get(name)
-    if _is_number(value) and not 1 <= value <= _LARGEST_MINIMUM:
-        yield FieldError(f"{at}.{name}", f"is {value}: write 1 or more, at most {_LARGEST_MINIMUM}")
 
 
 def _too_many(holder: Body, name: str, at: str) -> Iterator[FieldError]:
@@ -132,11 +106,11 @@ def _of_details(details: Body, at: str) -> Iterator[FieldError]:
         yield FieldError(f"{at}.deviceClassName", f"{name} is no name: write small letters, digits, '-' and '.'")
     if isinstance(mode, str) and mode and mode not in _MODES:
         yield FieldError(f"{at}.allocationMode", f"{mode} is not known: write {' or '.join(_MODES)}")
-    if _is_number(count) and count < 0:
+    if is_number(count) and count < 0:
         yield FieldError(f"{at}.count", f"is {count}: write 1 or more")
-    if _is_number(count) and count > _LARGEST_COUNT:
+    if is_number(count) and count > _LARGEST_COUNT:
         yield FieldError(f"{at}.count", f"is larger than {_LARGEST_COUNT}: a claim holds at most 32 devices")
-    if mode == "All" and _is_number(count) and count:
+    if mode == "All" and is_number(count) and count:
         yield FieldError(f"{at}.count", "allocationMode All takes none: leave it out, or write ExactCount")
     yield from _of_selectors(details, at)
     for index, each in entries(details.get("tolerations")):
@@ -227,7 +201,3 @@ def _is_domain(domain: str) -> bool:
 
 def _is_identifier(name: str) -> bool:
     return len(name) <= _LONGEST_ID and _IDENTIFIER.fullmatch(name) is not None
-
-
-def _is_number(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)

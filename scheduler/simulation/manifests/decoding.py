@@ -176,10 +176,17 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
 WORKLOADS: Final = frozenset(
     {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
 )
-UNSTAMPED: Final = frozenset({("apps", "DaemonSet"), ("batch", "CronJob"), ("", "ReplicationController")})
-"""Kinds that create pods and are not expanded, because their pods depend on nodes or time."""
+_UNSTAMPED: Final = "the pods that it makes are not known: write them down as Pods"
+WARNINGS: Final[Mapping[tuple[str, str], str]] = {
+    ("apps", "DaemonSet"): _UNSTAMPED,
+    ("batch", "CronJob"): _UNSTAMPED,
+    ("", "ReplicationController"): _UNSTAMPED,
+    ("scheduling.k8s.io", "CompositePodGroup"): "its PodGroups are gangs of their own: they are not decided together",
+}
+"""Kinds that matter and are not read, with what that means; pods of a DaemonSet or CronJob depend on nodes or time."""
 TEMPLATE: Final = (_RESOURCE, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
+GROUP_TEMPLATES: Final = ("scheduling.k8s.io", "Workload")
 
 _OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, TEMPLATE)}
 

@@ -5,7 +5,7 @@ Also reports shapes that the API server refuses and that the decoder would not e
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 Body = dict[str, Any]
 
@@ -35,6 +35,11 @@ def spec(body: Body) -> Body:
 def text(value: Any) -> str:
     """Return a string unchanged, anything else as an empty string."""
     return value if isinstance(value, str) else ""
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def subject(body: Body) -> str:

@@ -284,7 +284,7 @@ def grouped(kind: str, name: str) -> m.Manifest:
     [
         (
             "scheduling.k8s.io",
-            {"apiVersion": "scheduling.k8s.io/v1alpha2", "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
+            {"apiVersion": "scheduling.k8s.io/v1beta1", "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
         ),
         ("scheduling.x-k8s.io", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 3}}),
         ("dovetail.dev", None),

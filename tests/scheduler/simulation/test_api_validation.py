@@ -1,7 +1,8 @@
 """Manifests that kubectl or the API server refuses: each is named by its field, with what to write instead."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -42,6 +43,28 @@ def exactly(**details: Any) -> dict[str, Any]:
 
 def group(version: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+
+
+TEMPLATE: Final[Mapping[str, object]] = {
+    "name": "t",
+    "schedulingPolicy": {"gang": {"minCount": 2}},
+    "disruptionMode": {"all": {}},
+}
+
+
+def gang(version: str = "v1beta1", **spec: object) -> m.Manifest:
+    return group(f"scheduling.k8s.io/{version}", schedulingPolicy={"gang": {"minCount": 2}}, **spec)
+
+
+def workload(*templates: Mapping[str, object]) -> m.Manifest:
+    spec = {"podGroupTemplates": list(templates)}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w"}, "spec": spec}
+
+
+def job(scheduling: dict[str, object]) -> m.Manifest:
+    template = {"spec": m.pod()["spec"]}
+    spec = {"parallelism": 2, "scheduling": scheduling, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -187,14 +210,32 @@ WRONG = [
         "spec.devices.constraints[0].matchAttribute",
         "write <driver>/rack",
     ),
-    (group("scheduling.k8s.io/v1alpha2"), "spec.schedulingPolicy", "missing"),
+    (group("scheduling.k8s.io/v1beta1"), "spec.schedulingPolicy", "missing"),
+    (gang(disruptionMode="Pod"), "spec.disruptionMode", "write single: {} or all: {}"),
+    (gang(disruptionMode={"single": {}, "all": {}}), "spec.disruptionMode", "write single: {} or all: {}"),
+    (gang("v1alpha2", disruptionMode={"single": {}}), "spec.disruptionMode", "write Pod or PodGroup"),
+    (gang(preemptionPolicy="Perhaps"), "spec.preemptionPolicy", "is Perhaps: write Never or PreemptLowerPriority"),
+    (gang(preemptionPolice="Never"), "spec.preemptionPolice", "did you mean preemptionPolicy?"),
+    (gang(priorityClassName="system-node-critical"), "spec.priorityClassName", "at most 1000000000"),
+    (workload(), "spec.podGroupTemplates", "missing: write 1 to 8 templates"),
+    (workload(*([TEMPLATE] * 9)), "spec.podGroupTemplates", "are 9: at most 8 are allowed"),
+    (workload({**TEMPLATE, "name": ""}), "spec.podGroupTemplates[0].name", "missing: write a name"),
+    (workload({"name": "t"}), "spec.podGroupTemplates[0].schedulingPolicy", "missing"),
+    (job({"schedulingPolicy": {"gang": {}, "basic": {}}}), "spec.scheduling.schedulingPolicy", "exclude each other"),
     (
-        group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": 0}}),
+        job({"schedulingPolicy": {"gang": {"minCount": 3}}}),
+        "spec.scheduling.schedulingPolicy.gang.minCount",
+        "is 3: write at most spec.parallelism, 2",
+    ),
+    (job({"disruptionMode": {}}), "spec.scheduling.disruptionMode", "write single: {} or all: {}"),
+    (job({"schedulingPolice": {}}), "spec.scheduling.schedulingPolice", "did you mean schedulingPolicy?"),
+    (
+        group("scheduling.k8s.io/v1beta1", schedulingPolicy={"gang": {"minCount": 0}}),
         "spec.schedulingPolicy.gang.minCount",
         "is 0: write 1 or more",
     ),
     (
-        group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": 2}, "basic": {}}),
+        group("scheduling.k8s.io/v1beta1", schedulingPolicy={"gang": {"minCount": 2}, "basic": {}}),
         "spec.schedulingPolicy",
         "exclude each other",
     ),
@@ -236,7 +277,13 @@ RIGHT = [
         config=[{"requests": ["g/s"], "opaque": {"driver": "x", "parameters": {"request": 1}}}],
     ),
     claim(exactly(allocationMode="All"), exactly() | {"name": "h"}),
-    group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"basic": {}}),
+    group("scheduling.k8s.io/v1beta1", schedulingPolicy={"basic": {}}),
+    gang(disruptionMode={"single": {}}, preemptionPolicy="Never", workloadRef={"workloadName": "w"}),
+    gang("v1alpha2", disruptionMode="PodGroup"),
+    workload(TEMPLATE),
+    job({}),
+    job({"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}),
+    job({"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}),
     group("scheduling.x-k8s.io/v1alpha1", minMember=1),
     deployment(replicas=0),
 ]
@@ -328,7 +375,7 @@ def test_workloads_that_together_make_too_many_pods_are_refused_from_there_on(mo
 
 @pytest.mark.parametrize("count", [2**31, 10**30])
 def test_a_gang_of_too_many_is_refused(count: int) -> None:
-    body = group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": count}})
+    body = group("scheduling.k8s.io/v1beta1", schedulingPolicy={"gang": {"minCount": count}})
     ((where, message),) = of_object(body)
     assert (where, message) == (
         "spec.schedulingPolicy.gang.minCount",

@@ -156,7 +156,7 @@ def test_the_newer_of_two_manifests_of_one_name_counts_and_is_told() -> None:
     assert found.warnings == ("m1 (Node n1): stands twice: the last one counts",)
 
 
-def pod_group(api_version: str = "scheduling.k8s.io/v1alpha2", **spec: object) -> m.Manifest:
+def pod_group(api_version: str = "scheduling.k8s.io/v1beta1", **spec: object) -> m.Manifest:
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
 
 
@@ -189,3 +189,99 @@ def test_a_claim_of_a_group_is_stamped_once_and_noted_for_its_pods() -> None:
     assert claim.owner_pod_group == "g"
     assert [each.claim_ids for each in found.batch.pods] == [(claim.id,), (claim.id,)]
     assert found.batch.gangs[0].claims == (("gpu", claim.id, "t"),)
+
+
+GOLD = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 9}
+
+
+def job(name: str = "j", **spec: object) -> m.Manifest:
+    pod = {"schedulerName": "dovetail", "containers": [], **spec.pop("pod", {})}  # type: ignore[dict-item] # a builder
+    spec |= {"template": {"spec": pod}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ml"}, "spec": spec}
+
+
+def test_a_job_with_scheduling_is_its_gang() -> None:
+    terms: dict[str, object] = {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}
+    terms["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
+    found = case(GOLD, job(parallelism=3, scheduling=terms, pod={"priorityClassName": "gold"}))
+    (gang,) = found.batch.gangs
+    assert (gang.id.namespace, gang.id.name, gang.invalid) == ("ml", "j-pgt-0", "")
+    assert (gang.min_count, gang.member_count, gang.priority, gang.disruption) == (3, 3, 9, "all")
+    assert [each.node_label for each in gang.levels] == ["rack"]
+    assert {pod.gang for pod in found.batch.pods} == {gang.id}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [({"schedulingPolicy": {"gang": {"minCount": 2}}}, 2), ({"disruptionMode": {"single": {}}}, 0)],
+)
+def test_the_minimum_of_a_job(scheduling: object, expected: int) -> None:
+    (gang,) = case(job(parallelism=3, scheduling=scheduling)).batch.gangs
+    assert gang.min_count == expected
+
+
+@pytest.mark.parametrize(
+    "which",
+    [job(parallelism=2), job(parallelism=2, scheduling={"schedulingPolicy": {"gang": {}}}, suspend=True)],
+    ids=["without the field", "suspended"],
+)
+def test_a_job_that_is_no_gang(which: m.Manifest) -> None:
+    assert case(which).batch.gangs == ()
+
+
+def test_a_job_of_a_group_or_of_a_controller_gets_no_group_of_its_own() -> None:
+    scheduling: dict[str, dict[str, object]] = {"schedulingPolicy": {"gang": {}}}
+    named = job(scheduling=scheduling, pod={"schedulingGroup": {"podGroupName": "mine"}})
+    owned = job("owned", scheduling=scheduling)
+    owned["metadata"]["ownerReferences"] = [{"kind": "JobSet", "name": "s", "controller": True}]
+    found = case(named, owned)
+    assert [(pod.id.name, pod.pod_group) for pod in found.batch.pods] == [("j-0", "mine"), ("owned-0", "")]
+
+
+def test_pods_of_a_job_share_the_claim_of_its_group() -> None:
+    entry = {"name": "gpu", "resourceClaimTemplateName": "t"}
+    terms = {"schedulingPolicy": {"gang": {}}, "resourceClaims": [entry]}
+    template = m.template()
+    template["metadata"]["namespace"] = "ml"
+    found = case(template, job(parallelism=2, scheduling=terms, pod={"resourceClaims": [entry]}))
+    (claim,) = found.snapshot.claims
+    assert claim.owner_pod_group == "j-pgt-0"
+    assert {pod.claim_ids for pod in found.batch.pods} == {(claim.id,)}
+
+
+@pytest.mark.parametrize(
+    ("version", "of_group", "of_pod", "said"),
+    [
+        ("v1beta1", {"priorityClassName": "gold"}, {"priorityClassName": "gold"}, ""),
+        ("v1beta1", {}, {"priorityClassName": "gold"}, "pod p has priority 9 and PodGroup g has 0: write the same"),
+        ("v1beta1", {"priorityClassName": "gold"}, {}, "pod p has priority 0 and PodGroup g has 9: write the same"),
+        ("v1alpha2", {}, {"priorityClassName": "gold"}, ""),
+    ],
+)
+def test_the_priority_of_a_group(version: str, of_group: m.Manifest, of_pod: m.Manifest, said: str) -> None:
+    group = pod_group(f"scheduling.k8s.io/{version}", schedulingPolicy={"gang": {"minCount": 1}}, **of_group)
+    pod = m.pod("p", schedulingGroup={"podGroupName": "g"}, **of_pod)
+    (gang,) = case(GOLD, group, pod).batch.gangs
+    assert gang.invalid.startswith(said) if said else not gang.invalid
+
+
+def workload(*names: str) -> m.Manifest:
+    templates = [{"name": name, "schedulingPolicy": {"gang": {"minCount": 2}}} for name in names]
+    spec = {"podGroupTemplates": templates}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w"}, "spec": spec}
+
+
+def test_a_workload_and_its_groups_match_or_a_warning_says_what_is_missing() -> None:
+    policy = {"gang": {"minCount": 2}}
+    group = pod_group(schedulingPolicy=policy, workloadRef={"workloadName": "w", "templateName": "worker"})
+    assert not [each for each in case(workload("worker"), group).warnings if "emplate" in each]
+    found = case(workload("driver"), group).warnings
+    assert any("Workload default/w): no PodGroup is made from its template driver" in each for each in found)
+    assert any("g): spec.workloadRef.templateName: Workload w has no template worker" in each for each in found)
+
+
+def test_a_composite_group_is_warned_about() -> None:
+    composite = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup", "metadata": {"name": "c"}}
+    found = case({**composite, "spec": {}}, pod_group(schedulingPolicy={"basic": {}}))
+    assert any("its PodGroups are gangs of their own" in each for each in found.warnings)
+    assert not found.problems

@@ -199,14 +199,15 @@ def _mismatch(group: PodGroup | None, roster: GangMembers) -> str:
     """Name the first pod whose priority or preemption policy is not that of its PodGroup (kube-scheduler 1.37)."""
     if group is None:
         return ""
-    name, hint = group.id.name, "write the same priorityClassName in both"
+    name = group.id.name
     for priority, pod in roster.priorities.first(2):
         if group.priority is not None and priority != group.priority:
-            return f"pod {pod.name} has priority {priority} and PodGroup {name} has {group.priority}: {hint}"
+            said = f"has priority {priority} and PodGroup {name} has {group.priority}"
+            return f"pod {pod.name} {said}: write the same priorityClassName in both"
     for policy, pod in roster.policies.first(2):
         if group.preemption_policy and policy != group.preemption_policy:
             said = f"has preemptionPolicy {policy} and PodGroup {name} has {group.preemption_policy}"
-            return f"pod {pod.name} {said}: {hint}"
+            return f"pod {pod.name} {said}: write the same preemptionPolicy in both"
     return ""
 
 

@@ -72,7 +72,7 @@ def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
         (
             (group(2, preemption_policy="Never"), prior("a", 0, "Never"), prior("b", 0)),
             GROUP,
-            "pod b has preemptionPolicy PreemptLowerPriority and PodGroup g has Never: write the same",
+            "pod b has preemptionPolicy PreemptLowerPriority and PodGroup g has Never: write the same preemptionPolicy",
         ),
     ],
 )

@@ -33,6 +33,7 @@ members = st.builds(
     is_terminal=st.sampled_from([False, False, True]),
     scheduler_name=st.sampled_from(["dovetail", "other", "third", "fourth"]),
     scheduling_gates=st.sampled_from([(), (), ("gate",)]),
+    preemption_policy=st.sampled_from(["Never", "PreemptLowerPriority"]),
 )
 changes = st.lists(members | st.sampled_from("abcdef"), max_size=40)
 
@@ -61,6 +62,10 @@ def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[P
         assert kept.gang(gang).member_count == sum(not pod.is_deleting for pod in found)
         assert kept.gang(gang).running_count == sum(bool(pod.node_name) and not pod.is_deleting for pod in found)
         assert kept.member_index(gang).uids == {pod.uid for pod in found}
+        priorities = [priority for priority, _ in kept.member_index(gang).priorities.first(9)]
+        assert priorities == sorted({pod.priority for pod in found})
+        policies = [policy for policy, _ in kept.member_index(gang).policies.first(9)]
+        assert policies == sorted({pod.preemption_policy for pod in found})
     assert kept.in_use() == fresh.in_use()
 
 

@@ -50,6 +50,8 @@ def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
     made = cluster(group(2, priority=5, preemption_policy="Never"), prior("a", 5, "Never"), prior("b", 5, "Never"))
     (gang,) = made.gangs([prior("a", 5)])
     assert (gang.invalid, gang.priority) == ("", 5)
+    made.apply(seen(prior("b", 5)))
+    assert made.gangs([prior("a", 5)])[0].invalid.startswith("pod b has preemptionPolicy PreemptLowerPriority")
     made.apply(group(2))
     made.apply(seen(prior("b", 9)))
     (gang,) = made.gangs([prior("a", 5)])

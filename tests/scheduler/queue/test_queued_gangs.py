@@ -175,7 +175,7 @@ def test_a_pod_group_that_appears_wakes_its_own_gang_only(stage: Stage) -> None:
 def test_which_change_of_a_pod_group_wakes_its_gang(stage: Stage, change: dict[str, object], woken: list[str]) -> None:
     stage.offer("a", gang="g")
     stage.taken(0.0)
-    stage.put_back("a", code=ReasonCode.GANG_INCOMPLETE)
+    stage.put_back("a", code=ReasonCode.GANG_INVALID)
     before = PodGroup(id=GangId(b.NAMESPACE, "g", "dovetail.dev"), min_count=3)
     after = msgspec.structs.replace(before, **change)
     stage.pending.wake(Transition(kind=Kind.POD_GROUPS, key="default/g", before=before, after=after))

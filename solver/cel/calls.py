@@ -6,7 +6,7 @@ from typing import Final
 
 from solver.cel import tree
 from solver.cel.errors import CostExceeded, EvaluationError, EvaluationStopped, ExpressionError
-from solver.cel.frame import METER, Closure, Compiler, Frame, constant
+from solver.cel.frame import METER, Closure, Compiler, Frame, constant, held
 from solver.cel.library.operators import negate_duration
 from solver.cel.library.overloads import Overload, accepts, is_certain, no_overload
 from solver.cel.library.strings import compile_pattern
@@ -14,7 +14,6 @@ from solver.cel.meter import Meter
 from solver.cel.values import (
     Duration,
     NamedFormat,
-    Optional,
     Semver,
     UInt,
     Value,
@@ -146,9 +145,7 @@ def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
     left, right = arguments
 
     def choose(frame: Frame) -> Value:
-        first = left(frame)
-        if type(first) is not Optional:
-            return first
+        first = held(left(frame))
         if first.has_value:
             return first.value if is_value else first
         return right(frame)

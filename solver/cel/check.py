@@ -28,18 +28,6 @@ DEVICE_FIELDS: Final = {
 }
 """The fields of the one variable, `device`."""
 
-_TYPE_NAMES: Final = {
-    name: types.type_of(Type(name))
-    for name in (
-        "bool", "bytes", "double", "int", "null_type", "string", "uint", "type",
-        "google.protobuf.Duration", "google.protobuf.Timestamp", "net.IP", "net.CIDR",
-    )
-} | {
-    "list": types.type_of(types.list_of(types.DYN)),
-    "map": types.type_of(types.map_of(types.DYN, types.DYN)),
-    "optional_type": types.type_of(types.optional_of(types.DYN)),
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
@@ -75,7 +63,7 @@ class _Checker:
     def __init__(self, root: tree.AstNode) -> None:
         self.found = Checked(root, {}, {}, {}, {})
         self.mapping = types.Mapping()
-        self.scopes: list[dict[str, Type]] = [{"device": types.DEVICE}]
+        self.scopes: list[dict[str, Type]] = []
         self.literals: list[tree.ListLiteral | tree.MapLiteral] = []
         self.variables = 0
         self.in_format = 0
@@ -128,20 +116,28 @@ class _Checker:
         return _LITERALS[type(node.value).__name__]
 
     def _ident(self, node: tree.Ident) -> Type:
-        name = node.name.removeprefix(".")
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        if name in _TYPE_NAMES:
-            self.found.constants[node] = TypeValue(name)
-            return _TYPE_NAMES[name]
-        raise ExpressionError(f"{name} is not known{checker_hints.for_name(name)}", node.position)
+        kind = self._named(node, node.name)
+        if kind is None:
+            raise ExpressionError(f"{node.name} is not known{checker_hints.for_name(node.name)}", node.position)
+        return kind
+
+    def _named(self, node: tree.AstNode, name: str) -> Type | None:
+        """Resolve `a` or `a.b.c`. A macro's variable a hides both; `.a` is never one, and then names no type either."""
+        plain = name.removeprefix(".")
+        first = plain.partition(".")[0]
+        local = next((scope[first] for scope in reversed(self.scopes) if first in scope), None)
+        if local is not None and name == plain:
+            return local if name == first else None
+        if plain in types.NAMED and local is None:
+            self.found.constants[node] = TypeValue(plain)
+            return types.NAMED[plain]
+        return types.DEVICE if plain == "device" else None
 
     def _select(self, node: tree.Select) -> Type:
         qualified = None if node.is_test or node.is_optional else tree.qualified_name(node)
-        if qualified is not None and qualified in _TYPE_NAMES:
-            self.found.constants[node] = TypeValue(qualified)
-            return _TYPE_NAMES[qualified]
+        named = self._named(node, qualified) if qualified is not None else None
+        if named is not None:
+            return named
         operand, was_optional = types.unwrap_optional(self._known(self.check(node.operand)))
         field = self._field(node, operand)
         if node.is_test:

@@ -93,7 +93,7 @@ _KEYS: Final = frozenset({str, int, UInt, float, bool})
 
 def compile_ident(compiler: Compiler, node: tree.Ident) -> Closure:
     """Compile a variable, or `device` itself."""
-    meaning = compiler.meaning(node.name.removeprefix("."))
+    meaning = compiler.meaning(node.name)
     if isinstance(meaning, int):
         return lambda frame: frame[meaning]
     if isinstance(meaning, Lazy):

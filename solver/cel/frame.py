@@ -147,7 +147,7 @@ class Compiler:
         return self.reads.slots[read]
 
     def meaning(self, name: str) -> Meaning | None:
-        """Return the meaning of a name, or None for `device`."""
+        """Return the meaning of a name; None for `device`, and for `.device`, which no variable hides."""
         return next((meaning for known, meaning in reversed(self.scope) if known == name), None)
 
     def domain_of(self, node: tree.AstNode) -> Domain | None:

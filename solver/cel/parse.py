@@ -1,8 +1,9 @@
 """
-The parser: text becomes a syntax tree, by cel-python's grammar (`cel.lark`) with optionals and exact literals added.
+The parser: text becomes a syntax tree, by cel-python's grammar (`cel.lark`) and additions of ours.
 
-Only the grammar file is used; the package cel-python is never imported. Nothing recurses on user input: the LALR parser
-and the walk over its tree are loops, and nesting is limited before.
+Added are optionals, quoted fields and exact literals. Only the grammar file is used; the package cel-python is never
+imported. Nothing recurses on user input: the LALR parser and the walk over its tree are loops, and nesting is limited
+before.
 """
 
 import importlib.util
@@ -24,7 +25,7 @@ MAX_LENGTH: Final = 10 * 1024
 _ADDITIONS: Final = r"""
 %override unary : member | NOTS member -> not_chain | MINUSES member -> minus_chain
 
-%extend member_dot : member "." "?" IDENT -> member_optional_dot
+%extend member_dot : member "." QUOTED_IDENT | member "." "?" (IDENT | QUOTED_IDENT) -> member_optional_dot
 %extend member_index : member "[" "?" expr "]" -> member_optional_index
 
 %override list_lit : "[" "]" | "[" "," "]" | "[" _items "]" | "[" _items "," "]"
@@ -35,6 +36,7 @@ item : expr | "?" expr -> optional_item
 _entries : entry | _entries "," entry
 entry : expr ":" expr | "?" expr ":" expr -> optional_entry
 
+QUOTED_IDENT : /`[a-zA-Z0-9_.\/ -]+`/
 NOTS : /!([\t\n\f\r ]*!)*/
 MINUSES : /-([\t\n\f\r ]*-)*/
 
@@ -49,7 +51,7 @@ MINUSES : /-([\t\n\f\r ]*-)*/
 """
 _TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
 _LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
-_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
+_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|`[^`\\n]*`|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PASSED_THROUGH: Final = frozenset(
@@ -123,7 +125,7 @@ _COMMON_MISTAKES: Final = {
     "and": "write && for and",
     "or": "write || for or",
     "not": "write ! for not",
-    "`": 'names cannot be quoted: write ["name"]',
+    "`": 'only a field after a dot can be quoted, as in x.`a-b`: write x["name"] for any other name',
 }
 
 
@@ -146,5 +148,5 @@ def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
 
 
 def _unexpected(found: str, position: Position) -> ExpressionError:
-    fix = _COMMON_MISTAKES.get(found)
+    fix = _COMMON_MISTAKES.get("`" if found.startswith("`") else found)
     return ExpressionError(f"syntax error at {found!r}" + (f": {fix}" if fix else ""), position)

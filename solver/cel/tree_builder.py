@@ -271,7 +271,7 @@ class _Builder:
         position = _position(name)
         if name in _KEYWORDS:
             raise ExpressionError(f'{name} is a reserved word: write ["{name}"]', position)
-        return tree.Select(position=position, operand=self._node(0), field=str(name), is_optional=is_optional)
+        return tree.Select(position=position, operand=self._node(0), field=name.strip("`"), is_optional=is_optional)
 
     def _member_dot_arg(self) -> tree.AstNode:
         name = self._token(1)

@@ -65,6 +65,20 @@ def type_of(subject: Type) -> Type:
     return Type("type", (subject,))
 
 
+NAMED: Final = {
+    name: type_of(Type(name))
+    for name in (
+        "bool", "bytes", "double", "int", "null_type", "string", "uint", "type",
+        "google.protobuf.Duration", "google.protobuf.Timestamp", "net.IP", "net.CIDR",
+    )
+} | {
+    "list": type_of(list_of(DYN)),
+    "map": type_of(map_of(DYN, DYN)),
+    "optional_type": type_of(optional_of(DYN)),
+}  # fmt: skip
+"""The types that expressions name, as values, by their names."""
+
+
 _NULLABLE: Final = frozenset(
     {"optional_type", "net.IP", "net.CIDR", *(kind.name for kind in (DURATION, TIMESTAMP, QUANTITY, SEMVER, URL))}
     | {FORMAT.name, DEVICE.name}

@@ -15,7 +15,18 @@ _LEAVES: Final = {
     "int": ("0", "1", "-1", "3", "5", "9223372036854775807", "-9223372036854775808", "0x10"),
     "uint": ("0u", "1u", "18446744073709551615u"),
     "double": ("0.0", "1.5", "-2.5", "1e3", "5.0"),
-    "string": ('""', '"a"', '"A100"', '"1.2.3"', '"héllo"', "'it''s'".replace("''", "\\'"), "device.driver", '"5"'),
+    "string": (
+        '""',
+        '"a"',
+        '"A100"',
+        '"1.2.3"',
+        '"héllo"',
+        "'it''s'".replace("''", "\\'"),
+        "device.driver",
+        "device.`driver`",
+        ".device.driver",
+        '"5"',
+    ),
     "list": ("[]", "[1, 2, 3]", "[3, 1]", "[0]"),
     "strings": ("[]", '["a", "b"]', '["A100"]', "[device.driver]"),
     "map": ("{}", '{"a": 1}', '{"a": 1, "b": 2}', '{"n": 5}'),
@@ -49,7 +60,9 @@ _TEMPLATES: Final = {
         "device.attributes.exists(VAR:string, {bool})", "sets.contains({list}, {list})", "sets.intersects({strings}, {strings})",
         "sets.equivalent({list}, {list})", "{list}.isSorted()", "{optionalattribute}.hasValue()",
         "{optionalattribute}.orValue({bool})", "({string} in device.attributes)", "bool({dyn})", "{dyn}", "{attribute}",
-        "(type({dyn}) == type({dyn}))", "isIP({string})", "isURL({string})",
+        "(type({dyn}) == type({dyn}))", "isIP({string})", "isURL({string})", "{attribute}.orValue({dyn})",
+        "{list}.includes({int})", "lists.range({int} % 99).includes({int})", "{strings}.exists(device, .device.driver == device)",
+        "cel.bind(VAR:optional, {optional}, {bool})",
     ),
     "int": (
         "({int} + {int})", "({int} - {int})", "({int} * {int})", "({int} / {int})", "({int} % {int})", "-{int}",
@@ -58,7 +71,7 @@ _TEMPLATES: Final = {
         "{string}.indexOf({string})", "{string}.lastIndexOf({string})", "{list}[{int}]", "{map}[{string}]",
         "({bool} ? {int} : {int})", "{optional}.orValue({int})", "{optional}.value()", "{list}.indexOf({int})",
         "{quantity}.asInteger()", "sign({quantity})", "cel.bind(VAR:int, {int}, {int})", "{map}.a", "int({dyn})",
-        "{string}.indexOf({string}, {int})", "{list}.first().orValue({int})",
+        "{string}.indexOf({string}, {int})", "{string}.lastIndexOf({string}, {int})", "{list}.first().orValue({int})",
     ),
     "uint": ("uint({int})", "({uint} + {uint})", "({uint} - {uint})", "({uint} * {uint})", "uint({double})"),
     "double": (
@@ -171,4 +184,6 @@ class ExpressionSource:
     def _attribute(self, *, is_optional: bool) -> str:
         domain, name = self._pick(_DOMAINS), self._pick(_ATTRIBUTES)
         question = "?" if is_optional else ""
+        if self._random.random() < 0.1:
+            return f"device.attributes.`{domain}`.{question}{name}"
         return f'device.attributes["{domain}"].{question}{name}'

@@ -190,11 +190,9 @@ def _char_at(text: str, index: int) -> str:
 
 
 def _index_of(text: str, wanted: str, offset: int = 0) -> int:
-    if not wanted:
-        return offset
     if offset < 0:
         raise EvaluationError("index out of range: {}", offset)
-    return text.find(wanted, offset)
+    return text.find(wanted, offset) if wanted else min(offset, len(text))
 
 
 def _last_index_of(text: str, wanted: str) -> int:
@@ -202,10 +200,10 @@ def _last_index_of(text: str, wanted: str) -> int:
 
 
 def _last_index_from(text: str, wanted: str, offset: int) -> int:
-    if not wanted:
-        return offset
     if offset < 0:
         raise EvaluationError("index out of range: {}", offset)
+    if not wanted:
+        return min(offset, len(text))
     return -1 if offset >= len(text) else text.rfind(wanted, 0, offset + len(wanted))
 
 

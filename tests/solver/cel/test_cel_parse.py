@@ -32,7 +32,10 @@ from tests.support.cel_random import ExpressionSource
         pytest.param("Foo{a: 1}", (1, 1), "messages cannot be made", id="message"),
         pytest.param('has({"a": 1}["a"])', (1, 5), 'write "key" in map', id="has of an index"),
         pytest.param("[1].all(1, true)", (1, 9), "the name of its variable", id="macro without variable"),
-        pytest.param("a.`b`", (1, 3), 'write ["name"]', id="quoted field"),
+        pytest.param("`a`.b", (1, 1), 'write x["name"]', id="quoted variable"),
+        pytest.param("a.`b`(1)", (1, 6), "syntax error", id="quoted function"),
+        pytest.param("a.`b", (1, 3), "only a field after a dot can be quoted", id="quote not closed"),
+        pytest.param("a.`é`", (1, 3), 'write x["name"]', id="letter that cannot be quoted"),
     ],
 )
 def test_a_syntax_error_names_its_place_and_what_to_write(text: str, position: tuple[int, int], message: str) -> None:

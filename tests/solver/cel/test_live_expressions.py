@@ -1,4 +1,4 @@
-"""The table and random expressions against the Go implementation."""
+"""The table and random expressions against the Go implementation of Kubernetes 1.37, which the compiler follows."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from e2e.controlplane import build
 from tests.support import cel_oracle
 from tests.support.cel_random import ExpressionSource
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.37")]
 
 _DEVICES = cel_oracle.devices()
 _SEEDS_PER_TEST = 250

@@ -118,7 +118,7 @@ class _Checker:
     def _ident(self, node: tree.Ident) -> Type:
         kind = self._named(node, node.name)
         if kind is None:
-            raise ExpressionError(f"{node.name} is not known{checker_hints.for_name(node.name)}", node.position)
+            raise ExpressionError(f"{node.name} is not known{checker_hints.for_name(node.name.removeprefix('.'))}", node.position)
         return kind
 
     def _named(self, node: tree.AstNode, name: str) -> Type | None:

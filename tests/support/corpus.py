@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 FOLDER: Final = Path(__file__).parents[1] / "golden" / "corpus"
-MAP_KEYS: Final = frozenset({"key", "cpu", "gpu.example.com/memory", "gpu.example.com/model"})
+MAP_KEYS: Final = frozenset({"key", "cpu", "storage", "gpu.example.com/memory", "gpu.example.com/model"})
 """The keys of the corpus' maps, which are no names of fields."""
 OPAQUE: Final = frozenset({"parameters", "fieldsV1"})
 """Fields whose value is JSON of somebody else."""

@@ -121,19 +121,13 @@ _KEYS: Final[dict[str, Any]] = {
     for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
     for name in ("matchLabelKeys", "mismatchLabelKeys")
 }
+_KEYS["spec.topologySpreadConstraints[].matchLabelKeys"] = _LABEL
 _OWN_KEYS: Final[dict[str, Any]] = {
     **_KEYS,
-    "metadata.labels": {"key": "value"},
-    "spec.topologySpreadConstraints[].matchLabelKeys": _LABEL,
-    **{
-        path.rpartition(".")[0] + ".labelSelector.matchExpressions": None
-        for path in (*_KEYS, "spec.topologySpreadConstraints[].matchLabelKeys")
-    },
-    **{
-        path.rpartition(".")[0] + ".labelSelector.matchLabels": None
-        for path in (*_KEYS, "spec.topologySpreadConstraints[].matchLabelKeys")
-    },
+    **{path.rpartition(".")[0] + ".labelSelector.matchLabels": None for path in _KEYS},
+    **{path.rpartition(".")[0] + ".labelSelector.matchExpressions": None for path in _KEYS},
 }
+"""Keys of labels count where the pod has the label, and the selector does not name it."""
 _INIT: Final[dict[str, Any]] = {
     "spec.initContainers[].name": "init",
     "status.initContainerStatuses[].name": "init",

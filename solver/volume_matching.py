@@ -23,7 +23,6 @@ from solver.domain import (
     VolumeBinding,
     VolumeClaimId,
 )
-from solver.problem.inter_pod import exclusions
 from solver.problem.problem import PodClass, Problem, SharedClaim
 from solver.problem.volumes.attachments import Attachable
 from solver.problem.volumes.volume_index import VolumeIndex
@@ -181,7 +180,7 @@ def _narrowed(problem: Problem, pod_class: PodClass, volume_index: VolumeIndex |
     )
     if pod_volumes is None:
         return pod_class
-    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, pod_volumes.refusals))
+    return replace(pod_class, verdicts=pod_class.verdicts.without(pod_volumes.refusals))
 
 
 @dataclass(slots=True, eq=False)

@@ -25,6 +25,7 @@ class More(Enum):
     DOVETAIL = "Dovetail"
     KUBE_SCHEDULER = "kube-scheduler"
     EITHER = "either"
+    NEITHER = "neither"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,3 +276,51 @@ def directions(theirs: Verdict, ours: Verdict) -> frozenset[More]:
 def by_sign(theirs: Verdict, ours: Verdict) -> tuple[Difference, ...]:
     """Give the differences whose sign the answers bear."""
     return tuple(each for each in DIFFERENCES if each.is_signed(theirs, ours))
+
+
+OF_CONDITIONS: Final = (
+    Difference(
+        name="time of a filter",
+        rule="claims whose devices take long to search (filterTimeout of the plugin DynamicResources)",
+        theirs="the search on a node ends after filterTimeout, and the pod gets the reason SchedulerError",
+        ours="all nodes are decided at once within the time of a decision; a pod that needs more than one decision may "
+        "spend gets the reason TooCostly",
+        reason="the constraint solver answers such claims at once, and one node has no time of its own",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="words after the count",
+        rule="the message of PodScheduled=False and of the event FailedScheduling",
+        theirs="0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 "
+        "Preemption is not helpful for scheduling.",
+        ours="the same words up to the end of the count, then what Dovetail knows of devices, volumes and preemption",
+        reason="the count says that devices are missing, and not which",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="count after the plan",
+        rule="the count of nodes for a pod that would fit alone",
+        theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",
+        ours="pods are decided together, and the count is that of the nodes once all placed pods run there",
+        reason="what the others got is what the pod lacks; a member of a gang that fits nowhere as a whole has the "
+        "count of the nodes as they are",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="reasons besides Unschedulable",
+        rule="the reason of PodScheduled=False where Dovetail alone keeps a pod from a node",
+        theirs="Unschedulable or SchedulerError",
+        ours="reasons of their own, such as WaitingForRoom or NodeReserved",
+        reason="autoscalers act on Unschedulable, and by kube-scheduler's rules no new node would help these pods",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="devices that failed",
+        rule="devices whose binding conditions failed or did not come true in time",
+        theirs="the next attempt may take the same device, also if there are others",
+        ours="every other device goes first, and the device rests: 1 s, then 2 s, and so on up to "
+        "commit.avoidFailedDeviceSeconds",
+        reason="the device may work the next time and may be the only one, but a bad one would fail pod after pod",
+        more=More.NEITHER,
+    ),
+)

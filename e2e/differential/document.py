@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, OF_EXPRESSIONS, Difference, More
+from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, OF_CONDITIONS, OF_EXPRESSIONS, Difference, More
 
 ISSUES: Final = "https://github.com/kubernetes/kubernetes/issues"
 OPENING: Final = """\
@@ -17,6 +17,7 @@ SECTIONS: Final = (
     (More.DOVETAIL, "A pod runs where kube-scheduler would not let it"),
     (More.KUBE_SCHEDULER, "A pod does not run where kube-scheduler would let it, or not with the same devices"),
     (More.EITHER, "A pod runs on other nodes"),
+    (More.NEITHER, "The same pods run, and conditions or the order of trials differ"),
 )
 
 
@@ -28,7 +29,7 @@ def markdown() -> str:
 def _sections() -> Iterator[str]:
     for side, heading in SECTIONS:
         yield f"## {heading}\n"
-        for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS):
+        for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS, *OF_CONDITIONS):
             if each.more is side:
                 yield from _entry(each)
 

@@ -10,6 +10,7 @@ from e2e.differential.peer import Verdict
 from scheduler.change import Change
 from scheduler.cluster import Cluster
 from scheduler.simulation import live_cluster
+from scheduler.status.conditions import condition_message
 from solver import SolverCache, feasible_nodes, solve
 from solver.domain import Batch, Budget, Pod, Policy, Snapshot
 from solver.verify import check
@@ -65,10 +66,10 @@ def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache) 
 
 
 def _why(snapshot: Snapshot, pod: Pod, policy: Policy, engine: SolverCache, nodes: frozenset[str]) -> str:
-    """Say what `solve` says; it must place the pod exactly where there are nodes for it."""
+    """Say what the pod's condition says; `solve` must place the pod exactly where there are nodes for it."""
     budget = Budget(seconds=SECONDS, deterministic_seconds=DETERMINISTIC_SECONDS)
     plan = solve(snapshot, Batch(pods=(pod,)), policy, budget, engine)
     chosen = {each.node for each in plan.placements}
     if bool(chosen) != bool(nodes) or not chosen <= nodes:
         raise DefectError(f"{pod.id}: can run on {sorted(nodes)}, and is placed on {sorted(chosen)}")
-    return "; ".join(f"{each.node_count} {each.message}" for lost in plan.unplaced for each in lost.reasons)
+    return "".join(condition_message(lost.reasons, plan.report.node_count or 0) for lost in plan.unplaced)

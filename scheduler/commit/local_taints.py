@@ -42,7 +42,7 @@ See = Callable[[Sequence[Change]], None]
 OnEnd = Callable[[DeviceId], tuple[Change, ...]]
 """Gives changes that are applied together with the end of a taint."""
 
-_FIRST_SECONDS: Final = 15.0
+_FIRST_SECONDS: Final = 1.0
 """The time of a device's first taint."""
 
 _log: Final = logs.logger()

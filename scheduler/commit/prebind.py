@@ -233,7 +233,7 @@ class PreBind:
                 return WaitFailed(reason=newest)
             claims.append(newest)
         if failed := tuple(each for claim in claims for each in readiness(claim).failed):
-            return self._fail(failed, f"{listed(failed)} reports a failure")
+            return self._fail(failed, f"device binding failed: {listed(failed)} reports a failure")
         volumes = volume_readiness(self._cluster, wait.volumes)
         if volumes.problem:
             return WaitFailed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
@@ -242,7 +242,7 @@ class PreBind:
             each for state in states for each in state.awaited if state.left <= 0 and isinstance(each, DeviceCondition)
         )
         if late:
-            return self._fail(late, f"{listed(late)} was not True within {self._timeout_seconds:g} s")
+            return self._fail(late, f"binding timeout: {listed(late)} was not True within {self._timeout_seconds:g} s")
         timeout = self._timeout_seconds
         until, left = wait.started_wall + timeout, wait.started + timeout - self._clock()
         if volumes.awaited and left <= 0:
@@ -296,7 +296,7 @@ class PreBind:
     def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> WaitFailed:
         self._failed_devices.failed(each.device for each in conditions)
         return WaitFailed(
-            reason=Reason(code=ReasonCode.BINDING_FAILED, message=f"binding condition {message}"),
+            reason=Reason(code=ReasonCode.BINDING_FAILED, message=message),
             claims=tuple(dict.fromkeys(each.claim for each in conditions)),
         )
 

@@ -1,12 +1,12 @@
 """
 Reason and message of the condition PodScheduled=False. Pure.
 
-The message follows kube-scheduler's: `0/12 nodes are available: 8 Insufficient cpu, 4 node(s) had untolerated taint.`,
-then what is not about nodes: `request gpus: 12 devices match, 3 are free, 2 needed.`
+The message begins with kube-scheduler's, word for word: `0/12 nodes are available: 4 Insufficient cpu, 8 cannot
+allocate all claims.` Then it says more: `request gpus: 12 devices match, 3 are free, 2 needed.`
 
-The reason is one of a closed list (docs/conditions.md). Autoscalers (Cluster Autoscaler, Karpenter) act on
-`Unschedulable` and simulate by kube-scheduler's rules whether a new node helps. So this reason is used only where by
-those rules a new node could help.
+The reason is one of a closed list (docs/conditions.md). It is `Unschedulable` wherever kube-scheduler writes that:
+autoscalers (Cluster Autoscaler, Karpenter) act on it, and simulate by kube-scheduler's rules whether a new node helps.
+Where only a rule or a wait of Dovetail keeps a pod from a node, kube-scheduler would bind it, and no new node helps.
 
 With `messages.inventory: false` no message names a node or device. The solver leaves them out of its reasons itself
 (`Policy.tells_inventory`); reasons that the shell adds are replaced by fixed texts (`without_inventory`).
@@ -14,7 +14,7 @@ With `messages.inventory: false` no message names a node or device. The solver l
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -28,17 +28,17 @@ class ConditionReason(StrEnum):
     """What `kubectl get pod -o yaml` shows as the reason of PodScheduled=False."""
 
     UNSCHEDULABLE = "Unschedulable"
-    """No existing node can take the pod; a new one could."""
+    """No existing node can take the pod, by kube-scheduler's rules."""
     POD_INVALID = "PodInvalid"
     """The pod or its group cannot be decoded, or the pods of the group contradict each other."""
     CLAIM_INVALID = "ClaimInvalid"
     """A claim cannot be allocated as it is written, or belongs to another pod."""
     WAITING_FOR_CLAIMS = "WaitingForClaims"
-    """A claim or its class does not exist yet or is being deleted, or reservedFor is full."""
-    CLAIM_ELSEWHERE = "ClaimElsewhere"
-    """A claim is allocated on nodes where the pod does not fit, or its device has an untolerated taint."""
+    """A claim does not exist yet or is being deleted."""
+    CLAIM_TAINTED = "ClaimTainted"
+    """A claim is allocated, and one of its devices has got an untolerated taint since."""
     WAITING_FOR_VOLUMES = "WaitingForVolumes"
-    """A volume does not exist or is not bound yet."""
+    """A volume was not provisioned or bound in time, or other pods of the batch got it."""
     WAITING_FOR_MEMBERS = "WaitingForMembers"
     """The pod's group is not complete."""
     WAITING_FOR_VICTIMS = "WaitingForVictims"
@@ -69,12 +69,12 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.CLAIM_NOT_OWNED: ConditionReason.CLAIM_INVALID,
     ReasonCode.CLAIM_DELETING: ConditionReason.WAITING_FOR_CLAIMS,
     ReasonCode.CLAIM_INVALID: ConditionReason.CLAIM_INVALID,
-    ReasonCode.CLAIM_FULL: ConditionReason.WAITING_FOR_CLAIMS,
-    ReasonCode.CLAIM_ELSEWHERE: ConditionReason.CLAIM_ELSEWHERE,
+    ReasonCode.CLAIM_FULL: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.CLAIM_ELSEWHERE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.CLAIM_OUT_OF_REACH: ConditionReason.UNSCHEDULABLE,
-    ReasonCode.CLAIM_TAINTED: ConditionReason.CLAIM_ELSEWHERE,
+    ReasonCode.CLAIM_TAINTED: ConditionReason.CLAIM_TAINTED,
     ReasonCode.CLAIM_TOO_LARGE: ConditionReason.CLAIM_INVALID,
-    ReasonCode.CLASS_MISSING: ConditionReason.WAITING_FOR_CLAIMS,
+    ReasonCode.CLASS_MISSING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.SELECTOR_INVALID: ConditionReason.CLAIM_INVALID,
     ReasonCode.SELECTOR_FAILED: ConditionReason.CLAIM_INVALID,
     ReasonCode.NO_NODES: ConditionReason.UNSCHEDULABLE,
@@ -100,14 +100,14 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.DEVICES_OFFERED_TWICE: ConditionReason.DEVICES_OFFERED_TWICE,
     ReasonCode.POOL_INCOMPLETE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.POOL_INVALID: ConditionReason.UNSCHEDULABLE,
-    ReasonCode.VOLUME_CLAIM_MISSING: ConditionReason.WAITING_FOR_VOLUMES,
-    ReasonCode.VOLUME_CLAIM_UNUSABLE: ConditionReason.WAITING_FOR_VOLUMES,
-    ReasonCode.VOLUME_CLAIM_UNBOUND: ConditionReason.WAITING_FOR_VOLUMES,
-    ReasonCode.VOLUME_MISSING: ConditionReason.WAITING_FOR_VOLUMES,
+    ReasonCode.VOLUME_CLAIM_MISSING: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.VOLUME_CLAIM_UNUSABLE: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.VOLUME_CLAIM_UNBOUND: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.VOLUME_MISSING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_ELSEWHERE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_NONE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_CAPACITY: ConditionReason.UNSCHEDULABLE,
-    ReasonCode.VOLUME_EXCLUSIVE: ConditionReason.WAITING_FOR_VOLUMES,
+    ReasonCode.VOLUME_EXCLUSIVE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_IN_USE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_ATTACHMENTS: ConditionReason.UNSCHEDULABLE,
     ReasonCode.PREEMPTING: ConditionReason.WAITING_FOR_VICTIMS,
@@ -170,22 +170,8 @@ def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     return next((each for each in codes if each not in _FITS_ALONE), codes[0] if codes else None)
 
 
-_NO_DEVICES: Final = "cannot allocate all claims"
-_ABOUT_DEVICES: Final = frozenset(
-    {
-        ReasonCode.SELECTOR_FAILED,
-        ReasonCode.DEVICES_NONE,
-        ReasonCode.DEVICES_IN_USE,
-        ReasonCode.DEVICES_TAINTED,
-        ReasonCode.DEVICES_AVOIDED,
-        ReasonCode.DEVICES_CAPACITY,
-        ReasonCode.DEVICES_COUNTERS,
-        ReasonCode.DEVICES_CONSTRAINT,
-        ReasonCode.DEVICES_NOT_OWNED,
-        ReasonCode.DEVICES_OFFERED_TWICE,
-    }
-)
-"""Reasons about a pod's claims, which are sentences and too long for the histogram of nodes."""
+_NODE_FOUND: Final = frozenset({ReasonCode.API_ERROR, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
+"""Codes of pods that had a node: what failed is a write, or the preparation of devices and volumes there."""
 LONGEST_BYTES: Final = 8 * 1024
 """The longest message of a condition; the API takes 32 KiB."""
 _LONGEST_REASON_BYTES: Final = 2 * 1024
@@ -194,23 +180,34 @@ _LONGEST_REASON_BYTES: Final = 2 * 1024
 
 def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     """
-    Compose the condition's message: a histogram of nodes in kube-scheduler's words, then the other reasons.
+    Compose the condition's message: kube-scheduler's FitError word for word, then what Dovetail knows besides.
 
-    Nodes whose devices do not match are counted as kube-scheduler counts them; what is wrong with the devices follows
-    in sentences. Where only a write failed a node was found, and there is no histogram.
+    FitError is `0/8 nodes are available:` and the sorted numbers of nodes by reason, or the reason of the PreFilter
+    plugin that refuses all of them. A pod that had a node, or a cluster without nodes, has none.
     """
-    if reasons and all(reason.code is ReasonCode.API_ERROR for reason in reasons):
-        return truncated(" ".join(map(_sentence, reasons)), LONGEST_BYTES)
+    codes = {each.code for each in reasons}
+    if ReasonCode.NO_NODES in codes or (codes and codes <= _NODE_FOUND):
+        return truncated(" ".join(_own_words(reasons)), LONGEST_BYTES)
     counts = Counter[str]()
-    for reason in reasons:
-        if reason.code in _ABOUT_DEVICES:
-            counts[_NO_DEVICES] = max(counts[_NO_DEVICES], reason.node_count)
-        elif reason.node_count:
-            counts[_fragment(reason)] += reason.node_count
-    histogram = ", ".join(f"{count} {text}" for text, count in counts.most_common() if count)
-    others = [_sentence(reason) for reason in reasons if not reason.node_count or reason.code in _ABOUT_DEVICES]
-    head = f"0/{node_count} nodes are available" + (f": {histogram}." if histogram else ".")
-    return truncated(" ".join((head, *others)), LONGEST_BYTES)
+    for each in reasons:
+        if each.node_count:
+            counts[_fragment(each.counted_as)] += each.node_count
+    refused = next((_fragment(each.status) for each in reasons if each.status), "") if not counts else ""
+    listed = refused or ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    head = f"0/{node_count} nodes are available" + (f": {listed}." if listed else ".")
+    return truncated(" ".join((head, *_own_words(reasons, {refused, *counts}))), LONGEST_BYTES)
+
+
+def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterable[str]:
+    """Return the sentences of reasons, but for those that kube-scheduler's words have said."""
+    fragments = ((each, _fragment(each.message)) for each in reasons)
+    return dict.fromkeys(_sentence(each, text) for each, text in fragments if text not in said)
+
+
+def with_binding_failure(message: str, failure: str) -> str:
+    """Add that devices did not get ready in an earlier attempt (KEP-5007): users look for it until the pod is bound."""
+    earlier = f" Before that: {_fragment(failure)}." if failure else ""
+    return truncated(message, LONGEST_BYTES - len(earlier.encode())) + earlier
 
 
 def truncated(text: str, longest_bytes: int) -> str:
@@ -226,13 +223,14 @@ def truncated(text: str, longest_bytes: int) -> str:
     return encoded[: longest_bytes - 4].decode(errors="ignore") + " ..."
 
 
-def _fragment(reason: Reason) -> str:
-    return truncated(reason.message.rstrip(". "), _LONGEST_REASON_BYTES)
+def _fragment(text: str) -> str:
+    return truncated(text.rstrip(". "), _LONGEST_REASON_BYTES)
 
 
-def _sentence(reason: Reason) -> str:
-    text = _fragment(reason)
-    return text if text.endswith("?") else text + "."
+def _sentence(reason: Reason, text: str) -> str:
+    counted = f"{reason.node_count} {text}" if reason.node_count and text.startswith("node(s)") else text
+    lead = f"{reason.status}. " if reason.code is ReasonCode.GANG_UNPLACED and reason.status else ""
+    return lead + (counted if counted.endswith("?") else counted + ".")
 
 
 class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,7 +244,8 @@ class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
 MESSAGES_WITHOUT_INVENTORY: Final = {
     ReasonCode.CONFLICT: "the cluster changed between decision and write; it is tried again",
     ReasonCode.API_ERROR: "a write was refused or could not be sent; it is tried again",
-    ReasonCode.BINDING_FAILED: "a binding condition of a device failed, or was not True in time",
+    ReasonCode.BINDING_FAILED: "device binding failed, or binding timeout: a binding condition failed or was not True "
+    "in time",
     ReasonCode.VOLUME_BINDING_FAILED: "a volume was not made or not bound in time, or was refused on the node",
 }
 """Texts for the codes of the shell's own reasons that name no object of the cluster."""

@@ -28,7 +28,6 @@ import msgspec
 from scheduler.kube.encode import NOTE_BYTES, EventRecord
 from scheduler.status import conditions
 from scheduler.status.conditions import (
-    LONGEST_BYTES,
     ConditionReason,
     ConditionState,
     condition_message,
@@ -163,11 +162,12 @@ class StatusWrite:
 
 @dataclass(slots=True, eq=False)
 class _PodStatus:
-    """What a waiting pod shows, the event series about it, and the attempts that failed since its last write."""
+    """What a waiting pod shows, its event series, the attempts since its last write, and its last binding failure."""
 
     condition: ConditionState | None = None
     event: EventRecord | None = None
     attempts: int = 0
+    binding_failure: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -179,15 +179,14 @@ class _Report:
     node_count: int = 0
     text: str = ""
     node: str = ""
+    binding_failure: str = ""
 
     def condition(self) -> ConditionState:
         """Compose the condition."""
-        if self.node:
-            message = truncated(self.text, LONGEST_BYTES)
-            return ConditionState(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None)
+        text = self.text if self.node else condition_message(self.reasons, self.node_count)
         return ConditionState(
-            reason=condition_reason(self.reasons),
-            message=condition_message(self.reasons, self.node_count),
+            reason=ConditionReason.BINDING_CONDITIONS if self.node else condition_reason(self.reasons),
+            message=conditions.with_binding_failure(text, self.binding_failure),
             code=leading_code(self.reasons),
         )
 
@@ -216,15 +215,19 @@ class StatusQueue:
 
     def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """Take why an attempt to place a pod failed."""
-        self._pods.setdefault(pod.uid, _PodStatus()).attempts += 1
+        status = self._pods.setdefault(pod.uid, _PodStatus())
+        status.attempts += 1
         if not self._event_factory.tells_inventory:
             reasons = conditions.without_inventory(reasons)
-        self._put(_Report(pod, reasons, node_count))
+        failed = next((each.message for each in reasons if each.code is ReasonCode.BINDING_FAILED), "")
+        self._put(_Report(pod, reasons, node_count, binding_failure="" if failed else status.binding_failure))
+        status.binding_failure = failed or status.binding_failure
 
     def report_prebind(self, pod: Pod, node: str, message: str) -> bool:
         """Take what a pod waits for before it is bound to a node; return whether that is new."""
         status = self._pods.setdefault(pod.uid, _PodStatus())
-        report, waiting = _Report(pod, text=message, node=node), self._report_of(pod.uid)
+        report = _Report(pod, text=message, node=node, binding_failure=status.binding_failure)
+        waiting = self._report_of(pod.uid)
         if waiting is not None and (waiting.node, waiting.text) == (node, message):
             return False
         if waiting is None and status.condition is not None and report.condition() == status.condition:

@@ -148,12 +148,20 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     One reason, with the number of nodes to which it applies (0: it is not about nodes).
 
     `message` is a sentence fragment as in kube-scheduler's FitError: "Insufficient cpu", or for devices
-    "request gpus: needs 2 devices, 12 match, 3 free, at most 1 of them on one node".
+    "request gpus: needs 2 devices, 12 match, 3 free, at most 1 of them on one node". `status` is the message of
+    kube-scheduler's Status where `message` says more: "cannot allocate all claims". Each node counts for the reasons of
+    the first plugin of the default profile that fails on it.
     """
 
     code: ReasonCode
     message: str
     node_count: int = 0
+    status: str = ""
+
+    @property
+    def counted_as(self) -> str:
+        """What kube-scheduler's FitError says for this reason."""
+        return self.status or self.message
 
 
 class RequestCount(msgspec.Struct, frozen=True, kw_only=True):

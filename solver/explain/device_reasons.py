@@ -200,22 +200,9 @@ class DeviceSupplies:
         return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.available.states[node][budget]
 
 
-def joined(reasons: Iterable[Reason]) -> Iterator[Reason]:
-    """Add up the nodes of equal reasons."""
-    counts: Counter[Reason] = Counter()
-    for each in reasons:
-        counts[msgspec.structs.replace(each, node_count=0)] += each.node_count
-    yield from (msgspec.structs.replace(each, node_count=count) for each, count in counts.items())
-
-
 def hinted(reason: Reason, hint: str) -> Reason:
     """Append a hint."""
     return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
-
-
-def is_reached(reach: frozenset[int] | None, roomy: Mask) -> bool:
-    """Whether some of the nodes are within a reach (None: all nodes)."""
-    return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
 
 
 def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
@@ -243,16 +230,6 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
         f"most {MAX_RESULTS}: narrow its selectors, or use a count"
     )
     return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
-
-
-def pools_by_number(invalid: int, partial: int) -> Iterator[Reason]:
-    """Return the reasons for unusable pools without their names (`Policy.tells_inventory` is false)."""
-    for code, count, what in (
-        (ReasonCode.POOL_INVALID, invalid, "not used: the published slices contradict each other"),
-        (ReasonCode.POOL_INCOMPLETE, partial, "incomplete: not all slices are published yet"),
-    ):
-        if count:
-            yield Reason(code=code, message=f"{wording.counted(count, 'pool')} {'is' if count == 1 else 'are'} {what}")
 
 
 OBSTACLE_CODES: Final = {

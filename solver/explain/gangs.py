@@ -66,7 +66,8 @@ class GangReasons:
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
         parts = [_lead(rule, found), *self._stuck(rule, families)]
-        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts))
+        status = f"pod group is unschedulable, minCount ({rule.gang.min_count}) cannot be satisfied"
+        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=status)
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
         """Name a member that fits on no node, even alone."""

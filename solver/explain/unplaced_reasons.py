@@ -1,10 +1,11 @@
 """The reasons of an unplaced pod: counts of nodes by reason, and for devices a sentence per request."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,23 +19,21 @@ from solver.explain.device_reasons import (
     OversizedDevices,
     code_of,
     hinted,
-    is_reached,
-    joined,
     matching_of,
     nearness,
     outranked,
-    pools_by_number,
     too_many,
 )
+from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counted_by_filter, passed
 from solver.explain.hints import Hints
+from solver.explain.pool_reasons import PoolReasons
 from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MAX_RESULTS
-from solver.greedy import placement_state
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
 from solver.problem.devices.inventory import Mask
-from solver.problem.node_arrays import MOST, PODS, tallied
+from solver.problem.node_arrays import MOST, PODS, ExcludedNodes
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Verdict
@@ -58,6 +57,14 @@ class NamedRequest(NamedTuple):
     alternatives: tuple[NamedAlternative, ...]
 
 
+class _Room(NamedTuple):
+    """Nodes where only devices can be missing for a pod, nodes that devices exclude first, and what excludes others."""
+
+    nodes: Mask
+    refused: Mask
+    excluded: tuple[ExcludedNodes, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Explanation:
     """Gives the reasons of unplaced pods of one problem; intermediate counts are cached."""
@@ -74,6 +81,7 @@ class Explanation:
     unsatisfiable: UnsatisfiableRequirements = field(init=False)
     affinity_targets: AffinityTargets = field(init=False)
     oversized: OversizedDevices = field(init=False)
+    pools: PoolReasons = field(init=False)
 
     def should_stop(self) -> bool:
         """Whether the time is up; the remaining pods then get a general reason."""
@@ -87,7 +95,7 @@ class Explanation:
             DeviceSupplies(problem),
         )
         self.unsatisfiable, self.oversized = UnsatisfiableRequirements(problem), OversizedDevices(problem)
-        self.affinity_targets = AffinityTargets(self.unsatisfiable)
+        self.affinity_targets, self.pools = AffinityTargets(self.unsatisfiable), PoolReasons(problem)
         found = [
             numbers.setdefault(
                 Condition(
@@ -116,21 +124,21 @@ class Explanation:
         if problem.node_count == 0:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
-        rooms = [(pod_class, *self._rooms(pod_class)) for pod_class in family]
-        fitting = any(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
+        rooms = [(pod_class, self._room(pod_class, is_only=len(family) == 1)) for pod_class in family]
+        fitting = any((room.nodes & ~room.refused).any() for _, room in rooms)
         if fitting:
             yield outranked(is_proven=is_proven)
-        for pod_class, roomy, _ in rooms if not fitting else ():
-            if roomy.any() and not pod_class.within:
-                yield from self._device_reasons(pod_class, roomy)
-        yield from self._within([pair[:2] for pair in rooms if pair[0].within and not fitting])
+        devices = [
+            reason
+            for pod_class, room in (rooms if not fitting else ())
+            if room.refused.any() and not pod_class.within
+            for reason in self._device_reasons(pod_class, room.refused)
+        ]
+        of_nodes = self._counted(family, rooms, devices)
+        counted = {each.message: each for each in of_nodes}
+        yield from (counted.get(each.message, each) for each in devices)
         yield from family[0].obstacles
-        lacking: Counter[Reason] = Counter()
-        for _, _, counts in rooms:
-            lacking.update(counts)
-        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_RESERVED]
-        of_nodes = (*others, *tallied(lacking))
-        yield from joined(of_nodes)
+        yield from of_nodes
         if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
             yield from self._pinned(family[0])
         if not fitting and len(family) == 1:
@@ -138,12 +146,23 @@ class Explanation:
         if not fitting:
             yield from self.affinity_targets.reasons(family[0])
 
-    def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
-        """Return the reason if no value of the gang's device attribute on a node has enough free devices."""
-        nodes = int(np.count_nonzero(np.logical_or.reduce([roomy for _, roomy in rooms]))) if rooms else 0
-        if nodes:
-            message = f"node(s) have no value of {rooms[0][0].within} with enough free devices for the pod"
-            yield Reason(code=ReasonCode.GANG_TOPOLOGY, message=message, node_count=nodes)
+    def _counted(
+        self, family: tuple[PodClass, ...], rooms: Sequence[tuple[PodClass, _Room]], devices: Sequence[Reason]
+    ) -> tuple[Reason, ...]:
+        """Count every node that cannot take the pod by its first failing filter; `devices` say what devices lack."""
+        excluded = [each for each in family[0].verdicts.excluded if each.reason.code is not ReasonCode.NODE_RESERVED]
+        excluded += [each for _, room in rooms for each in room.excluded]
+        lead = next((each for each in devices if each.code is not ReasonCode.POOL_INVALID), CANNOT_ALLOCATE)
+        lead = msgspec.structs.replace(lead, status=CANNOT_ALLOCATE.status)
+        for pod_class, room in rooms:
+            if pod_class.within:
+                message = f"node(s) have no value of {pod_class.within} with enough free devices for the pod"
+                excluded.append(ExcludedNodes(room.refused, Reason(code=ReasonCode.GANG_TOPOLOGY, message=message)))
+                continue
+            invalid = room.refused & self.pools.invalid
+            excluded += [ExcludedNodes(invalid, each) for each in self.pools.reasons(invalid)][:1]
+            excluded.append(ExcludedNodes(room.refused, lead))
+        return counted_by_filter(excluded)
 
     def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
         """Return the reason if a claim is allocated on certain nodes, so that a new node does not help."""
@@ -153,28 +172,43 @@ class Explanation:
                 message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
-    def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
+    def _room(self, pod_class: PodClass, *, is_only: bool) -> _Room:
         """
-        Return the allowed nodes with room for one pod, and the counts of the others by reason.
+        Return the allowed nodes with room for one pod, and what excludes the others.
 
-        A node that is reserved for another pod counts as reserved only if the pod would fit there.
+        A node that is reserved for another pod counts as reserved only if the pod would fit there. Of several classes
+        of a family each has nodes of its own.
         """
-        problem, held = self.problem, np.zeros(self.problem.node_count, dtype=np.bool_)
-        held[list(problem.rules.reserved.get(pod_class.index, ()))] = True
-        allowed, counts = pod_class.verdicts.allowed | held, dict[Reason, int]()
+        held = np.zeros(self.problem.node_count, dtype=np.bool_)
+        held[list(self.problem.rules.reserved.get(pod_class.index, ()))] = True
+        allowed = pod_class.verdicts.allowed | held
+        own = np.ones_like(allowed) if is_only else allowed
+        excluded = list(self._insufficient(pod_class, own))
+        for tracker in self.trackers:
+            for kept, reason in tracker.objections(pod_class):
+                if reason.code is ReasonCode.NODE_RESERVED:
+                    held |= ~kept
+                else:
+                    excluded.append(ExcludedNodes(own & ~kept, reason))
+        for each in excluded:
+            allowed = allowed & ~each.nodes
+        serving = self._serving(pod_class, allowed)
+        reserved, refused = serving & held, allowed & ~serving
+        if is_only:
+            every = (*pod_class.verdicts.excluded, *excluded)
+            others = passed(every, FilterPlugin.DYNAMIC_RESOURCES, len(held)) & ~allowed
+            refused |= others & ~self._serving(pod_class, others)
+        return _Room(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
+
+    def _insufficient(self, pod_class: PodClass, own: Mask) -> Iterator[ExcludedNodes]:
+        """Return the nodes with too little of a resource."""
         for resource, amount in ((PODS, 1), *pod_class.requests):
-            short = allowed & (problem.available.room.of(resource) < amount)
+            short = own & (self.problem.available.room.of(resource) < amount)
             if amount > 0 and short.any():
-                own = min(MOST, self.unsatisfiable.asked(pod_class, resource))
-                is_too_small = bool((self.unsatisfiable.sizes_of(resource)[short] < own).all())
-                counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
-        roomy = allowed & problem.available.room.fits(pod_class.requests)
-        free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_RESERVED)
-        open_nodes, _ = placement_state.refused(self.trackers, pod_class, free & ~held)
-        kept = self._serving(pod_class, free & ~open_nodes)
-        if kept.any():
-            others[HELD] = int(np.count_nonzero(kept))
-        return free & ~kept, counts | others
+                asked = min(MOST, self.unsatisfiable.asked(pod_class, resource))
+                usable = short & pod_class.verdicts.allowed
+                sizes = self.unsatisfiable.sizes_of(resource)[usable if usable.any() else short]
+                yield ExcludedNodes(short, node_fit.insufficient(resource, is_too_small=bool((sizes < asked).all())))
 
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
         """Return the nodes (of some) whose devices can serve one pod of a class alone."""
@@ -183,21 +217,14 @@ class Explanation:
         serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
         return nodes & np.isin(self.condition_of, serving)
 
-    def _fitting(self, pod_class: PodClass, roomy: Mask) -> bool:
-        """Whether some node can serve one pod of the class alone."""
-        parts = self.problem.parts_of(pod_class)
-        numbers = np.unique(self.condition_of[roomy]).tolist()
-        return any(self.kept.serve(parts, self.conditions[number]) is not None for number in numbers)
-
     def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
         """Return the nodes that can serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
-            found |= self._serving(pod_class, self._rooms(pod_class)[0])
+            found |= self._serving(pod_class, self._room(pod_class, is_only=len(family) == 1).nodes)
         return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
-        nodes = int(np.count_nonzero(roomy))
         short = False
         for request in self._requests(pod_class):
             supplies = [(asked, self._supply(asked.ask, roomy)) for asked in request.alternatives]
@@ -208,17 +235,17 @@ class Explanation:
             if not asked.ask.needed and supply.largest > MAX_RESULTS:
                 yield too_many(request.name, supply)
                 continue
-            doubts = list(self._pool_reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
+            doubts = list(self.pools.reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
             if doubts and not asked.ask.needed:
                 yield from doubts
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
             lead = f"{request.name}: {lead if len(supplies) > 1 else ''}"
             hint = "" if doubts else self._hint(asked.ask, supply, roomy) or self._fewer(pod_class, roomy)
-            yield self._short(lead, asked, supply, nodes, hint=hint)
+            yield self._short(lead, asked, supply, hint=hint)
             yield from doubts
         if not short:
-            yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
+            yield self._constrained(pod_class, self._fewer(pod_class, roomy))
         for request in self._requests(pod_class):
             yield from self.oversized.reasons(request.name, (each.ask for each in request.alternatives), roomy)
 
@@ -230,7 +257,7 @@ class Explanation:
         if asked.ask.needed:
             return supply.most >= asked.ask.needed
         is_free = 0 < supply.largest <= MAX_RESULTS and supply.free == supply.verdicts.total()
-        return is_free and next(self._pool_reasons(roomy), None) is None
+        return is_free and next(self.pools.reasons(roomy), None) is None
 
     def _requests(self, pod_class: PodClass) -> Iterator[NamedRequest]:
         return (request for request, _, _ in self.requests_of(pod_class))
@@ -270,7 +297,7 @@ class Explanation:
             (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
         ]
 
-    def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, nodes: int, *, hint: str) -> Reason:
+    def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, *, hint: str) -> Reason:
         """Describe what a request lacks; a hint replaces the message of a failed selector."""
         verdicts, needed = supply.verdicts, asked.ask.needed
         failed = verdicts.get(Verdict.FAILED, 0)
@@ -292,7 +319,7 @@ class Explanation:
             failure = self.problem.requests.answers[asked.ask.demand].failure
             shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"
             text.append(f"{failed} could not be checked (CEL runtime error{shown})")
-        return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
+        return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text)), hint)
 
     def _hint(self, ask: Ask, supply: DeviceSupply, roomy: Mask) -> str:
         """Return a hint for a request that cannot fit the cluster as it is written."""
@@ -319,29 +346,6 @@ class Explanation:
         )
         return next(filter(None, found), "")
 
-    def _pool_reasons(self, roomy: Mask) -> Iterator[Reason]:
-        """Return the reasons for unusable pools of the nodes: one for invalid pools, one for incomplete ones."""
-        unusable = [
-            pool
-            for pool in self.problem.inventory.pools.values()
-            if not pool.is_usable and is_reached(self.problem.inventory.pool_reach(pool), roomy)
-        ]
-        invalid = [pool for pool in unusable if pool.invalid]
-        partial = [pool for pool in unusable if not pool.invalid]
-        if not self.problem.policy.tells_inventory:
-            yield from pools_by_number(len(invalid), len(partial))
-            return
-        if invalid:
-            message = f"pool {invalid[0].id} is not used: {invalid[0].invalid}{wording.and_others(len(invalid))}"
-            yield Reason(code=ReasonCode.POOL_INVALID, message=message)
-        if partial:
-            pool = partial[0]
-            message = (
-                f"pool {pool.id} is incomplete: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
-                f"generation {pool.generation} are published{wording.and_others(len(partial))}"
-            )
-            yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
-
     def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
         """Return a hint how many devices would fit now, for a pod with one request for several devices."""
         numbers = np.unique(self.condition_of[roomy]).tolist()
@@ -363,7 +367,7 @@ class Explanation:
             return ""
         return f": they need {needed} together, and no node has more than {most} free for them"
 
-    def _constrained(self, pod_class: PodClass, nodes: int, fallback: str) -> Reason:
+    def _constrained(self, pod_class: PodClass, fallback: str) -> Reason:
         attributes = []
         for part in self.problem.parts_of(pod_class):
             for link in self.problem.requests.components[part.component].links:
@@ -385,5 +389,4 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all requests on one node"
             message += self._together(pod_class)
-        reason = Reason(code=code, message=message, node_count=nodes)
-        return hinted(reason, self._match_hint(pod_class) or fallback)
+        return hinted(Reason(code=code, message=message), self._match_hint(pod_class) or fallback)

@@ -71,9 +71,12 @@ def _entry_objections(
         yield _late(entry)
     elif entry.template and not _is_owned(pod, claim):
         message = f"claim {claim.id.name} of entry {entry.entry} belongs to another pod"
-        yield Reason(code=ReasonCode.CLAIM_NOT_OWNED, message=message)
+        status = f"ResourceClaim {claim.id} was not created for Pod {pod.id} (Pod is not owner)"
+        yield Reason(code=ReasonCode.CLAIM_NOT_OWNED, message=message, status=status)
     elif claim.is_deleting:
-        yield Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {claim.id.name} is being deleted")
+        message = f"claim {claim.id.name} is being deleted"
+        status = f'resourceclaim "{claim.id.name}" is being deleted'
+        yield Reason(code=ReasonCode.CLAIM_DELETING, message=message, status=status)
     elif claim.invalid:
         yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {_problem(claim)}")
     elif claim.allocation is not None:
@@ -83,10 +86,10 @@ def _entry_objections(
 
 
 def _late(entry: PodClaim) -> Reason:
-    what = f"the claim of entry {entry.entry} has not been created yet from template {entry.template}"
+    what, status = f"the claim of entry {entry.entry} has not been created yet from template {entry.template}", ""
     if entry.claim is not None:
-        what = f"claim {entry.claim.name} does not exist yet"
-    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it")
+        what, status = f"claim {entry.claim.name} does not exist yet", f'could not find ResourceClaim "{entry.claim}"'
+    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it", status=status)
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:
@@ -99,7 +102,7 @@ def _is_owned(pod: Pod, claim: Claim) -> bool:
 def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
     if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MAX_RESERVED_FOR:
         message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, the most that a claim can have"
-        yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
+        yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status="resourceclaim in use")
 
 
 def spec_objections(name: str, requests: tuple[Request, ...], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
@@ -115,12 +118,13 @@ def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterat
         where = f"claim {claim.id.name}, request {request.name}"
         if not request.alternatives:
             message = f"{where}: neither exactly nor firstAvailable is set, or this version does not know the kind"
-            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+            status = f"resource claim {claim.id}, request {request.name}: unknown request type"
+            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message, status=status)
             continue
         least += min(_least_count(alternative) for alternative in request.alternatives)
         for alternative in request.alternatives:
-            named = f"{where}/{alternative.name}" if alternative.name else where
-            yield from _alternative_objections(named, alternative, classes)
+            request_name = f"{request.name}/{alternative.name}" if alternative.name else request.name
+            yield from _alternative_objections(claim.id.name, request_name, alternative, classes)
     if least > MAX_RESULTS:
         message = (
             f"claim {claim.id.name} needs {least} devices; a claim holds at most {MAX_RESULTS} and never spans "
@@ -157,13 +161,14 @@ def _problem(claim: Claim) -> str:
 
 
 def _alternative_objections(
-    where: str, alternative: SubRequest, classes: Mapping[str, DeviceClass]
+    claim: str, request: str, alternative: SubRequest, classes: Mapping[str, DeviceClass]
 ) -> Iterator[Reason]:
-    device_class = classes.get(alternative.device_class)
+    where, device_class = f"claim {claim}, request {request}", classes.get(alternative.device_class)
     if device_class is None:
         near = wording.suggestion(alternative.device_class, classes, what="device class")
         message = f"{where}: device class {alternative.device_class} does not exist: {near}"
-        yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
+        status = f"request {request}: device class {alternative.device_class} does not exist"
+        yield Reason(code=ReasonCode.CLASS_MISSING, message=message, status=status)
         return
     if device_class.invalid:
         unread = f"device class {device_class.name} cannot be read (the pod waits for a valid one)"

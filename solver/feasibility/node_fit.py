@@ -6,6 +6,7 @@ Node selectors follow core/v1 (k8s.io/component-helpers nodeaffinity).
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from solver.domain import (
     TaintEffect,
     Toleration,
     is_met,
+    wording,
 )
 
 _INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
@@ -152,12 +154,26 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
 
 def cordon_or_taint(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
     """Return the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
-    if node.is_unschedulable and first_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerations):
-        return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
+    if is_cordoned(node, tolerations):
+        return UNSCHEDULABLE
     taint = first_untolerated_taint(node.taints, tolerations) if node.taints else None
-    if taint is not None:
-        return _reason(ReasonCode.NODE_TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
-    return None
+    return untolerated({taint: 1}) if taint is not None else None
+
+
+def is_cordoned(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether a node is unschedulable for a pod with these tolerations."""
+    return node.is_unschedulable and first_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerations) is not None
+
+
+def untolerated(counts: Mapping[Taint, int]) -> Reason:
+    """Return the reason of nodes with untolerated taints, given on how many nodes each comes first."""
+    named = Counter[str]()
+    for taint, count in counts.items():
+        named[f"{{{taint.key}: {taint.value}}}"] += count
+    ordered = sorted(named.items(), key=lambda item: (-item[1], item[0]))
+    several = wording.shortened([f"{count} {name}" for name, count in ordered], _SHOWN_TAINTS)
+    message = f"node(s) had untolerated taint{f's: {several}' if len(named) > 1 else f' {next(iter(named), str())}'}"
+    return Reason(code=ReasonCode.NODE_TAINT, message=message, node_count=1, status="node(s) had untolerated taint(s)")
 
 
 def names_nodes(selector: NodeSelector) -> bool:
@@ -172,6 +188,10 @@ def _reason(code: ReasonCode, message: str) -> Reason:
     return Reason(code=code, message=message, node_count=1)
 
 
+def _elsewhere(code: ReasonCode) -> Reason:
+    return Reason(code=code, message=_ELSEWHERE, node_count=1, status="resourceclaim not available on the node")
+
+
 def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     """
     Return the reason for an insufficient resource, with kube-scheduler's message.
@@ -182,10 +202,12 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     return _reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
 
 
+_SHOWN_TAINTS: Final = 4
+UNSCHEDULABLE: Final = _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
 FEATURES: Final = _reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
 AFFINITY_MISMATCH: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
-CLAIM_ON_OTHER_NODES: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
-CLAIM_OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
+CLAIM_ON_OTHER_NODES: Final = _elsewhere(ReasonCode.CLAIM_ELSEWHERE)
+CLAIM_OUT_OF_REACH: Final = _elsewhere(ReasonCode.CLAIM_OUT_OF_REACH)
 
 
 _MIB: Final = 1024 * 1024

@@ -56,6 +56,11 @@ TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max v
 """kube-scheduler's messages."""
 
 
+def _of_claim(code: ReasonCode, message: str) -> Reason:
+    """Return a reason in the words of kube-scheduler's PreFilter."""
+    return Reason(code=code, message=message, status=message)
+
+
 def objections(
     pod: Pod, claims: Mapping[VolumeClaimId, PersistentVolumeClaim], classes: Mapping[str, StorageClass]
 ) -> tuple[Reason, ...]:
@@ -70,21 +75,21 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Pers
     name, claim = volume.claim.name, claims.get(volume.claim)
     if claim is None and volume.is_ephemeral:
         message = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=message)
+        yield _of_claim(ReasonCode.VOLUME_CLAIM_MISSING, message)
     elif claim is None:
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=f'persistentvolumeclaim "{name}" not found')
+        yield _of_claim(ReasonCode.VOLUME_CLAIM_MISSING, f'persistentvolumeclaim "{name}" not found')
     elif claim.invalid:
         message = f'persistentvolumeclaim "{name}" cannot be read (the pod waits for a valid one): {claim.invalid}'
         yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
     elif claim.is_lost:
         message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+        yield _of_claim(ReasonCode.VOLUME_CLAIM_UNUSABLE, message)
     elif claim.is_deleting:
         message = f'persistentvolumeclaim "{name}" is being deleted'
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+        yield _of_claim(ReasonCode.VOLUME_CLAIM_UNUSABLE, message)
     elif volume.is_ephemeral and claim.owner_pod_uid != pod.uid:
         message = f"PVC {claim.id} was not created for pod {pod.id} (pod is not owner)"
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+        yield _of_claim(ReasonCode.VOLUME_CLAIM_UNUSABLE, message)
 
 
 def _unbound(
@@ -98,8 +103,9 @@ def _unbound(
             is_unknown = bool(claim.storage_class) and claim.storage_class not in classes and not claim.volume
             names.append(each.name + (f" of StorageClass {claim.storage_class}, which is not there" * is_unknown))
     if names:
-        message = f"pod has unbound immediate PersistentVolumeClaims ({', '.join(names)})"
-        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNBOUND, message=message)
+        status = "pod has unbound immediate PersistentVolumeClaims"
+        message = f"{status} ({', '.join(names)})"
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNBOUND, message=message, status=status)
 
 
 def waits(claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass]) -> bool:

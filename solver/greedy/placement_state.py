@@ -5,7 +5,6 @@ Each kind of rule has one tracker: limits, anti-affinity, affinity, spread. A ru
 needs a tracker here too, or the greedy proposes what the model refuses.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Reason, ReasonCode
+from solver.domain import Reason
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod import exclusions
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
@@ -230,24 +229,6 @@ def after(problem: Problem, solution: Solution) -> list[Tracker]:
         for each in found:
             each.take(problem.classes[choice.pod_class], choice.node)
     return found
-
-
-def refused(
-    found: Iterable[Tracker], pod_class: PodClass, nodes: Mask, *, leaving: ReasonCode | None = None
-) -> tuple[Mask, Counter[Reason]]:
-    """
-    Return those of some nodes where one pod more keeps every rule, and on how many others which reason comes first.
-
-    Rules whose reason has the code `leaving` are left out.
-    """
-    counts = Counter[Reason]()
-    for tracker in found:
-        for kept, reason in tracker.objections(pod_class):
-            lost = int(np.count_nonzero(nodes & ~kept)) if reason.code is not leaving else 0
-            if lost:
-                counts[reason] += lost
-                nodes = nodes & kept
-    return nodes, counts
 
 
 Left = npt.NDArray[np.int64]

@@ -228,8 +228,8 @@ def narrowed(
         lost = verdicts[index].allowed & ~found[index].allowed & ~used[family]
         if index != family and lost.any():
             used[family] |= lost
-            others = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].reasons))
-            found[family] = node_arrays.NodeVerdicts(found[family].allowed, others.reasons)
+            others = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].excluded))
+            found[family] = node_arrays.NodeVerdicts(found[family].allowed, others.excluded)
     return found
 
 
@@ -238,11 +238,11 @@ def _narrowed(rule: GangRule, pod_class: int, verdicts: node_arrays.NodeVerdicts
         domains = level.domain_of.get(pod_class)
         if domains is None:
             continue
-        outside = {node: _no_domain(rule, level) for node in np.flatnonzero(domains == NO_DOMAIN).tolist()}
+        outside = [node_arrays.ExcludedNodes(verdicts.allowed & (domains == NO_DOMAIN), _no_domain(rule, level))]
         if level.held:
             wrong = ~np.isin(domains, list(level.held)) & (domains != NO_DOMAIN)
-            outside.update((node, _not_held(rule, level)) for node in np.flatnonzero(wrong).tolist())
-        verdicts = node_arrays.narrowed(verdicts, outside)
+            outside.append(node_arrays.ExcludedNodes(verdicts.allowed & wrong, _not_held(rule, level)))
+        verdicts = verdicts.without(outside)
     return verdicts
 
 

@@ -1,11 +1,11 @@
 """Arrays over nodes: the nodes that a pod may use, and the resources that they have left."""
 
 import functools
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,34 +18,58 @@ MOST: Final = 2**52
 """The largest amount: more than any node has (16Ei of memory, say), and small enough for sums in 64 bits."""
 
 
+class ExcludedNodes(NamedTuple):
+    """Nodes that are ruled out, whatever else rules them out, and the reason."""
+
+    nodes: Mask
+    reason: Reason
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeVerdicts:
-    """Nodes that a pod may use, and the reasons of the others with counts (the first reason of each node)."""
+    """Nodes that a pod may use, and for the others every reason against them."""
 
     allowed: Mask
-    reasons: tuple[Reason, ...]
+    excluded: tuple[ExcludedNodes, ...] = ()
+
+    @classmethod
+    def of(cls, node_count: int, found: Iterable[ExcludedNodes]) -> "NodeVerdicts":
+        """Rule some of all nodes out."""
+        return cls(np.ones(node_count, dtype=np.bool_)).without(found)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The reasons with the numbers of their nodes; each node counts for the first reason against it."""
+        return counted(self.excluded)
 
     def within(self, nodes: Mask) -> "NodeVerdicts":
         """Rule all other nodes out without a reason."""
-        return NodeVerdicts(self.allowed & nodes, self.reasons)
+        return NodeVerdicts(self.allowed & nodes, self.excluded)
+
+    def without(self, found: Iterable[ExcludedNodes]) -> "NodeVerdicts":
+        """Rule nodes out."""
+        added = tuple(each for each in found if each.nodes.any())
+        if not added:
+            return self
+        refused = np.logical_or.reduce([each.nodes for each in added])
+        return NodeVerdicts(self.allowed & ~refused, (*self.excluded, *added))
 
 
-def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVerdicts:
-    """Take nodes away for further reasons; nodes that were ruled out before keep their first reason."""
-    if not objections:
-        return verdicts
-    allowed, counts = verdicts.allowed.copy(), Counter[Reason]()
-    for node, reason in objections.items():
-        if allowed[node]:
-            allowed[node] = False
-            counts[reason] += 1
-    return NodeVerdicts(allowed, (*verdicts.reasons, *tallied(counts)))
+def counted(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:
+    """Return reasons with the numbers of their nodes, most frequent first; a node counts for its first reason only."""
+    counts, seen = dict[Reason, int](), None
+    for nodes, reason in excluded:
+        lost = int(np.count_nonzero(nodes if seen is None else nodes & ~seen))
+        seen = nodes if seen is None else seen | nodes
+        if lost:
+            counts[reason] = counts.get(reason, 0) + lost
+    return tallied(counts)
 
 
 def tallied(counts: Mapping[Reason, int]) -> tuple[Reason, ...]:
     """Return reasons with the number of their nodes, most frequent first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
-    return tuple(Reason(code=each.code, message=each.message, node_count=count) for each, count in ordered)
+    return tuple(msgspec.structs.replace(each, node_count=count) for each, count in ordered)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,6 @@ from solver.domain import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
-    Reason,
     Taint,
     Toleration,
 )
@@ -21,7 +20,7 @@ from solver.feasibility import node_fit
 from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.inventory import Mask
 from solver.problem.label_index import LabelIndex, mask_of
-from solver.problem.node_arrays import NodeVerdicts, tallied
+from solver.problem.node_arrays import ExcludedNodes, NodeVerdicts
 
 _MOST_BYTES: Final = 16 * MIB
 """Bound of the cache by tolerations: pods may name any number."""
@@ -39,7 +38,7 @@ class NodeMatcher:
     _images: frozenset[str] | None = None
     _declared: dict[str, Mask] = field(default_factory=dict, init=False)
     _combination_of: npt.NDArray[np.int64] = field(init=False)
-    _unwelcome: BoundedCache[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
+    _unwelcome: BoundedCache[tuple[Toleration, ...], tuple[ExcludedNodes, ...]] = field(
         default_factory=partial(BoundedCache, _MOST_BYTES)
     )
 
@@ -66,22 +65,20 @@ class NodeMatcher:
 
     def verdicts(self, demand: node_fit.NodeDemand) -> NodeVerdicts:
         """Evaluate a demand on every node; each node counts for the first reason against it."""
-        refused, unwelcome = self._refused(demand.tolerations)
-        allowed, counts = ~refused, unwelcome.copy()
-        counts += _taken_from(
-            allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.AFFINITY_MISMATCH
-        )
-        for feature in demand.required_features:
-            counts += _taken_from(allowed, ~self._declaring(feature), node_fit.FEATURES)
-        away, pinned = np.zeros_like(allowed), np.zeros_like(allowed)
+        suiting = self.suiting(demand.node_selector, demand.required_affinity)
+        found = [*self._refused(demand.tolerations), ExcludedNodes(~suiting, node_fit.AFFINITY_MISMATCH)]
+        found += [ExcludedNodes(~self._declaring(each), node_fit.FEATURES) for each in demand.required_features]
+        away, pinned = np.zeros_like(suiting), np.zeros_like(suiting)
         for selector in demand.claim_selectors:
             outside = ~self.matching(selector)
             away |= outside
             if node_fit.names_nodes(selector):
                 pinned |= outside
-        counts += _taken_from(allowed, pinned, node_fit.CLAIM_ON_OTHER_NODES)
-        counts += _taken_from(allowed, away, node_fit.CLAIM_OUT_OF_REACH)
-        return NodeVerdicts(allowed, tallied(counts))
+        found += [
+            ExcludedNodes(pinned, node_fit.CLAIM_ON_OTHER_NODES),
+            ExcludedNodes(away, node_fit.CLAIM_OUT_OF_REACH),
+        ]
+        return NodeVerdicts.of(len(self.nodes), found)
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
         """Mark the nodes that match a nodeSelector and a required node affinity."""
@@ -108,24 +105,20 @@ class NodeMatcher:
             known = self._declared[feature] = np.array(declares, dtype=np.bool_)
         return known
 
-    def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
-        """Return the nodes whose taints or unschedulable flag these tolerations do not tolerate, and the reasons."""
+    def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[ExcludedNodes, ...]:
+        """Return the nodes whose unschedulable flag or taints these tolerations do not tolerate."""
         found = self._unwelcome.get(tolerations)
         if found is None:
-            reasons = [node_fit.cordon_or_taint(each, tolerations) for each in self.examples]
-            counts = Counter[Reason]()
-            for reason, count in zip(
-                reasons, np.bincount(self._combination_of, minlength=len(reasons)).tolist(), strict=True
-            ):
-                if reason is not None:
-                    counts[reason] += count
-            refuses = np.array([reason is not None for reason in reasons], dtype=np.bool_)
-            found = self._unwelcome[tolerations] = refuses[self._combination_of], counts
+            cordoned = np.array([node_fit.is_cordoned(each, tolerations) for each in self.examples], dtype=np.bool_)
+            taints = [node_fit.first_untolerated_taint(each.taints, tolerations) for each in self.examples]
+            tainted = np.array([taint is not None for taint in taints], dtype=np.bool_)
+            counts = Counter[Taint]()
+            sizes = np.bincount(self._combination_of, minlength=len(taints))
+            for taint, count in zip(taints, np.where(cordoned, 0, sizes).tolist(), strict=True):
+                if taint is not None and count:
+                    counts[taint] += count
+            found = self._unwelcome[tolerations] = (
+                ExcludedNodes(cordoned[self._combination_of], node_fit.UNSCHEDULABLE),
+                ExcludedNodes(tainted[self._combination_of], node_fit.untolerated(counts)),
+            )
         return found
-
-
-def _taken_from(allowed: Mask, refused: Mask, reason: Reason) -> Counter[Reason]:
-    """Take refused nodes away, and count those that were allowed before."""
-    count = int(np.count_nonzero(allowed & refused))
-    allowed &= ~refused
-    return Counter({reason: count}) if count else Counter()

@@ -17,7 +17,6 @@ from solver.problem import node_arrays
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs.preferences import CostKey
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod import exclusions
 from solver.problem.inter_pod.pod_keys import InterPodKey
 from solver.problem.problem import Part, PodClass, Requests, Source
 from solver.problem.requests.extended_resources import ExtendedResourceMode
@@ -170,9 +169,7 @@ class _Equivalence:
             verdicts = requests.interpod.narrowed(
                 key.interpod, self.cache.node_verdicts(self.inventory, key.node_demand)
             )
-            self.verdicts.append(
-                exclusions.narrowed(verdicts, pod_volumes.refusals) if pod_volumes is not None else verdicts
-            )
+            self.verdicts.append(verdicts.without(pod_volumes.refusals) if pod_volumes is not None else verdicts)
         return _Described(position, self.numbers[key], pod, ways, obstacles, shared, key.volumes)
 
 

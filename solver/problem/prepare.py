@@ -18,7 +18,6 @@ from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs import preferences
 from solver.problem.devices import usage
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod import exclusions
 from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
 from solver.problem.prefilter import ClaimContext
@@ -194,7 +193,7 @@ def _with_inter_pod_rules(problem: Problem, interpod: InterPodRuleBuilder) -> Pr
     verdicts: dict[int, NodeVerdicts] = {}
     for index, refusal in built.refused:
         before = verdicts.get(index, problem.classes[index].verdicts)
-        verdicts[index] = exclusions.narrowed(before, (refusal,))
+        verdicts[index] = before.without((refusal,))
     ruled = problem.with_limits(built.limits).with_verdicts(verdicts)
     return replace(ruled, rules=replace(ruled.rules, inter_pod=built.inter_pod))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.domain import NodeReservation, Reason, ReasonCode
 from solver.problem.limits import NO_DOMAIN, Limit
-from solver.problem.node_arrays import PODS, NodeVerdicts, narrowed
+from solver.problem.node_arrays import PODS, ExcludedNodes, NodeVerdicts
 from solver.problem.problem import PodClass, Problem
 
 HELD: Final = Reason(
@@ -37,10 +37,12 @@ def _held(problem: Problem, hold: NodeReservation, nodes: list[int]) -> Problem:
     takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
     rest = [each for each in concerned if each not in takers]
     reserved, verdicts = dict(problem.rules.reserved), dict[int, NodeVerdicts]()
+    reached = np.zeros(problem.node_count, dtype=np.bool_)
+    reached[nodes] = True
     for each in takers:
         lost = {node for node in nodes if each.verdicts.allowed[node]}
         reserved[each.index] = reserved.get(each.index, frozenset()) | lost
-        verdicts[each.index] = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
+        verdicts[each.index] = each.verdicts.without((ExcludedNodes(reached, HELD),))
     limits = (*problem.rules.limits, *_limits(problem, hold, nodes, rest))
     rules = replace(problem.rules, limits=limits, reserved=reserved)
     return replace(problem, rules=rules).with_verdicts(verdicts)

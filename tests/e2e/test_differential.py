@@ -12,7 +12,15 @@ import yaml
 from e2e.controlplane.plane import REPOSITORY
 from e2e.differential import document, groups, peer, repairs
 from e2e.differential.comparison import Outcome
-from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, OF_EXPRESSIONS, More, by_sign, directions
+from e2e.differential.differences import (
+    DIFFERENCES,
+    OF_ALLOCATIONS,
+    OF_CONDITIONS,
+    OF_EXPRESSIONS,
+    More,
+    by_sign,
+    directions,
+)
 from e2e.differential.extender import REFUSAL, Extender
 from e2e.differential.groups import WEIGHTS, Case
 from e2e.differential.peer import Verdict
@@ -65,7 +73,7 @@ def test_the_documentation_shows_the_list() -> None:
 
 
 def test_the_list_names_each_difference_once_and_shows_it() -> None:
-    names = [each.name for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS)]
+    names = [each.name for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS, *OF_CONDITIONS)]
     assert len(set(names)) == len(names)
     assert set(shown()) == {each.name for each in DIFFERENCES}
     of_the_allocator = {str(each) for each in AllocationDifference}

@@ -492,15 +492,15 @@ def test_a_gang_says_of_all_its_pods_what_one_of_them_waits_for() -> None:
         b.snapshot(b.node("n1", cpu=8)), volumes.storage_class("at-once", waits=False), unbound
     )
     plan = decide(stand, *others, late, gangs=[b.gang("g", 3)])
-    assert {condition_reason(each.reasons) for each in plan.unplaced} == {"WaitingForVolumes"}
+    assert {condition_reason(each.reasons) for each in plan.unplaced} == {"Unschedulable"}
     words = "gang g waits for 1 of its pods: pod g-2 cannot be placed: pod has unbound immediate PersistentVolumeClaims"
     assert p.messages(plan, "g-0")[0].startswith(words)
     enough = decide(stand, *others, late, gangs=[b.gang("g", 2)])
     assert p.nodes_of(enough).keys() == {"g-0", "g-1"}
 
 
-def test_a_gang_is_not_called_unschedulable_while_no_node_can_help_one_of_its_pods() -> None:
-    """The claim of one is allocated on a node that does not do, which no other node changes."""
+def test_a_gang_is_unschedulable_while_a_claim_of_one_of_its_pods_is_allocated_elsewhere() -> None:
+    """As with kube-scheduler, although no other node changes it; the message says so of both pods."""
     held = b.held("g-1", b.result("gpu", "gpu-0", "n2"), node_name="n2")
     objects = (
         b.node("n1", cpu=8),
@@ -511,7 +511,8 @@ def test_a_gang_is_not_called_unschedulable_while_no_node_can_help_one_of_its_po
     pods = (b.member(b.pod("g-0", cpu=1), "g"), b.member(b.pod("g-1", "g-1", cpu=1), "g"))
     plan = decide(b.snapshot(*objects, [held]), *pods, gangs=[b.gang("g", 2)])
     told = {each.pod.name: condition_reason(each.reasons) for each in plan.unplaced}
-    assert told["g-0"] == told["g-1"] != "Unschedulable"
+    assert told == {"g-0": "Unschedulable", "g-1": "Unschedulable"}
+    assert all(any("allocated elsewhere" in each for each in p.messages(plan, name)) for name in told)
 
 
 def test_one_pod_of_a_high_priority_takes_no_room_for_the_low_ones_of_its_gang() -> None:

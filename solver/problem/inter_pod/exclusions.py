@@ -1,8 +1,8 @@
 """Nodes that running pods and node labels rule out for a pod, with kube-scheduler's reasons."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from solver.domain import PodAffinityTerm, Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
 from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
-from solver.problem.node_arrays import NodeVerdicts, tallied
+from solver.problem.node_arrays import ExcludedNodes
 
 
 def _reason(code: ReasonCode, message: str) -> Reason:
@@ -25,13 +25,6 @@ SPREAD: Final = _reason(ReasonCode.TOPOLOGY_SPREAD, "node(s) didn't match pod to
 UNLABELLED: Final = _reason(
     ReasonCode.TOPOLOGY_LABEL, "node(s) didn't match pod topology spread constraints (missing required label)"
 )
-
-
-class ExcludedNodes(NamedTuple):
-    """Nodes that are ruled out, and the reason."""
-
-    nodes: Mask
-    reason: Reason
 
 
 def exclusions_of(
@@ -56,19 +49,6 @@ def exclusions_of(
     for key, nodes in _held(interpod_key, context, held).items():
         topology = context.topologies.of(key)
         yield ExcludedNodes(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
-
-
-def narrowed(verdicts: NodeVerdicts, found: Iterable[ExcludedNodes]) -> NodeVerdicts:
-    """Take nodes away; each counts for the first reason against it."""
-    allowed, counts = verdicts.allowed, dict[Reason, int]()
-    for nodes, reason in found:
-        lost = int(np.count_nonzero(allowed & nodes))
-        if lost:
-            counts[reason] = counts.get(reason, 0) + lost
-            allowed = allowed & ~nodes
-    if not counts:
-        return verdicts
-    return NodeVerdicts(allowed, (*verdicts.reasons, *tallied(counts)))
 
 
 def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from solver.domain import Batch, Budget, Namespace, Pod, PodAffinityTerm
 from solver.problem.inter_pod import affinity_rules, exclusions, inter_pod_context
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
-from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, InterPodContext
 from solver.problem.inter_pod.pod_keys import (
     NO_INTER_POD_RULES,
@@ -16,7 +15,7 @@ from solver.problem.inter_pod.pod_keys import (
     term_selector,
 )
 from solver.problem.limits import Limit
-from solver.problem.node_arrays import NodeVerdicts
+from solver.problem.node_arrays import ExcludedNodes, NodeVerdicts
 from solver.problem.skipped_pods import quarantining, subject_of
 
 
@@ -108,7 +107,7 @@ class InterPodRuleBuilder:
             found = self._refusals[interpod_key] = tuple(
                 exclusions.exclusions_of(interpod_key, self.context, self.held)
             )
-        return exclusions.narrowed(verdicts, found)
+        return verdicts.without(found)
 
     def built(
         self, interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], sizes: Mapping[int, int]

@@ -16,9 +16,7 @@ import numpy.typing as npt
 from solver.domain import Allocation, Claim, ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import capacity
 from solver.problem import node_arrays
-from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.exclusions import ExcludedNodes
+from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Ask
@@ -46,7 +44,7 @@ class NodeAllocatable:
             claim = self.claims[claim_id]
             if claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group):
                 message = f"claim {claim_id.name} takes resources of its node, and is used by another pod already"
-                yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
+                yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status=_not_shared(claim_id.name))
 
     def key(self, pod: Pod) -> tuple[object, ...]:
         """Return the part of pod equivalence that node resources need."""
@@ -95,10 +93,11 @@ def widen(problem: Problem, known: NodeAllocatable) -> Problem:
             total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
         total, uncovered = _covered(total, pod)
         verdicts = each.verdicts
-        if refused.any():
-            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(refused, _UNREFERENCED),))
-        if uncovered is not None and uncovered.any():
-            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(uncovered, _UNCOVERED),))
+        verdicts = verdicts.without((node_arrays.ExcludedNodes(refused & verdicts.allowed, _UNREFERENCED),))
+        verdicts = verdicts.without(
+            node_arrays.ExcludedNodes(nodes & verdicts.allowed, _uncovered(resource))
+            for resource, nodes in uncovered.items()
+        )
         first, *more = _by_requests(replace(each, verdicts=verdicts), total)
         kept.append(first)
         split += more
@@ -112,9 +111,19 @@ _UNREFERENCED: Final = Reason(
     code=ReasonCode.NODE_RESOURCES,
     message="node(s) would charge a claim to no container: none of the pod's containers uses it",
 )
-_UNCOVERED: Final = Reason(
-    code=ReasonCode.NODE_RESOURCES, message="node(s) have devices that take more than the pod-level requests cover"
-)
+
+
+def _uncovered(resource: str) -> Reason:
+    return Reason(
+        code=ReasonCode.NODE_RESOURCES,
+        message=f"node(s) have devices that take more {resource} than the pod-level requests cover",
+        status=f"pod level request for {resource} is insufficient to cover the aggregated container and "
+        "node-allocatable DRA requests",
+    )
+
+
+def _not_shared(claim: str) -> str:
+    return f"node allocatable resource claim {claim} has a mapped device and cannot be shared across pods"
 
 
 def _none(problem: Problem) -> Amounts:
@@ -201,13 +210,10 @@ def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[boo
     return total
 
 
-def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_] | None]:
-    """Take away what pod-level requests hold already, and return the nodes where that is not enough."""
-    slack, uncovered = dict(pod.level_slack), None
-    for name in [name for name in total if name in slack]:
-        short = total.pop(name) > slack[name]
-        uncovered = short if uncovered is None else uncovered | short
-    return total, uncovered
+def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, dict[str, Mask]]:
+    """Take away what pod-level requests hold already, and return by resource the nodes where that is not enough."""
+    slack = dict(pod.level_slack)
+    return total, {name: total.pop(name) > slack[name] for name in sorted(total.keys() & slack.keys())}
 
 
 def _by_requests(each: PodClass, total: ByNode) -> list[PodClass]:
@@ -234,5 +240,6 @@ def _one_pod_each(problem: Problem, asked: Mapping[int, dict[bool, ByNode]]) -> 
         if any(_of_component(problem, part.component, asked) for part in shared.parts):
             takes = {each.index: 1 for each in problem.classes if shared.index in each.shared}
             message = f"node(s) would share claim {shared.claim.id.name}, which takes resources of its node"
-            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
+            status = _not_shared(shared.claim.id.name)
+            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1, status=status)
             yield Limit("node_allocatable-claim", one_domain(problem.node_count), (1,), takes, reason)

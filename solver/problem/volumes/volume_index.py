@@ -21,8 +21,8 @@ from solver.domain import (
 )
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.label_index import Bits, mask_of
+from solver.problem.node_arrays import ExcludedNodes
 from solver.problem.volumes.attachments import Attachable, Attachments, Disks
 from solver.problem.volumes.volume_supply import UnboundVolumes, VolumeSupplies
 from solver.problem.volumes.volume_topology import PodVolumes, ReachableNodes, TopologySegments, VolumeKey

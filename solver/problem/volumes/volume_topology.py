@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from solver.domain import CSINode, InlineDisk, LabelSelector, NodeSelector, NodeSelectorTerm, VolumeClaimId
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
-from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
+from solver.problem.node_arrays import ExcludedNodes
 from solver.problem.volumes.attachments import Attachable
 
 Segment = tuple[tuple[str, str], ...]

@@ -26,18 +26,26 @@ NODE_COULD_HELP = {
     ReasonCode.GANG_UNPLACED,
     ReasonCode.GANG_TOPOLOGY,
 }
-"""Written out a second time: of these codes alone a pod is unschedulable."""
+"""Written out a second time: of these codes alone a pod is unschedulable, and a node could help."""
+KUBE_SCHEDULER_REFUSES = {
+    ReasonCode.CLAIM_FULL,
+    ReasonCode.CLAIM_ELSEWHERE,
+    ReasonCode.CLASS_MISSING,
+    ReasonCode.VOLUME_CLAIM_MISSING,
+    ReasonCode.VOLUME_CLAIM_UNUSABLE,
+    ReasonCode.VOLUME_CLAIM_UNBOUND,
+    ReasonCode.VOLUME_MISSING,
+    ReasonCode.VOLUME_EXCLUSIVE,
+}
+"""Of these a pod is unschedulable as with kube-scheduler, by whose rules no new node helps."""
 NO_NODE_HELPS = {
     ReasonCode.POD_INVALID,
     ReasonCode.CLAIM_MISSING,
     ReasonCode.CLAIM_NOT_OWNED,
     ReasonCode.CLAIM_DELETING,
     ReasonCode.CLAIM_INVALID,
-    ReasonCode.CLAIM_FULL,
-    ReasonCode.CLAIM_ELSEWHERE,
     ReasonCode.CLAIM_TAINTED,
     ReasonCode.CLAIM_TOO_LARGE,
-    ReasonCode.CLASS_MISSING,
     ReasonCode.SELECTOR_INVALID,
     ReasonCode.SELECTOR_FAILED,
     ReasonCode.DEVICES_AVOIDED,
@@ -63,8 +71,8 @@ def test_every_code_has_a_condition() -> None:
     assert set(CONDITION) == set(ReasonCode)
 
 
-@pytest.mark.parametrize("code", sorted(NODE_COULD_HELP))
-def test_a_pod_that_one_more_node_could_help_is_unschedulable(code: ReasonCode) -> None:
+@pytest.mark.parametrize("code", sorted(NODE_COULD_HELP | KUBE_SCHEDULER_REFUSES))
+def test_a_pod_that_kube_scheduler_calls_unschedulable_is_unschedulable(code: ReasonCode) -> None:
     assert condition_reason(of(code)) == "Unschedulable"
 
 

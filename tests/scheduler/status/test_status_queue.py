@@ -156,6 +156,23 @@ def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
     assert texts(drain(queue, 110.0)) == ["0/4 nodes are available: 3 Insufficient cpu."]
 
 
+def test_a_device_that_did_not_get_ready_is_told_until_the_pod_is_bound() -> None:
+    queue, message = made(), "binding timeout: Ready of device gpu-0 in claim c was not True within 6 s"
+    told = f"Before that: {message}."
+    queue.report_unschedulable(P, (Reason(code=ReasonCode.BINDING_FAILED, message=message),), 4)
+    assert texts(drain(queue, 0.0)) == [f"{message}."]
+
+    queue.report_unschedulable(P, (CPU,), 4)
+    assert texts(drain(queue, 1.0)) == [f"0/4 nodes are available: 4 Insufficient cpu. {told}"]
+    queue.report_prebind(P, "n1", "the pod waits for Ready.")
+    assert texts(drain(queue, 2.0)) == [f"the pod waits for Ready. {told}"]
+    assert not queue.report_prebind(P, "n1", "the pod waits for Ready.")
+
+    queue.forget(P.uid)
+    queue.report_unschedulable(P, (CPU,), 4)
+    assert texts(drain(queue, 3.0)) == ["0/4 nodes are available: 4 Insufficient cpu."]
+
+
 def test_events_and_changed_conditions_take_turns() -> None:
     queue = made()
     events = EventFactory("host")

@@ -186,7 +186,7 @@ ONE_REASON: tuple[Row, ...] = (
                 "request r: allocation mode All matches 40 devices on a node, and an allocation holds at most 32: "
                 "narrow its selectors, or use a count"
             ),
-            0,
+            1,
         ),
     ),
     (
@@ -307,7 +307,10 @@ def test_a_pool_that_is_not_whole_is_named_where_nothing_matches() -> None:
 def test_a_pool_that_contradicts_itself_is_named_with_its_contradiction() -> None:
     objects = (N1, b.resource_slice("n1", b.device("d"), b.device("d")), GPU, b.claim("c"))
     message = "pool gpu.example.com/n1 is not used: device d is published 2 times"
-    assert reasons(objects, POD)[1:] == [(ReasonCode.POOL_INVALID, message, 0)]
+    assert reasons(objects, POD) == [
+        (ReasonCode.DEVICES_NONE, "request gpu: needs 1 device, none matches", 0),
+        (ReasonCode.POOL_INVALID, message, 1),
+    ]
 
 
 def test_the_claim_is_named_where_there_are_several() -> None:

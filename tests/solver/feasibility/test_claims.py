@@ -170,7 +170,17 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
     ("pod", "known", "code", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
 def test_a_pod_is_refused(pod: Pod, known: tuple[Claim, ...], code: ReasonCode, message: str) -> None:
-    assert objections(pod, *known) == (Reason(code=code, message=message),)
+    (found,) = objections(pod, *known)
+    assert (found.code, found.message) == (code, message)
+
+
+def test_what_kube_scheduler_says_comes_with_the_reason() -> None:
+    going, full, absent = replace(b.claim("c"), is_deleting=True), b.claim("c", b.request("r", "absent")), POD
+    assert [each.counted_as for each in (*objections(POD, going), *objections(POD, full), *objections(absent))] == [
+        'resourceclaim "c" is being deleted',
+        "request r: device class absent does not exist",
+        'could not find ResourceClaim "default/c"',
+    ]
 
 
 TOLERATED: tuple[tuple[str, Pod, tuple[Claim, ...]], ...] = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Reason, Taint
+from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Taint
 from solver.feasibility import node_fit
 from solver.problem.node_matching import NodeMatcher
 from tests.support import builders as b
@@ -68,12 +68,19 @@ def test_all_nodes_at_once_are_judged_as_one_by_one(
     found = judge.verdicts(demand)
     objections = [node_fit.objection(demand, node, dict(node.labels)) for node in nodes]
     assert found.allowed.tolist() == [each is None for each in objections]
-    expected = Counter(each for each in objections if each is not None)
-    assert {(each.code, each.message): each.node_count for each in found.reasons} == _counted(expected)
+    expected = Counter((each.code, each.counted_as) for each in objections if each is not None)
+    assert {(each.code, each.counted_as): each.node_count for each in found.reasons} == expected
 
 
-def _counted(reasons: Counter[Reason]) -> dict[tuple[str, str], int]:
-    return {(each.code, each.message): count for each, count in reasons.items()}
+def test_untolerated_taints_are_one_reason_that_names_the_most_frequent_ones() -> None:
+    nodes = [b.node(f"n{index}", taints=(b.taint(key),)) for index, key in enumerate("aabcdef")]
+    found = NodeMatcher(tuple(nodes), tuple(dict(node.labels) for node in nodes)).verdicts(
+        node_fit.NodeDemand((), None, (), ())
+    )
+    message = "node(s) had untolerated taints: 2 {a: }, 1 {b: }, 1 {c: }, 1 {d: } and 2 more"
+    assert [(each.message, each.counted_as, each.node_count) for each in found.reasons] == [
+        (message, "node(s) had untolerated taint(s)", 7)
+    ]
 
 
 @pytest.mark.parametrize("key", ["metadata.name", "metadata.uid"])

@@ -1,0 +1,123 @@
+"""
+How many nodes kube-scheduler's filters refuse, and with which reasons (FitError, NodeToStatus).
+
+Filters run in the order of the default profile, and a node has the reasons of the first plugin that fails there.
+NodeResourcesFit and VolumeBinding give every reason that they have, the others the first one. Nodes that only a rule
+of Dovetail refuses (a reservation, the topology of a gang) count for that rule.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum, auto
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from solver.domain import Reason, ReasonCode
+from solver.feasibility import volumes
+from solver.problem.devices.inventory import Mask
+from solver.problem.inter_pod import exclusions
+from solver.problem.node_arrays import ExcludedNodes, tallied
+
+
+class FilterPlugin(IntEnum):
+    """The filters of kube-scheduler's default profile, in their order; the last one stands for rules of Dovetail."""
+
+    NODE_UNSCHEDULABLE = auto()
+    TAINT_TOLERATION = auto()
+    NODE_AFFINITY = auto()
+    NODE_PORTS = auto()
+    NODE_RESOURCES_FIT = auto()
+    VOLUME_RESTRICTIONS = auto()
+    NODE_VOLUME_LIMITS = auto()
+    VOLUME_BINDING = auto()
+    VOLUME_ZONE = auto()
+    POD_TOPOLOGY_SPREAD = auto()
+    INTER_POD_AFFINITY = auto()
+    DYNAMIC_RESOURCES = auto()
+    NODE_DECLARED_FEATURES = auto()
+    OWN = auto()
+
+
+_PLUGINS: Final = {
+    ReasonCode.NODE_UNSCHEDULABLE: FilterPlugin.NODE_UNSCHEDULABLE,
+    ReasonCode.NODE_TAINT: FilterPlugin.TAINT_TOLERATION,
+    ReasonCode.NODE_AFFINITY: FilterPlugin.NODE_AFFINITY,
+    ReasonCode.NODE_PORTS: FilterPlugin.NODE_PORTS,
+    ReasonCode.NODE_RESOURCES: FilterPlugin.NODE_RESOURCES_FIT,
+    ReasonCode.NODE_TOO_SMALL: FilterPlugin.NODE_RESOURCES_FIT,
+    ReasonCode.VOLUME_IN_USE: FilterPlugin.VOLUME_RESTRICTIONS,
+    ReasonCode.VOLUME_EXCLUSIVE: FilterPlugin.VOLUME_RESTRICTIONS,
+    ReasonCode.VOLUME_ATTACHMENTS: FilterPlugin.NODE_VOLUME_LIMITS,
+    ReasonCode.VOLUME_MISSING: FilterPlugin.VOLUME_BINDING,
+    ReasonCode.VOLUME_ELSEWHERE: FilterPlugin.VOLUME_BINDING,
+    ReasonCode.VOLUME_NONE: FilterPlugin.VOLUME_BINDING,
+    ReasonCode.VOLUME_CAPACITY: FilterPlugin.VOLUME_BINDING,
+    ReasonCode.TOPOLOGY_LABEL: FilterPlugin.POD_TOPOLOGY_SPREAD,
+    ReasonCode.TOPOLOGY_SPREAD: FilterPlugin.POD_TOPOLOGY_SPREAD,
+    ReasonCode.POD_AFFINITY: FilterPlugin.INTER_POD_AFFINITY,
+    ReasonCode.POD_ANTI_AFFINITY: FilterPlugin.INTER_POD_AFFINITY,
+    ReasonCode.NODE_FEATURES: FilterPlugin.NODE_DECLARED_FEATURES,
+    ReasonCode.GANG_TOPOLOGY: FilterPlugin.OWN,
+    ReasonCode.NODE_RESERVED: FilterPlugin.OWN,
+}
+"""The plugin of each code; every other code of a node is about its devices."""
+_SEVERAL: Final = frozenset({FilterPlugin.NODE_RESOURCES_FIT, FilterPlugin.VOLUME_BINDING})
+_INTER_POD_ORDER: Final = (exclusions.AFFINITY.message, exclusions.ANTI_AFFINITY.message, exclusions.EXISTING.message)
+CANNOT_ALLOCATE: Final = Reason(
+    code=ReasonCode.DEVICES_IN_USE, message="cannot allocate all claims", status="cannot allocate all claims"
+)
+
+
+def plugin_of(reason: Reason) -> FilterPlugin:
+    """Return the filter that gives a reason."""
+    if reason.message == volumes.OTHER_ZONE.message:
+        return FilterPlugin.VOLUME_ZONE
+    if reason.code is ReasonCode.NODE_RESOURCES and reason.status:
+        return FilterPlugin.DYNAMIC_RESOURCES  # what devices take of their node (KEP-5517)
+    return _PLUGINS.get(reason.code, FilterPlugin.DYNAMIC_RESOURCES)
+
+
+def passed(excluded: Sequence[ExcludedNodes], plugin: FilterPlugin, node_count: int) -> Mask:
+    """Return the nodes that pass all filters before a plugin."""
+    nodes = np.ones(node_count, dtype=np.bool_)
+    for each in excluded:
+        if plugin_of(each.reason) < plugin:
+            nodes &= ~each.nodes
+    return nodes
+
+
+def counted_by_filter(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:
+    """Return the reasons with the numbers of their nodes, most frequent first."""
+    ordered = sorted(excluded, key=lambda each: _order(each.reason))
+    counts, seen = dict[Reason, int](), None
+    for plugin, group in groupby(ordered, key=lambda each: plugin_of(each.reason)):
+        found = list(group)
+        for nodes, reason in _joined(found) if plugin in _SEVERAL else _firsts(found):
+            lost = int(np.count_nonzero(nodes if seen is None else nodes & ~seen))
+            if lost:
+                counts[reason] = counts.get(reason, 0) + lost
+        refused = np.logical_or.reduce([each.nodes for each in found])
+        seen = refused if seen is None else seen | refused
+    return tallied(counts)
+
+
+def _order(reason: Reason) -> tuple[int, int]:
+    known = reason.message in _INTER_POD_ORDER
+    return plugin_of(reason), _INTER_POD_ORDER.index(reason.message) if known else 0
+
+
+def _joined(found: Iterable[ExcludedNodes]) -> Iterator[ExcludedNodes]:
+    """Join the nodes of equal reasons: a node has each of them once."""
+    nodes = dict[Reason, Mask]()
+    for each in found:
+        nodes[each.reason] = nodes[each.reason] | each.nodes if each.reason in nodes else each.nodes
+    return (ExcludedNodes(mask, reason) for reason, mask in nodes.items())
+
+
+def _firsts(found: Iterable[ExcludedNodes]) -> Iterator[ExcludedNodes]:
+    """Leave each node to the first reason."""
+    seen: Mask | None = None
+    for nodes, reason in found:
+        yield ExcludedNodes(nodes if seen is None else nodes & ~seen, reason)
+        seen = nodes if seen is None else seen | nodes

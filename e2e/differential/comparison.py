@@ -42,6 +42,14 @@ class Outcome:
         return self.theirs.nodes == self.ours.nodes and not self.ours.is_error
 
     @property
+    def says_otherwise(self) -> bool:
+        """Say whether neither side finds a node, and Dovetail's message does not begin with kube-scheduler's."""
+        is_counted = self.theirs.message.startswith("0/") and not self.theirs.is_error
+        return (
+            is_counted and self.agrees and not self.ours.nodes and not self.ours.message.startswith(self.theirs.message)
+        )
+
+    @property
     def is_defect(self) -> bool:
         """Say whether the sides differ and nothing on the list says why."""
         return not self.agrees and not self.because

@@ -30,6 +30,7 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     defects: list[tuple[int, Outcome]] = field(default_factory=list)
     explained: list[tuple[int, Outcome]] = field(default_factory=list)
+    said_otherwise: list[tuple[int, Outcome]] = field(default_factory=list)
     cases: int = 0
     late: int = 0
 
@@ -43,6 +44,8 @@ class Tally:
             self.reasons.update(_reasons(each.theirs))
             self.sizes[_size(each.theirs, group)] += 1
             self.differences.update(difference.name for difference in each.because)
+            if each.says_otherwise:
+                self.said_otherwise.append((group.seed, each))
             if not each.agrees:
                 (self.defects if each.is_defect else self.explained).append((group.seed, each))
 
@@ -56,6 +59,9 @@ def show(tally: Tally, seconds: float, *, with_explained: bool = False) -> None:
     console.print(f"{tally.cases} cases in {seconds:.0f} s: {sizes} of the nodes; {tally.late} differed for a moment")
     for name, count in tally.differences.most_common():
         console.print(f"  {count} × {name} (docs/differences.md)")
+    console.print(f"{len(tally.said_otherwise)} messages do not begin with kube-scheduler's")
+    for seed, outcome in tally.said_otherwise:
+        console.print(counted(seed, outcome), markup=False, soft_wrap=True)
     for message, count in tally.refused.most_common(5):
         console.print(f"  {count} × refused by the API server: {message}")
     for seed, outcome in (*(tally.explained if with_explained else ()), *tally.defects):
@@ -77,6 +83,11 @@ def describe(seed: int, outcome: Outcome) -> str:
         yaml.safe_dump_all((outcome.case.pod, *outcome.case.objects), sort_keys=False),
     ]
     return "\n".join(lines)
+
+
+def counted(seed: int, outcome: Outcome) -> str:
+    """Give what both sides say of a pod that neither can place."""
+    return f"group {seed}, {outcome.case.name}\n  {outcome.theirs.message}\n  {outcome.ours.message}"
 
 
 def _table(heading: str, counts: Counter[str]) -> Table:

@@ -206,8 +206,10 @@ def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterabl
 
 def with_binding_failure(message: str, failure: str) -> str:
     """Add that devices did not get ready in an earlier attempt (KEP-5007): users look for it until the pod is bound."""
-    earlier = f" Before that: {_fragment(failure)}." if failure else ""
-    return truncated(message, LONGEST_BYTES - len(earlier.encode())) + earlier
+    if not failure:
+        return truncated(message, LONGEST_BYTES)
+    earlier = f" Before that: {_fragment(failure)}."
+    return truncated(message.rstrip(".") + ".", LONGEST_BYTES - len(earlier.encode())) + earlier
 
 
 def truncated(text: str, longest_bytes: int) -> str:

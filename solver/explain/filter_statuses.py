@@ -14,15 +14,17 @@ from typing import Final
 import numpy as np
 
 from solver.domain import Reason, ReasonCode
-from solver.feasibility import volumes
+from solver.feasibility import node_fit, volumes
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod import exclusions
 from solver.problem.node_arrays import ExcludedNodes, tallied
+from solver.problem.problem import PodClass
 
 
 class FilterPlugin(IntEnum):
     """The filters of kube-scheduler's default profile, in their order; the last one stands for rules of Dovetail."""
 
+    PRE_FILTER = auto()
     NODE_UNSCHEDULABLE = auto()
     TAINT_TOLERATION = auto()
     NODE_AFFINITY = auto()
@@ -64,6 +66,12 @@ _PLUGINS: Final = {
 """The plugin of each code; every other code of a node is about its devices."""
 _SEVERAL: Final = frozenset({FilterPlugin.NODE_RESOURCES_FIT, FilterPlugin.VOLUME_BINDING})
 _INTER_POD_ORDER: Final = (exclusions.AFFINITY.message, exclusions.ANTI_AFFINITY.message, exclusions.EXISTING.message)
+_AFTER_ALLOCATION: Final = {
+    ReasonCode.CLAIM_ELSEWHERE: 1,
+    ReasonCode.CLAIM_OUT_OF_REACH: 1,
+    ReasonCode.NODE_RESOURCES: 2,
+}
+"""What DynamicResources looks at once all open claims can be allocated."""
 CANNOT_ALLOCATE: Final = Reason(
     code=ReasonCode.DEVICES_IN_USE, message="cannot allocate all claims", status="cannot allocate all claims"
 )
@@ -71,6 +79,8 @@ CANNOT_ALLOCATE: Final = Reason(
 
 def plugin_of(reason: Reason) -> FilterPlugin:
     """Return the filter that gives a reason."""
+    if reason.message == node_fit.OTHER_NAME.message:
+        return FilterPlugin.PRE_FILTER
     if reason.message == volumes.OTHER_ZONE.message:
         return FilterPlugin.VOLUME_ZONE
     if reason.code is ReasonCode.NODE_RESOURCES and reason.status:
@@ -85,6 +95,18 @@ def passed(excluded: Sequence[ExcludedNodes], plugin: FilterPlugin, node_count: 
         if plugin_of(each.reason) < plugin:
             nodes &= ~each.nodes
     return nodes
+
+
+def own_nodes(pod_class: PodClass, family: Sequence[PodClass], node_count: int) -> Mask:
+    """Return the nodes that a class of a family stands for; the first class stands for those of no class too."""
+    own = np.zeros(node_count, dtype=np.bool_)
+    own[slice(None) if pod_class.verdicts.nodes is None else pod_class.verdicts.nodes] = True
+    if pod_class is family[0]:
+        unclaimed = np.ones_like(own)
+        for each in family:
+            unclaimed &= np.zeros_like(own) if each.verdicts.nodes is None else ~each.verdicts.nodes
+        own |= unclaimed
+    return own
 
 
 def counted_by_filter(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:
@@ -103,8 +125,9 @@ def counted_by_filter(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:
 
 
 def _order(reason: Reason) -> tuple[int, int]:
-    known = reason.message in _INTER_POD_ORDER
-    return plugin_of(reason), _INTER_POD_ORDER.index(reason.message) if known else 0
+    if reason.message in _INTER_POD_ORDER:
+        return FilterPlugin.INTER_POD_AFFINITY, _INTER_POD_ORDER.index(reason.message)
+    return plugin_of(reason), _AFTER_ALLOCATION.get(reason.code, 0)
 
 
 def _joined(found: Iterable[ExcludedNodes]) -> Iterator[ExcludedNodes]:

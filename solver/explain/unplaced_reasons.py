@@ -24,7 +24,7 @@ from solver.explain.device_reasons import (
     outranked,
     too_many,
 )
-from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counted_by_filter, passed
+from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counted_by_filter, own_nodes, passed
 from solver.explain.hints import Hints
 from solver.explain.pool_reasons import PoolReasons
 from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
@@ -124,7 +124,7 @@ class Explanation:
         if problem.node_count == 0:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
-        rooms = [(pod_class, self._room(pod_class, is_only=len(family) == 1)) for pod_class in family]
+        rooms = [(pod_class, self._room(pod_class, family)) for pod_class in family]
         fitting = any((room.nodes & ~room.refused).any() for _, room in rooms)
         if fitting:
             yield outranked(is_proven=is_proven)
@@ -172,7 +172,7 @@ class Explanation:
                 message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
-    def _room(self, pod_class: PodClass, *, is_only: bool) -> _Room:
+    def _room(self, pod_class: PodClass, family: tuple[PodClass, ...]) -> _Room:
         """
         Return the allowed nodes with room for one pod, and what excludes the others.
 
@@ -181,8 +181,7 @@ class Explanation:
         """
         held = np.zeros(self.problem.node_count, dtype=np.bool_)
         held[list(self.problem.rules.reserved.get(pod_class.index, ()))] = True
-        allowed = pod_class.verdicts.allowed | held
-        own = np.ones_like(allowed) if is_only else allowed
+        allowed, own = pod_class.verdicts.allowed | held, own_nodes(pod_class, family, len(held))
         excluded = list(self._insufficient(pod_class, own))
         for tracker in self.trackers:
             for kept, reason in tracker.objections(pod_class):
@@ -192,23 +191,28 @@ class Explanation:
                     excluded.append(ExcludedNodes(own & ~kept, reason))
         for each in excluded:
             allowed = allowed & ~each.nodes
-        serving = self._serving(pod_class, allowed)
-        reserved, refused = serving & held, allowed & ~serving
-        if is_only:
-            every = (*pod_class.verdicts.excluded, *excluded)
-            others = passed(every, FilterPlugin.DYNAMIC_RESOURCES, len(held)) & ~allowed
-            refused |= others & ~self._serving(pod_class, others)
+        every = (*family[0].verdicts.excluded, *excluded)
+        others = own & passed(every, FilterPlugin.DYNAMIC_RESOURCES, len(held)) & ~allowed
+        serving = self._serving(pod_class, allowed | others)
+        reserved = allowed & serving & held
+        refused = (allowed | others) & ~serving
         return _Room(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
 
     def _insufficient(self, pod_class: PodClass, own: Mask) -> Iterator[ExcludedNodes]:
-        """Return the nodes with too little of a resource."""
+        """Return the nodes with too little of a resource, for the pod or for it and its devices (KEP-5517)."""
         for resource, amount in ((PODS, 1), *pod_class.requests):
-            short = own & (self.problem.available.room.of(resource) < amount)
-            if amount > 0 and short.any():
-                asked = min(MOST, self.unsatisfiable.asked(pod_class, resource))
-                usable = short & pod_class.verdicts.allowed
-                sizes = self.unsatisfiable.sizes_of(resource)[usable if usable.any() else short]
-                yield ExcludedNodes(short, node_fit.insufficient(resource, is_too_small=bool((sizes < asked).all())))
+            free = self.problem.available.room.of(resource)
+            short = own & (free < amount)
+            if amount <= 0 or not short.any():
+                continue
+            asked = min(MOST, self.unsatisfiable.asked(pod_class, resource))
+            alone = short & (free < asked)
+            usable = alone & pod_class.verdicts.allowed
+            sizes = self.unsatisfiable.sizes_of(resource)[usable if usable.any() else alone]
+            lacking = node_fit.insufficient(resource, is_too_small=bool((sizes < asked).all()))
+            yield ExcludedNodes(alone, lacking)
+            with_devices = node_fit.insufficient(resource)
+            yield ExcludedNodes(short & ~alone, msgspec.structs.replace(with_devices, status=with_devices.message))
 
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
         """Return the nodes (of some) whose devices can serve one pod of a class alone."""
@@ -221,7 +225,7 @@ class Explanation:
         """Return the nodes that can serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
-            found |= self._serving(pod_class, self._room(pod_class, is_only=len(family) == 1).nodes)
+            found |= self._serving(pod_class, self._room(pod_class, family).nodes)
         return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:

@@ -135,8 +135,26 @@ def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand
     return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors, pod.required_features)
 
 
+def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
+    """Return the only nodes that a required node affinity can match by their names; None if it does not name them."""
+    found = set[str]()
+    for term in required.terms if required is not None else ():
+        names = [
+            frozenset(each.values)
+            for each in term.match_fields
+            if each.key == "metadata.name" and each.operator == NodeSelectorOperator.IN
+        ]
+        if not names:
+            return None
+        found |= frozenset.intersection(*names)
+    return frozenset(found) if found else None
+
+
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
     """Return the first reason against a node, with node count 1, or None."""
+    names = named_nodes(demand.required_affinity)
+    if names is not None and node.name not in names:
+        return OTHER_NAME
     reason = cordon_or_taint(node, demand.tolerations)
     if reason is not None:
         return reason
@@ -205,6 +223,8 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
 _SHOWN_TAINTS: Final = 4
 UNSCHEDULABLE: Final = _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
 FEATURES: Final = _reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
+OTHER_NAME: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
+"""Nodes that NodeAffinity's PreFilter leaves out: required affinity names the nodes."""
 AFFINITY_MISMATCH: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 CLAIM_ON_OTHER_NODES: Final = _elsewhere(ReasonCode.CLAIM_ELSEWHERE)
 CLAIM_OUT_OF_REACH: Final = _elsewhere(ReasonCode.CLAIM_OUT_OF_REACH)

@@ -8,7 +8,7 @@ it would bind no pod at all. `gang_domains` says which value a node has.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -228,8 +228,8 @@ def narrowed(
         lost = verdicts[index].allowed & ~found[index].allowed & ~used[family]
         if index != family and lost.any():
             used[family] |= lost
-            others = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].excluded))
-            found[family] = node_arrays.NodeVerdicts(found[family].allowed, others.excluded)
+            others = _narrowed(rule, index, replace(found[family], allowed=lost))
+            found[family] = replace(others, allowed=found[family].allowed)
     return found
 
 

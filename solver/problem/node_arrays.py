@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,10 +27,11 @@ class ExcludedNodes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeVerdicts:
-    """Nodes that a pod may use, and for the others every reason against them."""
+    """Nodes that a pod may use, every reason against the others, and the nodes of its class (None: all)."""
 
     allowed: Mask
     excluded: tuple[ExcludedNodes, ...] = ()
+    nodes: Mask | None = None
 
     @classmethod
     def of(cls, node_count: int, found: Iterable[ExcludedNodes]) -> "NodeVerdicts":
@@ -44,7 +45,7 @@ class NodeVerdicts:
 
     def within(self, nodes: Mask) -> "NodeVerdicts":
         """Rule all other nodes out without a reason."""
-        return NodeVerdicts(self.allowed & nodes, self.excluded)
+        return replace(self, allowed=self.allowed & nodes, nodes=nodes if self.nodes is None else self.nodes & nodes)
 
     def without(self, found: Iterable[ExcludedNodes]) -> "NodeVerdicts":
         """Rule nodes out."""
@@ -52,7 +53,7 @@ class NodeVerdicts:
         if not added:
             return self
         refused = np.logical_or.reduce([each.nodes for each in added])
-        return NodeVerdicts(self.allowed & ~refused, (*self.excluded, *added))
+        return replace(self, allowed=self.allowed & ~refused, excluded=(*self.excluded, *added))
 
 
 def counted(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:

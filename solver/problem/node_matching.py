@@ -1,7 +1,7 @@
 """Filters of single pods on all nodes at once: node selector, node affinity, taints and unschedulable nodes."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -66,7 +66,8 @@ class NodeMatcher:
     def verdicts(self, demand: node_fit.NodeDemand) -> NodeVerdicts:
         """Evaluate a demand on every node; each node counts for the first reason against it."""
         suiting = self.suiting(demand.node_selector, demand.required_affinity)
-        found = [*self._refused(demand.tolerations), ExcludedNodes(~suiting, node_fit.AFFINITY_MISMATCH)]
+        found = [*self._named(demand.required_affinity), *self._refused(demand.tolerations)]
+        found.append(ExcludedNodes(~suiting, node_fit.AFFINITY_MISMATCH))
         found += [ExcludedNodes(~self._declaring(each), node_fit.FEATURES) for each in demand.required_features]
         away, pinned = np.zeros_like(suiting), np.zeros_like(suiting)
         for selector in demand.claim_selectors:
@@ -79,6 +80,13 @@ class NodeMatcher:
             ExcludedNodes(away, node_fit.CLAIM_OUT_OF_REACH),
         ]
         return NodeVerdicts.of(len(self.nodes), found)
+
+    def _named(self, required: NodeSelector | None) -> Iterator[ExcludedNodes]:
+        """Return the nodes that a required affinity does not name, if it names nodes."""
+        names = node_fit.named_nodes(required)
+        if names is not None:
+            others = np.array([node.name not in names for node in self.nodes], dtype=np.bool_)
+            yield ExcludedNodes(others, node_fit.OTHER_NAME)
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
         """Mark the nodes that match a nodeSelector and a required node affinity."""

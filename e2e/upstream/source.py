@@ -1,0 +1,116 @@
+"""
+The packages of Kubernetes' integration tests as a Go module of ours, with the scheduler's start replaced.
+
+Nothing of upstream is kept in this repository: the packages are copied from the Go module `k8s.io/kubernetes` into the
+cache, and `EDITS` puts calls of `go/process.go` into them. All that they import stays in that module, so that the
+compiled packages are the control plane's.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.controlplane.build import BuildError
+
+SOURCE = Path(__file__).parent / "go"
+MODULE = "k8s.io/kubernetes"
+OURS = "dovetail/e2e/upstream"
+FOLDER = Path("test", "integration")
+COPIED = ("dra", "scheduler", "util")
+IMPORTED = re.compile(rf'"{MODULE}/{FOLDER.as_posix()}/({"|".join(COPIED)})\b')
+UTIL = "util/util.go"
+STEPS = "scheduler/podgroup/stepsframework"
+ADDED = {"process.go": "util", "message.go": "dra", "steps.go": STEPS}
+"""Our files, each with the package that it becomes part of, where the release has that."""
+COMPARED = re.compile(r'gomega\.Equal\((?=(fmt\.Sprintf\()?"0/8 nodes are available: )')
+"""Where a test of `dra` compares a pod's condition with kube-scheduler's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Lines that go behind (`after`) or before the one line of a file that matches."""
+
+    file: str
+    line: re.Pattern[str]
+    lines: str
+    after: bool = False
+
+
+def edits(minor: str) -> tuple[Edit, ...]:
+    """Return the edits for a minor release such as `1.37`."""
+    if minor == "1.36":
+        return _edits_of_util("NextPod")
+    return (
+        *_edits_of_util("NextEntity"),
+        Edit(
+            f"{STEPS}/stepsframework.go",
+            re.compile(r"^\tfor i, step := range steps \{$", re.MULTILINE),
+            "\t\tif testutils.IsProcess() {\n\t\t\tstep = seenFromOutside(t, step)\n\t\t}\n",
+            after=True,
+        ),
+    )
+
+
+def _edits_of_util(next_function: str) -> tuple[Edit, ...]:
+    return (
+        Edit(
+            UTIL,
+            re.compile(r"^func StartScheduler\(tCtx .*, outOfTreePluginRegistry .*\{$", re.MULTILINE),
+            "\tif IsProcess() {\n\t\treturn nil, startConfigured(tCtx, cfg, outOfTreePluginRegistry)\n\t}\n",
+            after=True,
+        ),
+        Edit(
+            UTIL,
+            re.compile(r"^\tif !testCtx\.DisableEventSink \{$", re.MULTILINE),
+            f"\tif IsProcess() {{\n\t\ttakeNothing(ctx, &testCtx.Scheduler.{next_function})\n"
+            "\t\tstartBeside(ctx, t, testCtx)\n\t}\n",
+        ),
+    )
+
+
+def inputs(minor: str) -> tuple[Path, ...]:
+    """Return the files that decide what is written."""
+    return (Path(__file__), *(SOURCE / name for name in ADDED), SOURCE / f"{minor}.mod", SOURCE / f"{minor}.sum")
+
+
+def write(go: Sequence[str], environment: dict[str, str], minor: str, target: Path) -> None:
+    """Write the module for a minor release into an empty folder. Raises BuildError."""
+    for suffix in ("mod", "sum"):
+        (target / f"go.{suffix}").write_text((SOURCE / f"{minor}.{suffix}").read_text())
+    upstream = _module_folder(go, environment, target)
+    for name in COPIED:
+        _copy(upstream / FOLDER / name, target / name)
+    for name, package in ADDED.items():
+        if (target / package).exists():
+            (target / package / name).write_text((SOURCE / name).read_text())
+    for edit in edits(minor):
+        path = target / edit.file
+        path.write_text(edited(path.read_text(), edit))
+
+
+def edited(text: str, edit: Edit) -> str:
+    """Apply an edit. Raises BuildError where not exactly one line matches."""
+    found = list(edit.line.finditer(text))
+    if len(found) != 1:
+        raise BuildError(f"{edit.file} of {MODULE} has {len(found)} lines like {edit.line.pattern}, not one")
+    at = found[0].end() + 1 if edit.after else found[0].start()
+    return text[:at] + edit.lines + text[at:]
+
+
+def _module_folder(go: Sequence[str], environment: dict[str, str], target: Path) -> Path:
+    command = [*go, "mod", "download", "-json", MODULE]
+    done = subprocess.run(command, cwd=target, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)} in {target}: {done.stderr.strip()}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def _copy(source: Path, target: Path) -> None:
+    for path in sorted(source.rglob("*.go")):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = IMPORTED.sub(rf'"{OURS}/\1', path.read_text())
+        copy.write_text(COMPARED.sub("beginsLike(", text) if target.name == "dra" else text)

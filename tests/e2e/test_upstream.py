@@ -1,0 +1,166 @@
+"""`make upstream`: the edits, the events of `go test`, the table and its page (pure); starting a test needs minutes."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from e2e.controlplane.build import BuildError
+from e2e.upstream import compatibility, known, process, results, source, suites
+from e2e.upstream.__main__ import main, packages
+from e2e.upstream.compatibility import Line
+from e2e.upstream.known import Known
+from e2e.upstream.results import UpstreamResult
+from e2e.upstream.source import Edit
+from e2e.versions import PAGE
+from scheduler.settings import load
+
+
+def events(*rows: tuple[str, str, str]) -> list[str]:
+    return [json.dumps({"Action": action, "Test": test, "Output": text}) + "\n" for action, test, text in rows]
+
+
+def result(name: str, outcome: results.Outcome = "pass") -> UpstreamResult:
+    return UpstreamResult(name, outcome)
+
+
+def by_name(found: Iterable[UpstreamResult]) -> dict[str, UpstreamResult]:
+    return {each.name: each for each in found}
+
+
+def test_an_edit_puts_its_lines_before_or_behind_the_line() -> None:
+    before = Edit("f.go", re.compile("^b$", re.MULTILINE), "x\n")
+    behind = Edit("f.go", re.compile("^b$", re.MULTILINE), "x\n", after=True)
+    assert source.edited("a\nb\nc\n", before) == "a\nx\nb\nc\n"
+    assert source.edited("a\nb\nc\n", behind) == "a\nb\nx\nc\n"
+
+
+@pytest.mark.parametrize("text", ["a\n", "b\nb\n"])
+def test_an_edit_that_does_not_fit_exactly_once_is_an_error(text: str) -> None:
+    with pytest.raises(BuildError, match=r"f\.go of k8s\.io/kubernetes has [02] lines like"):
+        source.edited(text, Edit("f.go", re.compile("^b$", re.MULTILINE), "x\n"))
+
+
+def test_imports_of_copied_packages_are_ours_and_all_others_stay() -> None:
+    text = '"k8s.io/kubernetes/test/integration/util"\n"k8s.io/kubernetes/test/integration/framework"\n'
+    assert source.IMPORTED.sub(rf'"{source.OURS}/\1', text) == (
+        '"dovetail/e2e/upstream/util"\n"k8s.io/kubernetes/test/integration/framework"\n'
+    )
+
+
+def test_only_messages_of_the_scheduler_are_compared_by_their_beginning() -> None:
+    text = 'gomega.Equal("0/8 nodes are available: x") gomega.Equal(fmt.Sprintf("0/8 nodes are available: %s", x))'
+    assert source.COMPARED.sub("beginsLike(", text).count("beginsLike(") == 2
+    assert source.COMPARED.search('gomega.Equal(fmt.Sprintf("%d pods evicted", n))') is None
+
+
+@pytest.mark.parametrize("kubernetes", suites.KUBERNETES)
+def test_each_version_has_a_module_with_its_sums(kubernetes: str) -> None:
+    module, sums = (source.SOURCE / f"{kubernetes}{suffix}" for suffix in (".mod", ".sum"))
+    assert f"k8s.io/kubernetes v{kubernetes}." in module.read_text()
+    assert f"k8s.io/kubernetes v{kubernetes}." in sums.read_text()
+
+
+def test_dovetail_gets_the_names_time_out_and_preemption_that_a_test_asks_for(tmp_path: Path) -> None:
+    asked = {
+        "address": "127.0.0.1:12345",
+        "profiles": [
+            {"schedulerName": "default-scheduler", "bindingTimeoutSeconds": 3.0, "preemption": False},
+            {"schedulerName": "second", "preemption": True},
+        ],
+    }
+    path = tmp_path / "dovetail.yaml"
+    path.write_text(json.dumps(process.configuration(asked)))
+    settings = load(path)
+    assert [profile.scheduler_name for profile in settings.profiles] == ["default-scheduler", "second"]
+    assert [profile.preemption.enabled for profile in settings.profiles] == [False, True]
+    assert settings.commit.binding_timeout_seconds == 3.0
+    assert not settings.leader_election.enabled
+    assert settings.bind_address == "127.0.0.1:12345"
+
+
+def test_events_say_how_each_test_ended_and_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, UpstreamResult] = {}
+    results.read(
+        [
+            "not an event\n",
+            *events(
+                ("run", "TestA", ""),
+                ("output", "TestA", "    a.go:12: I1123 10:00:00.1] a log line\n"),
+                ("output", "TestA", "    a.go:13: expected 1, got 2\n"),
+                ("fail", "TestA", ""),
+                ("run", "TestB", ""),
+            ),
+        ],
+        found,
+    )
+    assert found["TestA"].outcome == "fail"
+    assert found["TestA"].message == "expected 1, got 2"
+    assert found["TestB"].outcome == "unfinished"
+    assert capsys.readouterr().err == "  fail TestA (0.0 s)\n"
+
+
+def test_a_test_with_sub_tests_is_told_only_where_it_fails_by_itself() -> None:
+    found = by_name(
+        [result("T", "fail"), result("T/a", "fail"), result("T/b"), result("U", "fail"), result("U/a"), result("V")]
+    )
+    assert sorted(results.telling(found)) == ["T/a", "T/b", "U", "U/a", "V"]
+
+
+def test_a_failure_is_explained_by_its_entry_and_a_pass_contradicts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "differences", lambda: (Known(r"T/[ab]", "An entry"),))
+    peer = by_name(result(name) for name in ("T/a", "T/b", "T/c", "T/d"))
+    peer["T/d"].outcome = "fail"
+    ours = by_name([result("T/a", "fail"), result("T/b"), result("T/c", "unfinished"), result("T/d", "fail")])
+    lines = compatibility.lines(peer, ours)
+    assert [line.test for line in lines if line.is_unexplained] == ["T/b", "T/c"]
+    assert [line.because for line in lines] == ["An entry", "An entry", "", ""]
+
+
+def test_the_sentence_counts_every_test_once() -> None:
+    lines = [
+        Line(test="a", kube_scheduler="pass", dovetail="pass"),
+        Line(test="b", kube_scheduler="pass", dovetail="fail", because="An entry"),
+        Line(test="c", kube_scheduler="pass", dovetail="skip"),
+        Line(test="d", kube_scheduler="pass", dovetail="fail"),
+    ]
+    assert compatibility.summary(lines) == (
+        "Of 4 tests kube-scheduler passes 4 and Dovetail 1; 1 differ on purpose, "
+        "1 are not run with Dovetail, 1 are unexplained."
+    )
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(compatibility.render(lines))
+    assert "is not listed in known.toml" in capture.get()
+
+
+@pytest.mark.parametrize("kubernetes", suites.KUBERNETES)
+@pytest.mark.parametrize("suite", ["dra", "scheduler"])
+def test_the_page_has_a_place_for_each_table(suite: str, kubernetes: str) -> None:
+    begin, end = compatibility.marks(suite, kubernetes)
+    assert PAGE.read_text().count(begin) == PAGE.read_text().count(end) == 1
+
+
+def test_a_table_of_the_page_has_a_row_for_each_test() -> None:
+    text = compatibility.markdown([Line(test="T/a", kube_scheduler="pass", dovetail="fail", because="An entry")])
+    assert "| T/a | passes | fails | An entry |" in text.splitlines()
+
+
+def test_every_known_difference_is_an_entry_of_the_page() -> None:
+    assert {each.because for each in known.differences()} <= known.headings()
+
+
+def test_the_parts_of_dra_are_chosen_by_gates() -> None:
+    assert packages("dra", ["default", "ga"]) == ("dra/default", "dra/ga")
+    assert packages("scheduler", ["all"]) == suites.SCHEDULER
+
+
+def test_the_help_names_what_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert all(option in text for option in ("--kubernetes", "--gates", "--run", "--only", "--write"))

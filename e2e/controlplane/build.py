@@ -53,8 +53,8 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
 
 def output_of(package: str, kubernetes: str) -> bytes:
     """Run another program of the module, such as "./corpus", and return what it prints. Raises BuildError."""
-    command = [*_go_command(), "run", f"-modfile={_module(kubernetes)}", package]
-    done = subprocess.run(command, cwd=SOURCE, env=_environment(), capture_output=True, check=False)
+    command = [*go_command(), "run", f"-modfile={_module(kubernetes)}", package]
+    done = subprocess.run(command, cwd=SOURCE, env=environment(), capture_output=True, check=False)
     if done.returncode != 0:
         raise BuildError(f"go run {package} ended with status {done.returncode}:\n{done.stderr.decode()}")
     return done.stdout

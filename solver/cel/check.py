@@ -118,7 +118,8 @@ class _Checker:
     def _ident(self, node: tree.Ident) -> Type:
         kind = self._named(node, node.name)
         if kind is None:
-            raise ExpressionError(f"{node.name} is not known{checker_hints.for_name(node.name.removeprefix('.'))}", node.position)
+            hint = checker_hints.for_name(node.name.removeprefix("."))
+            raise ExpressionError(f"{node.name} is not known{hint}", node.position)
         return kind
 
     def _named(self, node: tree.AstNode, name: str) -> Type | None:

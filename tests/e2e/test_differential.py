@@ -3,14 +3,13 @@
 import copy
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 import yaml
 
 from e2e.controlplane.plane import REPOSITORY
-from e2e.differential import document, groups, peer, repairs
+from e2e.differential import document, groups, peer
 from e2e.differential.comparison import Outcome
 from e2e.differential.differences import (
     DIFFERENCES,
@@ -120,32 +119,6 @@ def test_a_disagreement_that_nothing_explains_is_a_defect() -> None:
     assert Outcome(case, THEIRS, ours).is_defect
     assert not Outcome(case, THEIRS, ours, (DIFFERENCES[0],)).is_defect
     assert Outcome(case, THEIRS, Verdict(THEIRS.nodes, "contradicts itself", is_error=True)).is_defect
-
-
-def test_counts_are_split_only_where_devices_have_to_be_distinct() -> None:
-    (case,) = shown()["distinctAttribute forgets"].cases
-    repairs.split_counts(case)
-    requests = case.objects[0]["spec"]["devices"]["requests"]
-    assert [each["exactly"]["count"] for each in requests] == [1, 1, 1]
-    (other,) = shown()["offered twice"].cases
-    before = copy.deepcopy(other)
-    repairs.split_counts(other)
-    assert other == before
-
-
-def test_alternatives_that_have_to_be_distinct_ask_for_two_devices_at_most() -> None:
-    alternatives = [{"name": f"s{count}", "count": count} for count in (1, 3, 4)]
-    for given, left in ((alternatives, {"s1": 1}), (alternatives[1:], {"s3": 2, "s4": 2})):
-        request = {"name": "r", "firstAvailable": given}
-        constraint = {"distinctAttribute": "example.com/root", "requests": ["r/s4", "r"]}
-        devices: dict[str, Any] = {"requests": [request], "constraints": [constraint]}
-        case = Case(
-            {"metadata": {"name": "p"}, "spec": {}}, ({"metadata": {"name": "c"}, "spec": {"devices": devices}},)
-        )
-        repairs.split_counts(case)
-        (changed,) = devices["requests"]
-        assert {each["name"]: each["count"] for each in changed["firstAvailable"]} == left
-        assert constraint["requests"] == (["r/s4", "r"] if "s4" in left else ["r"])
 
 
 async def test_the_extender_notes_the_nodes_of_the_first_attempt_and_refuses_them() -> None:

@@ -360,6 +360,7 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
     },
     "PodGroup": {
         "spec.podGroupTemplateRef": "where its Workload's controller has it from",
+        "spec.priority": "in 1.36 it does not bind the pods of the group",
         "spec.priorityClassName": "the API server copies its value into the priority",
         "spec.schedulingPolicy.basic": "no gang, as without a policy",
         **_all("status.conditions[]", ("lastTransitionTime", "observedGeneration"), _BYSTANDERS),

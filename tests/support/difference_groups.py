@@ -80,17 +80,6 @@ def shown() -> dict[str, Group]:
         "allocated claims uncharged": _using(
             _joining("uncharged", device=_taking("d0", cpu="3"), consumers=0), requests={"cpu": "2"}
         ),
-        "distinctAttribute forgets": _group(
-            "distinct",
-            _devices("distinct", "a", _root("x"), _root("y", "d1"), _root("x", "d2")),
-            _claim("c", _exactly("distinct", count=3), constraints=[{"distinctAttribute": ROOT}]),
-        ),
-        "All leaves out the full": _group(
-            "full",
-            _devices("full", "a", _shareable("d0"), _shareable("d1")),
-            _claim("c", _exactly("full", allocationMode="All", capacity={"requests": {"memory": "2"}})),
-            held=[_held("full", {"shareID": _SHARE, "consumedCapacity": {"memory": "4"}})],
-        ),
         "namespaces by what they lack": _apart("lacking"),
         "tainted since": _joining("tainted", device={"name": "d0", "taints": [{"key": "hot", "effect": "NoSchedule"}]}),
         "full claim": _joining("crowded", device={"name": "d0"}, consumers=256),

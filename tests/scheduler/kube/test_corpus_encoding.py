@@ -240,7 +240,10 @@ CHANGES: dict[str, Change] = {
     "group condition": Change(
         GROUP,
         lambda c, s: writes.write_group_condition(
-            c, "", decode_pod_group(raw(s)), GroupCondition(is_true=False, reason="r", message="m", since=NOW)
+            c,
+            "",
+            decode_pod_group(raw(s)),
+            GroupCondition(type="PodGroupInitiallyScheduled", is_true=False, reason="r", message="m", since=NOW),
         ),
         CONDITION | {"status.conditions[].observedGeneration"},
         since="1.36",

@@ -1,4 +1,4 @@
-"""Devices of a unit that other claims hold too: exclusively, beyond their capacity, or beyond shared counters."""
+"""Devices of a unit that other claims hold too, or that exceed a capacity or counter, or that others exclude."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -33,6 +33,7 @@ def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
         held = _exclusive_conflict(store, device, results, others, unit.namespace)
         found += [held] if held is not None else _over_capacity(store, device, results, own)
     found += _over_counters(store, wanted, own)
+    found += _incompatible(store, wanted, own)
     return tuple(found)
 
 
@@ -109,6 +110,20 @@ def _over_counters(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) 
                 f"{counter.counter_set}/{counter.counter}, {format_nano(max(0, left), published.text)} is left"
             )
             yield Duplicate(device=first[counter], claims=tuple(sorted(others)), message=message)
+
+
+def _incompatible(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+    """Compare the compatibility groups of devices that draw on one counter set."""
+    for pool in dict.fromkeys(device.pool_id for device in wanted):
+        facts = store.slice_index.facts(pool)
+        for counter_set, devices in facts.groups if facts is not None else ():
+            holders = {device: store.allocated_devices.holders(device).keys() - own for device, _ in devices}
+            used = {device: groups for device, groups in devices if holders[device] or device in wanted}
+            new = [device for device in used if not holders[device]]
+            if new and len(set(used.values())) > 1 and not frozenset.intersection(*used.values()):
+                message = f"device {new[0]} has no compatibility group of {counter_set} in common with devices in use"
+                others = {claim for device in used for claim in holders[device]}
+                yield Duplicate(device=new[0], claims=tuple(sorted(others)), message=message)
 
 
 def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:

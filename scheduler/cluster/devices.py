@@ -31,12 +31,14 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     Facts about one pool, from all of its slices (resource.k8s.io/v1 ResourcePool).
 
     `generation` is the highest of all its slices. `is_complete`: that generation has as many slices as each of them
-    announces, and all can be read. `counters` are those of that generation, sorted.
+    announces, and all can be read. `counters` are those of that generation, sorted. `groups` are the compatibility
+    groups of its devices, by the counter sets that devices with groups draw on.
     """
 
     generation: int
     is_complete: bool
     counters: tuple[tuple[CounterId, Quantity], ...] = ()
+    groups: tuple[tuple[str, tuple[tuple[DeviceId, frozenset[str]], ...]], ...] = ()
 
 
 class Listing(NamedTuple):
@@ -60,7 +62,18 @@ def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
         generation=generation,
         is_complete=all(each.slice_count == len(newest) and not each.invalid for each in newest),
         counters=tuple(sorted(counters.items(), key=itemgetter(0))),
+        groups=_groups(newest) if counters else (),
     )
+
+
+def _groups(newest: Iterable[ResourceSlice]) -> tuple[tuple[str, tuple[tuple[DeviceId, frozenset[str]], ...]], ...]:
+    found: dict[str, list[tuple[DeviceId, frozenset[str]]]] = {}
+    for each in newest:
+        for device in each.devices:
+            device_id = DeviceId(each.driver, each.pool, device.name)
+            for drawn in device.consumes_counters:
+                found.setdefault(drawn.counter_set, []).append((device_id, frozenset(drawn.compatibility_groups)))
+    return tuple((name, tuple(devices)) for name, devices in found.items() if any(groups for _, groups in devices))
 
 
 class SliceIndex:

@@ -16,6 +16,7 @@ DEVICES_TAKEN: Final = frozenset(
         ReasonCode.DEVICES_IN_USE,
         ReasonCode.DEVICES_CAPACITY,
         ReasonCode.DEVICES_COUNTERS,
+        ReasonCode.DEVICES_INCOMPATIBLE,
         ReasonCode.DEVICES_CONSTRAINT,
     }
 )

@@ -95,6 +95,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.DEVICES_AVOIDED: ConditionReason.DEVICES_AVOIDED,
     ReasonCode.DEVICES_CAPACITY: ConditionReason.UNSCHEDULABLE,
     ReasonCode.DEVICES_COUNTERS: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.DEVICES_INCOMPATIBLE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.DEVICES_CONSTRAINT: ConditionReason.UNSCHEDULABLE,
     ReasonCode.DEVICES_NOT_OWNED: ConditionReason.DEVICES_NOT_OWNED,
     ReasonCode.DEVICES_OFFERED_TWICE: ConditionReason.DEVICES_OFFERED_TWICE,

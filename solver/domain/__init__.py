@@ -27,6 +27,7 @@ from solver.domain.claim import (
     SubRequest,
 )
 from solver.domain.device import (
+    MAX_COMPATIBILITY_GROUPS,
     AttributeKind,
     AttributeValue,
     Capacity,

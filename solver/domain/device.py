@@ -1,6 +1,7 @@
 """Devices and what describes them (`resource.k8s.io/v1` Device, ResourceSlice, DeviceClass, DeviceTaintRule)."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -77,11 +78,17 @@ class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ValidRange(msgspec.Struct, frozen=True, kw_only=True):
-    """CapacityRequestPolicyRange."""
+    """
+    CapacityRequestPolicyRange.
+
+    `counts_whole_units` says that steps are rounded to whole units, as Kubernetes 1.36 and older do; newer versions
+    count thousandths (gate DRAFractionalCapacityRange).
+    """
 
     min: Quantity
     max: Quantity | None = None
     step: Quantity | None = None
+    counts_whole_units: bool = False
 
 
 class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,11 +106,21 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     request_policy: RequestPolicy | None = None
 
 
+MAX_COMPATIBILITY_GROUPS: Final = 2
+"""The most compatibility groups of one DeviceCounterConsumption."""
+
+
 class CounterConsumption(msgspec.Struct, frozen=True, kw_only=True):
-    """DeviceCounterConsumption: what a device consumes of one counter set of its pool."""
+    """
+    DeviceCounterConsumption: what a device consumes of one counter set of its pool.
+
+    Devices in use that draw on one counter set must all have a compatibility group in common, or all have none
+    (gate DRADeviceCompatibilityGroups).
+    """
 
     counter_set: str
     counters: tuple[tuple[str, Quantity], ...]
+    compatibility_groups: tuple[str, ...] = ()
 
 
 class CounterSet(msgspec.Struct, frozen=True, kw_only=True):

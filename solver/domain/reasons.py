@@ -77,6 +77,8 @@ class ReasonCode(StrEnum):
     """Shareable devices match, and too few of them have the capacity left."""
     DEVICES_COUNTERS = "DevicesCounters"
     """Devices match, and the counters that they share are exhausted."""
+    DEVICES_INCOMPATIBLE = "DevicesIncompatible"
+    """Devices match, and have no compatibility group in common with devices in use on the same counter set."""
     DEVICES_CONSTRAINT = "DevicesConstraint"
     """Enough devices are free, and no combination of them meets the claim's constraints."""
     DEVICES_NOT_OWNED = "DevicesNotOwned"

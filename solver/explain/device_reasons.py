@@ -21,6 +21,7 @@ from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity
 from solver.feasibility.claims import MAX_RESULTS
+from solver.problem.devices.compatibility import is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
@@ -97,6 +98,7 @@ class OversizedDevices:
 _USED: Final = "in use"
 _CAPACITY: Final = "with too little capacity left"
 _COUNTERS: Final = "whose shared counters are used up"
+_INCOMPATIBLE: Final = "without a compatibility group in common with devices in use"
 
 
 class NamedAlternative(NamedTuple):
@@ -193,8 +195,18 @@ class DeviceSupplies:
         if not short:
             return ""
         if device.gate in short:
-            return _USED if device.is_shareable or len(short) == 1 else _COUNTERS
-        return _CAPACITY if device.is_shareable else _COUNTERS
+            return _USED if device.is_shareable or len(short) == 1 else self._counters(index)
+        return _CAPACITY if device.is_shareable else self._counters(index)
+
+    def _counters(self, index: int) -> str:
+        """Say why a device has no room for what it draws on."""
+        usage, inventory = self.problem.available.usage, self.problem.inventory
+        short = (
+            counter
+            for counter, amount in inventory.records[index].counters
+            if amount > inventory.budgets[counter] - usage.drawn.get(counter, 0)
+        )
+        return _INCOMPATIBLE if all(is_exclusion(counter) for counter in short) else _COUNTERS
 
     def _left(self, node: int, budget: int) -> int:
         return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.available.states[node][budget]
@@ -236,6 +248,7 @@ OBSTACLE_CODES: Final = {
     _USED: ReasonCode.DEVICES_IN_USE,
     _CAPACITY: ReasonCode.DEVICES_CAPACITY,
     _COUNTERS: ReasonCode.DEVICES_COUNTERS,
+    _INCOMPATIBLE: ReasonCode.DEVICES_INCOMPATIBLE,
 }
 VERDICT_WORDS: Final = {
     Verdict.TAINTED: "tainted",

@@ -43,6 +43,7 @@ UNKNOWN: Final = Reason(
     code=ReasonCode.BUDGET,
     message="no node was found for the pod, although no single rule excludes all nodes; the scheduler tries again soon",
 )
+_EXCLUDED: Final = ", where some have no compatibility group in common"
 _MOST_CONDITIONS: Final = 64
 """The most node conditions that are tried with fewer devices."""
 
@@ -389,8 +390,11 @@ class Explanation:
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
         elif sum(map(len, named.values())) == 1:
             code = ReasonCode.DEVICES_COUNTERS
-            message = f"{names}: enough devices are free, but their shared counters do not suffice for all of them"
+            limits = (
+                "shared counters or compatibility groups" if self.problem.inventory.exclusions else "shared counters"
+            )
+            message = f"{names}: enough devices are free, but their {limits} do not suffice for all of them"
         else:
             message = f"{names}: enough devices are free for each request, but not for all requests on one node"
-            message += self._together(pod_class)
+            message += self._together(pod_class) or (_EXCLUDED if self.problem.inventory.exclusions else "")
         return hinted(Reason(code=code, message=message), self._match_hint(pod_class) or fallback)

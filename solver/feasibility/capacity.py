@@ -5,8 +5,9 @@ An allocation of a device that is not shareable consumes no capacity; a capacity
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from solver.domain import Capacity, Device, Quantity, RequestPolicy
+from solver.domain import Capacity, Device, Quantity, ValidRange
 from solver.domain.quantity import NANO, unit_of
 
 
@@ -89,25 +90,44 @@ def consumed(capacity: Capacity, requested: Quantity | None) -> int | None:
         return capacity.value.nano if default is None else default.nano
     if policy is None:
         return requested.nano
-    if policy.default is not None and requested.nano == policy.default.nano:
-        return requested.nano
-    return _by_policy(policy, requested.nano)
-
-
-def _by_policy(policy: RequestPolicy, amount: int) -> int | None:
     if policy.valid_values:
-        return min((value.nano for value in policy.valid_values if value.nano >= amount), default=None)
+        return min((value.nano for value in policy.valid_values if value.nano >= requested.nano), default=None)
     limits = policy.valid_range
-    if limits is None:
-        return amount
+    return requested.nano if limits is None else _in_range(limits, policy.default, requested.nano)
+
+
+def _in_range(limits: ValidRange, default: Quantity | None, amount: int) -> int | None:
+    rounded: int | None = amount
     if amount < limits.min.nano:
-        amount = limits.min.nano
+        rounded = limits.min.nano
     elif limits.step is not None and limits.step.nano > 0:
-        amount = _stepped(amount, limits.min.nano, limits.step.nano)
-    return None if limits.max is not None and amount > limits.max.nano else amount
+        rounded = _stepped(amount, limits.min.nano, limits.step.nano, _step_unit(limits))
+    if rounded is None or (default is not None and rounded == default.nano):
+        return rounded
+    return None if limits.max is not None and rounded > limits.max.nano else rounded
 
 
-def _stepped(amount: int, low: int, step: int) -> int:
-    """Round up to min + k × step, counted in whole units as the API server's arithmetic does."""
-    whole_amount, whole_low, whole_step = (-(-value // NANO) for value in (amount, low, step))
-    return (whole_low + -(-(whole_amount - whole_low) // whole_step) * whole_step) * NANO
+_MILLI: Final = NANO // 1000
+_MOST_UNITS: Final = 2**63 - 1
+"""The API counts in 64-bit integers."""
+
+
+def _step_unit(limits: ValidRange) -> int:
+    """Return what steps are counted in: thousandths if the whole range can be written in them, else whole units."""
+    ends = [end.nano for end in (limits.min, limits.max, limits.step) if end is not None]
+    if limits.counts_whole_units or any(end % _MILLI or end // _MILLI > _MOST_UNITS for end in ends):
+        return NANO
+    return _MILLI
+
+
+def _stepped(amount: int, low: int, step: int, unit: int) -> int | None:
+    """
+    Round up to min + k × step, as kube-scheduler does: all of them are counted in whole units first, rounded up.
+
+    No request with a part of a thousandth fits where thousandths count.
+    """
+    if unit == _MILLI and amount % _MILLI:
+        return None
+    amount, low, step = (-(-value // unit) for value in (amount, low, step))
+    rounded = low + -(-(amount - low) // step) * step
+    return rounded * unit if rounded <= _MOST_UNITS else None

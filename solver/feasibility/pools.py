@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from solver.domain import Device, PoolId, Quantity, ResourceSlice
+from solver.domain import MAX_COMPATIBILITY_GROUPS, Device, PoolId, Quantity, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,12 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     for device in (device for each in slices for device in each.devices):
         yield from _unknown_counters(device, sets)
         yield from _negative(_amounts(device))
+        yield from (
+            f"device {device.name} has {len(draws.compatibility_groups)} compatibility groups of counter set "
+            f"{draws.counter_set}, at most {MAX_COMPATIBILITY_GROUPS} can be compared"
+            for draws in device.consumes_counters
+            if len(draws.compatibility_groups) > MAX_COMPATIBILITY_GROUPS
+        )
 
 
 def _negative(amounts: Iterable[tuple[str, Quantity]]) -> Iterator[str]:

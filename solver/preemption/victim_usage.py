@@ -130,7 +130,7 @@ def _add_device(
 
 
 def _counters(problem: Problem, device: DeviceId, remembered: _Remembered) -> Iterator[tuple[tuple[int, int], int]]:
-    for counter, amount in remembered.get(device, problem.inventory.draws.get(device, ())):
+    for counter, amount in problem.inventory.drawn_by(device, remembered) or ():
         place = problem.layout.counter_place.get(counter)
         if place is not None:
             yield place, amount

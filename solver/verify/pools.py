@@ -4,7 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from solver.domain import Device, DeviceId, DeviceTaintRule, Node, NodeScope, PoolId, ResourceSlice, Taint
+from solver.domain import (
+    MAX_COMPATIBILITY_GROUPS,
+    Device,
+    DeviceId,
+    DeviceTaintRule,
+    Node,
+    NodeScope,
+    PoolId,
+    ResourceSlice,
+    Taint,
+)
 from solver.verify import matching
 
 
@@ -137,6 +147,13 @@ def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str],
     )
     if unknown:
         return f"a device consumes {unknown[0]}, which it does not publish"
+    if any(
+        len(consumption.compatibility_groups) > MAX_COMPATIBILITY_GROUPS
+        for each in current
+        for device in each.devices
+        for consumption in device.consumes_counters
+    ):
+        return "a device has too many compatibility groups"
     least = min(
         (*counters.values(), *(nano for each in current for d in each.devices for nano in _amounts(d))), default=0
     )

@@ -130,7 +130,8 @@ def _difference(given: set[DeviceId], wanted: set[DeviceId]) -> str:
 
 
 _ONE: Final = 10**9
-"""Nano-units in a whole unit; steps are counted in whole units."""
+"""Nano-units in a whole unit."""
+_THOUSANDTH: Final = _ONE // 1000
 
 
 def consumption(published: Published, asked: tuple[tuple[str, Quantity], ...]) -> dict[str, int] | None:
@@ -182,8 +183,15 @@ def _in_range(policy: RequestPolicy, asked: int) -> int | None:
         return asked
     rounded = max(asked, limits.min.nano)
     if rounded > limits.min.nano and limits.step is not None:
-        low, step, amount = (-(-each // _ONE) for each in (limits.min.nano, limits.step.nano, asked))
-        rounded = (low + -(-(amount - low) // step) * step) * _ONE
+        bounds = [limits.min, limits.step, *([limits.max] if limits.max is not None else [])]
+        is_exact = all(each.nano % _THOUSANDTH == 0 and each.nano < 2**63 * _THOUSANDTH for each in bounds)
+        size = _THOUSANDTH if is_exact and not limits.counts_whole_units else _ONE
+        if size == _THOUSANDTH and asked % size:
+            return None
+        low, step, amount = (-(-each // size) for each in (limits.min.nano, limits.step.nano, asked))
+        rounded = (low + -(-(amount - low) // step) * step) * size
+        if rounded >= 2**63 * size:
+            return None
     is_default = policy.default is not None and rounded == policy.default.nano
     if limits.max is not None and rounded > limits.max.nano and not is_default:
         return None

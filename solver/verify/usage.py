@@ -1,4 +1,4 @@
-"""Device usage: exclusive devices are allocated once; capacities and shared counters are not overcommitted."""
+"""Device usage: exclusive devices are allocated once, no capacity or shared counter is overcommitted, groups agree."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -61,6 +61,7 @@ def violations(new_ones: tuple[NewAllocation, ...], context: PlanContext) -> Ite
     for device in dict.fromkeys(result.device for result in taken):
         yield from _device(device, holders, context)
     yield from _counters(before, holders, context)
+    yield from _compatibility(before, holders, context)
 
 
 def _existing(pools: set[tuple[str, str]], context: PlanContext) -> DeviceHolders:
@@ -166,3 +167,26 @@ def _pool(
         if sums[each] > limit:
             message = f"{sums[each]} nano-units of {each.counter_set}/{each.counter} are consumed, it has {limit}"
             yield broken(Rule.COUNTER_OVERCOMMITTED, pool, message)
+
+
+def _compatibility(before: dict[DeviceId, None], holders: DeviceHolders, context: PlanContext) -> Iterator[Violation]:
+    """
+    Check the compatibility groups of counter sets that newly used devices draw on.
+
+    All devices in use have a group in common, or none has any, by what is published now. Another share of a device that
+    is in use changes nothing.
+    """
+    in_use = holders.devices()
+    drawing: defaultdict[tuple[PoolId, str], dict[DeviceId, frozenset[str]]] = defaultdict(dict)
+    for device in in_use:
+        published = context.pools.find(device)
+        for consumption in published.device.consumes_counters if published is not None else ():
+            groups = frozenset(consumption.compatibility_groups)
+            drawing[device.pool_id, consumption.counter_set][device] = groups
+    for (pool, counter_set), devices in drawing.items():
+        if devices.keys() <= before.keys() or len(set(devices.values())) == 1:
+            continue
+        if not frozenset.intersection(*devices.values()):
+            named = ", ".join(str(device) for device in devices)
+            message = f"{named} draw on counter set {counter_set}, and have no compatibility group in common"
+            yield broken(Rule.DEVICE_INCOMPATIBLE, pool, message)

@@ -162,6 +162,8 @@ class Rule(StrEnum):
     """Shares would consume more of a capacity than the device has."""
     COUNTER_OVERCOMMITTED = "CounterOvercommitted"
     """The devices in use would consume more of a shared counter than it has."""
+    DEVICE_INCOMPATIBLE = "DeviceIncompatible"
+    """The devices in use that draw on one counter set would have no compatibility group in common."""
 
     GANG_PARTIAL = "GangPartial"
     """Fewer pods of a gang would run than its minimum."""

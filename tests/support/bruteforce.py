@@ -462,8 +462,20 @@ class _Ways:
         if any(each.id in state.alone or (not each.is_share and each.id in shared) for each in used):
             return False
         return all(self._has_capacity(each.published, used, state) for each in used if each.is_share) and all(
-            self._has_counters(pool, used, state) for pool in {each.id.pool_id for each in used}
+            self._has_counters(pool, used, state) and self._agrees(pool, used, state)
+            for pool in {each.id.pool_id for each in used}
         )
+
+    def _agrees(self, pool: PoolId, used: list[_Given], state: _State) -> bool:
+        """Whether the devices of each counter set that one comes into use on have a compatibility group in common."""
+        before = {*state.alone, *(device for device, _ in state.shares)}
+        names = {device for device in (*before, *(each.id for each in used)) if device.pool_id == pool}
+        of_set: dict[str, dict[DeviceId, frozenset[str]]] = {}
+        for device in names & {each.id for each in self.views[pool].devices.values()}:
+            for draws in self.views[pool].devices[device.device].device.consumes_counters:
+                groups = frozenset(draws.compatibility_groups or ("none",))
+                of_set.setdefault(draws.counter_set, {})[device] = groups
+        return all(each.keys() <= before or frozenset.intersection(*each.values()) for each in of_set.values())
 
     def _has_capacity(self, published: Published, used: list[_Given], state: _State) -> bool:
         taken: Counter[str] = Counter()

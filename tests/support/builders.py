@@ -175,6 +175,7 @@ def capacity(
     minimum: Amount | None = None,
     maximum: Amount | None = None,
     step: Amount | None = None,
+    counts_whole_units: bool = False,
 ) -> Capacity:
     valid_range = None
     if minimum is not None:
@@ -182,6 +183,7 @@ def capacity(
             min=quantity(minimum),
             max=None if maximum is None else quantity(maximum),
             step=None if step is None else quantity(step),
+            counts_whole_units=counts_whole_units,
         )
     policy = None
     if default is not None or valid_values or valid_range is not None:
@@ -199,6 +201,7 @@ def device(
     attributes: Mapping[str, Attribute] | None = None,
     capacities: Mapping[str, Amount | Capacity] | None = None,
     consumes: Mapping[str, Mapping[str, Amount]] | None = None,
+    groups: Sequence[str] = (),
     scope: NodeScope | None = None,
     taints: Sequence[Taint] = (),
     is_shareable: bool = False,
@@ -206,7 +209,7 @@ def device(
     binding_conditions: Sequence[str] = (),
     binding_failure_conditions: Sequence[str] = (),
 ) -> Device:
-    """`consumes` is {counter set: {counter: amount}}."""
+    """`consumes` is {counter set: {counter: amount}}, `groups` are the compatibility groups of each of them."""
     return Device(
         name=name,
         attributes=tuple(sorted((key, attribute(value)) for key, value in (attributes or {}).items())),
@@ -219,7 +222,9 @@ def device(
             else ()
         ),
         consumes_counters=tuple(
-            CounterConsumption(counter_set=counter_set, counters=quantities(counters))
+            CounterConsumption(
+                counter_set=counter_set, counters=quantities(counters), compatibility_groups=tuple(groups)
+            )
             for counter_set, counters in (consumes or {}).items()
         ),
         scope=scope,

@@ -53,6 +53,7 @@ class Feature(StrEnum):
     TAINTS = "device taints"
     CAPACITY = "consumable capacity"
     COUNTERS = "shared counters"
+    GROUPS = "compatibility groups"
     WIDE = "devices of several nodes"
     GENERATIONS = "generations, incomplete and invalid pools"
     USAGE = "devices in use"
@@ -77,6 +78,8 @@ class Situation(NamedTuple):
 DRIVERS: Final = ("gpu.example.com", "nic.example.com")
 NUMA: Final = "resource.example.com/numa"
 MODELS: Final = ("A", "B")
+GROUPS: Final = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("c", "a"))
+AMOUNTS: Final[tuple[b.Amount, ...]] = (0, 1, 2, 3, 4, "250m", "600m", "1700m", "500u")
 
 
 @st.composite
@@ -195,7 +198,8 @@ def _pool(draw: Draw, name: str, driver: str, scope: NodeScope, features: frozen
     has_counters = Feature.COUNTERS in features and draw(st.booleans())
     parts = 1 + has_counters
     if has_counters:
-        devices = [replace(each, consumes_counters=draw(_consumption())) for each in devices]
+        groups = st.sampled_from(GROUPS if Feature.GROUPS in features else ((),))
+        devices = [replace(each, consumes_counters=draw(_consumption(draw(groups)))) for each in devices]
     slices = [b.resource_slice(name, *devices, driver=driver, at=scope, slice_count=parts)]
     if has_counters:
         budget = {"card": {"slices": draw(st.integers(1, 4))}}
@@ -205,9 +209,12 @@ def _pool(draw: Draw, name: str, driver: str, scope: NodeScope, features: frozen
     return slices
 
 
-def _consumption() -> st.SearchStrategy[tuple[CounterConsumption, ...]]:
-    amounts = st.integers(0, 3)
-    return amounts.map(lambda each: b.device("", consumes={"card": {"slices": each}}).consumes_counters if each else ())
+def _consumption(groups: tuple[str, ...]) -> st.SearchStrategy[tuple[CounterConsumption, ...]]:
+    def made(amount: int) -> tuple[CounterConsumption, ...]:
+        consumes = {"card": {"slices": amount}} if amount or groups else {}
+        return b.device("", consumes=consumes, groups=groups).consumes_counters
+
+    return st.integers(0, 3).map(made)
 
 
 @st.composite
@@ -273,6 +280,8 @@ def _capacity() -> st.SearchStrategy[Capacity]:
             b.capacity(6, default=2, minimum=2, step=2),
             b.capacity(6, default=1, minimum=1, maximum=3),
             b.capacity(6, default=1, valid_values=(1, 3)),
+            b.capacity(3, default="500m", minimum="250m", maximum="2500m", step="250m"),
+            b.capacity(4, default="1500m", minimum="500m", step="500m", counts_whole_units=True),
         )
     )
 
@@ -334,7 +343,9 @@ def _wanted(draw: Draw, name: str, features: frozenset[Feature]) -> SubRequest:
         selectors=draw(_selectors(features)),
         is_admin=not name and Feature.ADMIN in features and draw(_seldom()),
         tolerations=(b.toleration("hot"),) if Feature.TAINTS in features and draw(st.booleans()) else (),
-        capacity={"memory": draw(st.integers(0, 4))} if Feature.CAPACITY in features and draw(st.booleans()) else {},
+        capacity={"memory": draw(st.sampled_from(AMOUNTS))}
+        if Feature.CAPACITY in features and draw(st.booleans())
+        else {},
     )
 
 

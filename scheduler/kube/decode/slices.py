@@ -145,6 +145,7 @@ class _Counter(Wire, frozen=True):
 class _Consumption(Wire, frozen=True):
     counter_set: str
     counters: dict[str, _Counter] | None = None
+    compatibility_groups: tuple[str, ...] | None = None
 
 
 class _Mapping(Wire, frozen=True):
@@ -242,7 +243,9 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
         capacities=_capacities(wire.capacity, field) if wire.capacity else (),
         consumes_counters=tuple(
             CounterConsumption(
-                counter_set=each.counter_set, counters=_counters(each.counters, f"{field}.consumesCounters")
+                counter_set=each.counter_set,
+                counters=_counters(each.counters, f"{field}.consumesCounters"),
+                compatibility_groups=each.compatibility_groups or (),
             )
             for each in wire.consumes_counters
         )

@@ -76,7 +76,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "ClassSpec": "selectors:Selector config extendedResourceName suitableNodes",
     "ResourceSlice": "apiVersion kind metadata:Metadata spec:SliceSpec",
     "SliceSpec": "driver pool:Pool nodeName nodeSelector:NodeSelector allNodes devices:Device perDeviceNodeSelection "
-    "sharedCounters:CounterSet",
+    "sharedCounters:CounterSet partitionTypeAttribute",
     "Pool": "name generation resourceSliceCount",
     "Device": "name attributes:*Attribute capacity:*Capacity consumesCounters:Consumption nodeName "
     "nodeSelector:NodeSelector allNodes taints:Taint bindsToNode bindingConditions bindingFailureConditions "
@@ -85,7 +85,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "Capacity": "value requestPolicy:RequestPolicy",
     "RequestPolicy": "default validValues validRange:Range",
     "Range": "min max step",
-    "Consumption": "counterSet counters:*Counter",
+    "Consumption": "counterSet counters:*Counter compatibilityGroups",
     "CounterSet": "name counters:*Counter",
     "Counter": "value",
     "Deployment": "apiVersion kind metadata:Metadata spec:DeploymentSpec status",

@@ -26,6 +26,7 @@ from solver.domain import (
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded_cache import MIB, BoundedCache
+from solver.problem.devices.compatibility import exclusions_of
 from solver.problem.devices.device_properties import (
     DevicePairs,
     NodeDevice,
@@ -119,8 +120,10 @@ class Inventory:
     taint_rules: TaintRules = field(default_factory=TaintRules)
     own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
     """Published taints, those of unusable pools and of missing nodes included."""
-    draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
+    draws: dict[DeviceId, Drawn] = field(default_factory=dict)
     """What devices take of counters, devices that no existing node reaches included."""
+    exclusions: dict[DeviceId, Drawn] = field(default_factory=dict)
+    """The part of `draws` that keeps incompatible devices apart (`compatibility`)."""
     taking_node_resources: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
     pairings: dict[int, DevicePairs] = field(default_factory=dict)
@@ -132,6 +135,15 @@ class Inventory:
     def takes_node_resources(self) -> bool:
         """Whether some device takes of its node's own resources (KEP-5517)."""
         return bool(self.taking_node_resources)
+
+    def drawn_by(self, device: DeviceId, remembered: Mapping[DeviceId, Drawn]) -> Drawn | None:
+        """
+        Return what a device in use takes of counters: as recorded at its allocation, else as published now.
+
+        None where neither is known. Compatibility groups are always those published now, as in kube-scheduler.
+        """
+        recorded = remembered.get(device)
+        return self.draws.get(device) if recorded is None else recorded + self.exclusions.get(device, ())
 
     def slice_of(self, record: int) -> ResourceSlice:
         """Return the slice of a record."""
@@ -223,6 +235,9 @@ def _add_counters(inventory: Inventory, pool: pools.Pool) -> None:
         for counter_set in each.counter_sets:
             for counter, amount in counter_set.counters:
                 inventory.budgets[CounterId(*pool.id, counter_set.name, counter)] = amount.nano
+    exclusions = exclusions_of(pool)
+    inventory.exclusions.update(exclusions.draws)
+    inventory.budgets.update(exclusions.budgets)
 
 
 def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, drawn: tuple[Drawn, ...]) -> None:
@@ -232,7 +247,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
         nodes = inventory.reach(scope) if reach is None else reach
         device_id = DeviceId(each.driver, each.pool, device.name)
-        counters = inventory.draws[device_id] = drawn[position]
+        counters = inventory.draws[device_id] = drawn[position] + inventory.exclusions.get(device_id, ())
         if nodes == frozenset():
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from solver.domain import Claim, CounterId, DeviceId, Snapshot
+from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType
 
@@ -95,12 +96,17 @@ def _drawn(
         return drawn
     devices = {inventory.records[index].id for index in usage.exclusive | usage.shared.keys()}
     for device in devices | usage.absent:
-        taken = remembered.get(device, inventory.draws.get(device))
+        taken = inventory.drawn_by(device, remembered)
         if taken is None:
             # It is not known what the device took: none of its pool's counters can be relied on.
             taken = tuple((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
         for counter, amount in taken:
             drawn[counter] += amount
+    if inventory.exclusions:
+        for counter in [
+            each for each, amount in drawn.items() if is_exclusion(each) and amount > inventory.budgets[each]
+        ]:
+            drawn[gate_of(counter)] = inventory.budgets[gate_of(counter)]
     return drawn
 
 

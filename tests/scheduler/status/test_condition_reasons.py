@@ -20,6 +20,7 @@ NODE_COULD_HELP = {
     ReasonCode.DEVICES_TAINTED,
     ReasonCode.DEVICES_CAPACITY,
     ReasonCode.DEVICES_COUNTERS,
+    ReasonCode.DEVICES_INCOMPATIBLE,
     ReasonCode.DEVICES_CONSTRAINT,
     ReasonCode.POOL_INCOMPLETE,
     ReasonCode.POOL_INVALID,

@@ -43,7 +43,7 @@ class Watches:
             Reflector(
                 client,
                 kind,
-                see,
+                lambda changes: see(served.as_meant(changes)),
                 self._failed,
                 path=path,
                 on_unreadable=quarantine.unreadable,

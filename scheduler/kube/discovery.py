@@ -1,19 +1,22 @@
 """Discovery: the version of the API server, the kinds that it serves with their paths, and what it lacks."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler.change import Kind
+from scheduler.change import Change, Kind
 from scheduler.kube import paths
 from scheduler.kube.api_versions import (
     COSCHEDULING_VERSION,
     NEEDED_VERSION,
     POD_GROUP_VERSIONS,
     TAINT_RULE_VERSIONS,
+    has_fractional_capacity,
 )
 from scheduler.kube.client import Client, Version
-from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP
+from scheduler.kube.decode.slices import with_whole_steps
+from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP, ResourceSlice
 
 _POD_GROUPS: Final = "podgroups"
 
@@ -45,6 +48,17 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     def optional(self) -> dict[str, str]:
         """The paths of the kinds that not every supported server has."""
         return {kind.value: path for kind, path in self.paths if kind not in paths.COLLECTIONS}
+
+    def as_meant(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return decoded changes as the server's version means them: steps of request policies (KEP-5075)."""
+        if has_fractional_capacity(self.minor):
+            return changes
+        return [
+            msgspec.structs.replace(change, value=with_whole_steps(change.value))
+            if isinstance(change.value, ResourceSlice)
+            else change
+            for change in changes
+        ]
 
     def has_same_api(self, other: "DiscoveredKinds") -> bool:
         """Whether both are the same to a scheduler; patch versions may differ."""

@@ -56,7 +56,7 @@ async def _fetch(kubeconfig: Path | None) -> ClusterObjects:
                 warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
             else:
                 documents += [Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items]
-    changes = tuple(change for found, _ in listed for change in found)
+    changes = tuple(change for found, _ in listed for change in served.as_meant(found))
     return ClusterObjects(changes, tuple(documents), tuple(warnings))
 
 

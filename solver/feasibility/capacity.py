@@ -122,7 +122,7 @@ def _step_unit(limits: ValidRange) -> int:
 
 def _stepped(amount: int, low: int, step: int, unit: int) -> int | None:
     """
-    Round up to min + k × step, as kube-scheduler does: all of them are counted in whole units first, rounded up.
+    Round up to min + k × step, as kube-scheduler does: all of them are counted in the unit first, rounded up.
 
     No request with a part of a thousandth fits where thousandths count.
     """

@@ -182,7 +182,7 @@ def _in_range(policy: RequestPolicy, asked: int) -> int | None:
     if limits is None:
         return asked
     rounded = max(asked, limits.min.nano)
-    if rounded > limits.min.nano and limits.step is not None:
+    if asked >= limits.min.nano and limits.step is not None and limits.step.nano > 0:
         bounds = [limits.min, limits.step, *([limits.max] if limits.max is not None else [])]
         is_exact = all(each.nano % _THOUSANDTH == 0 and each.nano < 2**63 * _THOUSANDTH for each in bounds)
         size = _THOUSANDTH if is_exact and not limits.counts_whole_units else _ONE

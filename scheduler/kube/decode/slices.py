@@ -3,6 +3,7 @@
 import functools
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.kube.decode.shared_fields import (
     ConfigWire,
@@ -219,6 +220,30 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
             for index, each in enumerate(spec.shared_counters or ())
         ),
     )
+
+
+def with_whole_steps(each: ResourceSlice) -> ResourceSlice:
+    """Return a slice whose ranges count steps in whole units, as servers mean it before Kubernetes 1.37."""
+    if not any(_is_stepped(capacity) for device in each.devices for _, capacity in device.capacities):
+        return each
+    devices = (
+        replace(device, capacities=tuple((name, _with_whole_steps(capacity)) for name, capacity in device.capacities))
+        for device in each.devices
+    )
+    return replace(each, devices=tuple(devices))
+
+
+def _is_stepped(capacity: Capacity) -> bool:
+    policy = capacity.request_policy
+    return policy is not None and policy.valid_range is not None and policy.valid_range.step is not None
+
+
+def _with_whole_steps(capacity: Capacity) -> Capacity:
+    policy = capacity.request_policy
+    if policy is None or policy.valid_range is None:
+        return capacity
+    whole = replace(policy, valid_range=replace(policy.valid_range, counts_whole_units=True))
+    return replace(capacity, request_policy=whole)
 
 
 def _scope(wire: _Spec | _Device, field: str, *, per_device: bool = False) -> NodeScope:

@@ -1,8 +1,9 @@
 import pytest
 
-from scheduler.change import Kind
+from scheduler.change import Change, Kind
 from scheduler.kube.client import Version
 from scheduler.kube.discovery import DiscoveredKinds, group_kinds, served_kinds
+from tests.support import builders as b
 
 V1 = frozenset({"deviceclasses", "resourceclaims", "resourceclaims/status", "resourceslices"})
 RULES = frozenset({"devicetaintrules"})
@@ -81,3 +82,23 @@ def test_a_patch_of_the_server_changes_nothing_and_another_minor_version_does() 
     assert not before.has_same_api(served_kinds((("v1", V1),), Version(minor="38", git="v1.38.0")))
     assert not before.has_same_api(served_kinds((("v1", V1), ("v1beta2", RULES)), SERVER))
     assert not before.has_same_api(DiscoveredKinds(problem="x", minor=37))
+
+
+@pytest.mark.parametrize(("minor", "is_whole"), [(36, True), (37, False)])
+def test_before_1_37_steps_of_shared_capacity_are_counted_in_whole_units(minor: int, is_whole: bool) -> None:  # noqa: FBT001 - a column of the table
+    stepped = b.capacity(1, default="500m", minimum="250m", step="250m")
+    published = b.resource_slice("n1", b.device("card", capacities={"cores": stepped}, is_shareable=True))
+    others = (Change(kind=Kind.NODES, key="n1", value=b.node("n1")), Change(kind=Kind.SLICES, key="gone", value=None))
+
+    first, *rest = DiscoveredKinds(minor=minor).as_meant((Change(kind=Kind.SLICES, key="s", value=published), *others))
+
+    expected = b.capacity(1, default="500m", minimum="250m", step="250m", counts_whole_units=is_whole)
+    device = b.device("card", capacities={"cores": expected}, is_shareable=True)
+    assert first.value == b.resource_slice("n1", device)
+    assert tuple(rest) == others
+
+
+def test_a_slice_without_steps_stays_the_same_object() -> None:
+    published = b.resource_slice("n1", b.device("card", capacities={"cores": b.capacity(4, default=1, minimum=1)}))
+    (change,) = DiscoveredKinds(minor=34).as_meant((Change(kind=Kind.SLICES, key="s", value=published),))
+    assert change.value is published

@@ -9,6 +9,9 @@ from tests.support import builders as b
 
 STEPPED = b.capacity(20, default=2, minimum=2, step=3)
 RANGED = b.capacity(20, default=4, minimum=4, maximum=12)
+TENTHS = b.capacity(1, default="100m", minimum="100m", maximum="900m", step="100m")
+WHOLE = b.capacity(4, default="100m", minimum="100m", step="100m", counts_whole_units=True)
+TINY = b.capacity(4, default=1, minimum="500u", step="500u")
 LISTED = b.capacity(20, default=4, valid_values=(2, 4, 8))
 OPEN = b.capacity(20, default=4)
 PLAIN = b.capacity(20)
@@ -28,11 +31,20 @@ CONSUMED: tuple[tuple[str, Capacity, b.Amount | None, b.Amount | None], ...] = (
     ("between steps: the next one", STEPPED, 6, 8),
     ("a fraction counts as the whole above it", STEPPED, "2500m", 5),
     ("below a stepped minimum: the minimum", STEPPED, 1, 2),
+    ("on a fractional step", TENTHS, "300m", "300m"),
+    ("between fractional steps: the next one", TENTHS, "250m", "300m"),
+    ("above the last fractional step: refused", TENTHS, "901m", None),
+    ("steps of whole units, before Kubernetes 1.37", WHOLE, "250m", 1),
+    ("the minimum is not rounded, before Kubernetes 1.37", WHOLE, "50m", "100m"),
+    ("a default that is asked for is rounded, before Kubernetes 1.37", WHOLE, "100m", 1),
+    ("less than a thousandth cannot be counted: refused", TENTHS, "250500u", None),
+    ("a range with less than a thousandth counts whole units", TINY, "1500m", 2),
+    ("a listed fraction", b.capacity(1, default="250m", valid_values=("250m", "500m")), "300m", "500m"),
     ("a listed value", LISTED, 4, 4),
     ("between listed values: the next one", LISTED, 5, 8),
     ("below the smallest listed value", LISTED, 1, 2),
     ("above the largest listed value: refused", LISTED, 9, None),
-    ("the default passes although it is not listed", b.capacity(20, default=3, valid_values=(2, 4)), 3, 3),
+    ("an unlisted default that is asked for is rounded", b.capacity(20, default=3, valid_values=(2, 4)), 3, 4),
     ("the default passes above the maximum", b.capacity(20, default=9, minimum=2, maximum=8), 9, 9),
     ("a step beyond the maximum: refused", b.capacity(20, default=2, minimum=2, maximum=6, step=3), 6, None),
     ("a step of zero does not round", b.capacity(20, default=2, minimum=2, step=0), 6, 6),

@@ -7,12 +7,12 @@ exponential: what it gives up decides nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from e2e.controlplane import build
-from tests.support.allocation_cases import case
+from tests.support.allocation_cases import Case, case, partitioned_case
 from tests.support.allocation_differences import Difference, of_allocation, of_refusal
 from tests.support.allocation_oracle import Allocator, judged, ours, question_of, ranks_given, ranks_of_plan
 
@@ -42,9 +42,9 @@ def allocator() -> Iterator[Allocator]:
     asked.close()
 
 
-def differences(allocator: Allocator, seed: int) -> frozenset[Difference]:
+def differences(allocator: Allocator, seed: int, made: Callable[[int], Case] = case) -> frozenset[Difference]:
     """Compare the two sides on a case; fails on a difference that is not on the list."""
-    asked = case(seed)
+    asked = made(seed)
     question = question_of(asked)
     plan = ours(question)
     is_placed = bool(plan.placements)
@@ -72,6 +72,16 @@ def test_random_pods_are_placed_as_the_real_allocator_places_them(allocator: All
         for seed in range(first_seed, first_seed + CASES_PER_TEST)
         for difference in differences(allocator, seed)
     )
+    assert found.total() < CASES_PER_TEST // 10, found
+
+
+@pytest.mark.kubernetes(since="1.37")
+@pytest.mark.parametrize("first_seed", range(0, 2000, CASES_PER_TEST))
+def test_partitions_of_groups_and_fractional_shares_are_given_as_the_real_allocator_gives_them(
+    allocator: Allocator, first_seed: int
+) -> None:
+    seeds = range(first_seed, first_seed + CASES_PER_TEST)
+    found = Counter(difference for seed in seeds for difference in differences(allocator, seed, partitioned_case))
     assert found.total() < CASES_PER_TEST // 10, found
 
 

@@ -6,7 +6,7 @@ server would take, and each feature is left out of about half of the cases, so t
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 Json = dict[str, Any]
@@ -61,10 +61,50 @@ class Case(NamedTuple):
         }
         return bool(kinds & {"ints", "strings"})
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether a device has compatibility groups."""
+        return any("compatibilityGroups" in draws for draws in _draws(self.slices))
+
 
 def case(seed: int) -> Case:
     """Make the case of this number."""
     return _Source(random.Random(seed)).case()  # noqa: S311 -- no secret
+
+
+def partitioned_case(seed: int) -> Case:
+    """
+    Make the case of this number, with compatibility groups and fractional ranges (Kubernetes 1.37).
+
+    Devices in use have equal groups: where they are incompatible already, the real allocator goes by their order.
+    """
+    made, order = case(seed), random.Random(f"{seed}")  # noqa: S311 -- no secret
+    in_use, held = {name for claim in made.claims for name in _given(claim)}, order.choice(_GROUPS)
+    for device in (device for each in made.slices for device in each["spec"].get("devices", ())):
+        groups = held if device["name"] in in_use else order.choice(_GROUPS)
+        for draws in device.get("consumesCounters", ()) if groups else ():
+            draws["compatibilityGroups"] = list(groups)
+    devices = (device for each in made.slices for device in each["spec"].get("devices", ()))
+    for device in devices:
+        if device.get("allowMultipleAllocations") and "memory" in device.get("capacity", {}):
+            device["capacity"]["memory"] = order.choice(_FRACTIONS)
+    for claim in made.wanted:
+        for request in claim["spec"]["devices"]["requests"]:
+            for wanted in request.get("firstAvailable") or (request["exactly"],):
+                if "memory" in wanted.get("capacity", {}).get("requests", {}):
+                    wanted["capacity"]["requests"]["memory"] = order.choice(_AMOUNTS)
+    return made
+
+
+def _given(claim: Json) -> Iterator[str]:
+    for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+        yield result["device"]
+
+
+def _draws(slices: Sequence[Json]) -> Iterator[Json]:
+    for published in slices:
+        for device in published["spec"].get("devices", ()):
+            yield from device.get("consumesCounters", ())
 
 
 class _Source:
@@ -350,6 +390,14 @@ _POLICIES: Final[tuple[Json, ...]] = (
     {"value": "6", "requestPolicy": {"default": "1", "validRange": {"min": "1", "max": "3"}}},
     {"value": "6", "requestPolicy": {"default": "1", "validValues": ["1", "3"]}},
 )
+_GROUPS: Final = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("c", "a"))
+_FRACTIONS: Final[tuple[Json, ...]] = (
+    {"value": "3", "requestPolicy": {"default": "500m", "validRange": {"min": "250m", "step": "250m"}}},
+    {"value": "4", "requestPolicy": {"default": "100m", "validRange": {"min": "100m", "max": "1600m", "step": "300m"}}},
+    {"value": "3", "requestPolicy": {"default": "250m", "validValues": ["250m", "1500m", "2"]}},
+    {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "1", "max": "3", "step": "1"}}},
+)
+_AMOUNTS: Final = ("0", "50m", "250m", "300m", "1100m", "1500m", "1601m", "2")
 _TOLERATIONS: Final[tuple[Json, ...]] = (
     {"key": "hot", "operator": "Exists"},
     {"operator": "Exists", "effect": "NoSchedule"},

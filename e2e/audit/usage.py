@@ -27,6 +27,7 @@ def usage_findings(claims: list[Json], inventory: Inventory) -> Iterator[Finding
             if amounts[name] > amount_of(capacity["value"]):
                 yield Finding("capacity", "/".join(key), f"{name}: more is consumed than {capacity['value']}")
     yield from _counters({*alone, *shares}, inventory)
+    yield from _compatibility({*alone, *shares}, inventory)
 
 
 def _counters(in_use: set[DeviceKey], inventory: Inventory) -> Iterator[Finding]:
@@ -38,3 +39,17 @@ def _counters(in_use: set[DeviceKey], inventory: Inventory) -> Iterator[Finding]
     for counter, amount in drawn.items():
         if amount > inventory.counters.get(counter, 0):
             yield Finding("counter", "/".join(counter), f"{float(amount):g} are drawn, more than it has")
+
+
+def _compatibility(in_use: set[DeviceKey], inventory: Inventory) -> Iterator[Finding]:
+    """Check that devices of one counter set have a compatibility group in common, or none has any."""
+    groups: defaultdict[tuple[str, str, str], list[frozenset[str]]] = defaultdict(list)
+    for key in in_use & inventory.devices.keys():
+        for consumption in inventory.devices[key].device.get("consumesCounters") or ():
+            declared = frozenset(consumption.get("compatibilityGroups") or ())
+            groups[*key[:2], consumption["counterSet"]].append(declared)
+    for counter_set, found in groups.items():
+        if any(found) and not frozenset.intersection(*found):
+            yield Finding(
+                "compatibility", "/".join(counter_set), "devices in use have no compatibility group in common"
+            )

@@ -29,6 +29,7 @@ WEIGHTS: Final = {
     "taint rules": 0.15,
     "capacity": 0.35,
     "counters": 0.3,
+    "compatibility groups": 0.3,
     "admin access": 0.2,
     "usage": 0.6,
     "several claims": 0.3,
@@ -160,6 +161,8 @@ def _pool(chance: Chance, name: str, driver: str, scope: Json, *, most: int) -> 
             if amount and not device.get("allowMultipleAllocations"):
                 consumed = {"counterSet": "card", "counters": {"slots": {"value": str(amount)}}}
                 device["consumesCounters"] = [consumed]
+                if chance.some("compatibility groups", 0.8):
+                    consumed["compatibilityGroups"] = chance.pick(_GROUPS)
         budget = [{"name": "card", "counters": {"slots": {"value": str(chance.number(1, 5))}}}]
         found.append(published_slice(name, driver, {**scope, "sharedCounters": budget}, "-counters"))
     missing = int(chance.some("unfinished pools", 0.1))
@@ -244,11 +247,13 @@ def _share(name: str) -> str:
     return f"00000000-0000-4000-8000-{digits}"
 
 
+_GROUPS: Final = (["a"], ["b"], ["a", "b"], ["b", "c"])
 _POLICIES: Final[tuple[Json, ...]] = (
     {"value": "4", "requestPolicy": {"default": "1"}},
     {"value": "6", "requestPolicy": {"default": "2", "validRange": {"min": "2", "step": "2"}}},
     {"value": "6", "requestPolicy": {"default": "1", "validRange": {"min": "1", "max": "3"}}},
     {"value": "6", "requestPolicy": {"default": "1", "validValues": ["1", "3"]}},
+    {"value": "4", "requestPolicy": {"default": "500m", "validRange": {"min": "500m", "step": "500m"}}},
 )
 
 
@@ -287,7 +292,7 @@ def _wanted(chance: Chance, prefix: str) -> Json:
         wanted["tolerations"] = [chance.pick(_TOLERATIONS)]
     if chance.some("capacity", 0.5):
         name = f"{GPU}/memory" if chance.often(0.05) else "memory"
-        wanted["capacity"] = {"requests": {name: chance.pick(("1", "2", "3", "1500m"))}}
+        wanted["capacity"] = {"requests": {name: chance.pick(("1", "2", "3", "600m", "1500m"))}}
         if chance.seldom():
             wanted["capacity"]["requests"]["cores"] = chance.pick(("0", "2", "5"))
     return wanted

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.change import Object
 from scheduler.cluster import Cluster, Unit
-from solver.domain import Claim
+from solver.domain import Claim, Device
 from tests.support.builders import (
     claim,
     claim_allocation,
@@ -117,6 +117,38 @@ def test_a_device_shared_by_others_is_not_charged_to_counters_again() -> None:
     cluster.assume(each)
     greedier = device("s", is_shareable=True, consumes={"card": {"memory": 50}})
     show(cluster, msgspec.structs.replace(slices, devices=(greedier,)))
+
+    assert cluster.compare_after_write(each) == ()
+
+
+def grouped(name: str, *groups: str, is_shareable: bool = False) -> Device:
+    return device(name, consumes={"card": {"memory": 1}}, groups=groups, is_shareable=is_shareable)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_found"), [(("a",), False), (("b",), True), ((), True)], ids=["the same", "another", "none"]
+)
+def test_a_device_without_a_compatibility_group_in_common_is_a_duplicate(
+    theirs: tuple[str, ...],
+    is_found: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    slices = msgspec.structs.replace(DEVICES, devices=(grouped("a", "a"), grouped("b", *theirs)))
+    each, claimed = unit_of(result("gpu", "a", "n1")), other(result("gpu", "b", "n1"))
+    cluster = cluster_of(node("n1"), POD, CLAIM, slices, COUNTERS, claimed)
+    cluster.assume(each)
+
+    found = cluster.compare_after_write(each)
+
+    message = "device gpu.example.com/n1/a has no compatibility group of card in common with devices in use"
+    assert [(each.message, each.claims) for each in found] == ([(message, (claimed.id,))] if is_found else [])
+
+
+def test_a_share_of_a_device_in_use_is_not_compared_again() -> None:
+    slices = msgspec.structs.replace(DEVICES, devices=(grouped("a", "a", is_shareable=True), grouped("b", "b")))
+    own, theirs = (result("gpu", "a", "n1", share_id=share_id(number)) for number in (1, 2))
+    each, claimed = unit_of(own), held("other", theirs, result("gpu", "b", "n1"))
+    cluster = cluster_of(node("n1"), POD, CLAIM, slices, COUNTERS, claimed)
+    cluster.assume(each)
 
     assert cluster.compare_after_write(each) == ()
 

@@ -144,7 +144,13 @@ def test_a_device_is_read_whole() -> None:
             "cores": {"value": "132", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}},
             "links": {"value": "4"},
         },
-        consumesCounters=[{"counterSet": "gpu-0", "counters": {"slices": {"value": "2"}, "memory": {"value": "20Gi"}}}],
+        consumesCounters=[
+            {
+                "counterSet": "gpu-0",
+                "counters": {"slices": {"value": "2"}, "memory": {"value": "20Gi"}},
+                "compatibilityGroups": ["mig", "vgpu"],
+            }
+        ],
         taints=[{"key": "ecc", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
         bindsToNode=True,
         bindingConditions=["ready"],
@@ -172,7 +178,11 @@ def test_a_device_is_read_whole() -> None:
             ),
         ),
         consumes_counters=(
-            CounterConsumption(counter_set="gpu-0", counters=(("memory", parse("20Gi")), ("slices", parse("2")))),
+            CounterConsumption(
+                counter_set="gpu-0",
+                counters=(("memory", parse("20Gi")), ("slices", parse("2"))),
+                compatibility_groups=("mig", "vgpu"),
+            ),
         ),
         taints=(Taint(key="ecc", value="v", effect="NoSchedule", time_added="2026-01-01T00:00:00Z"),),
         binds_to_node=True,

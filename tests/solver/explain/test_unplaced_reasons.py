@@ -17,6 +17,16 @@ PARTITIONS = (
     ),
     b.resource_slice("n1", counter_sets={"m": {"x": 3}}, slice_count=2),
 )
+VGPU = f"'mode' in device.attributes['{b.GPU_DRIVER}']"
+GROUPED = (
+    b.resource_slice(
+        "n1",
+        b.device("half-0", consumes={"m": {"x": 1}}, groups=("mig",)),
+        b.device("half-1", consumes={"m": {"x": 1}}, groups=("vgpu",), attributes={"mode": "vgpu"}),
+        slice_count=2,
+    ),
+    b.resource_slice("n1", counter_sets={"m": {"x": 3}}, slice_count=2),
+)
 OUTRANKED = (
     "the pod would fit alone, but pods of the same or a higher priority in its batch take the room; "
     "no plan places more of them"
@@ -239,6 +249,48 @@ ONE_REASON: tuple[Row, ...] = (
         (
             ReasonCode.DEVICES_COUNTERS,
             "request r: enough devices are free, but their shared counters do not suffice for all of them",
+            1,
+        ),
+    ),
+    (
+        "a device in use excludes the free one",
+        (
+            N1,
+            GROUPED,
+            GPU,
+            b.held("h", b.result("gpu", "half-0", "n1")),
+            b.claim("c", b.request("r", selectors=(VGPU,))),
+        ),
+        (
+            ReasonCode.DEVICES_INCOMPATIBLE,
+            (
+                "request r: needs 1 device, 1 matches, 0 free, "
+                "1 without a compatibility group in common with devices in use"
+            ),
+            1,
+        ),
+    ),
+    (
+        "free devices exclude each other",
+        (N1, GROUPED, GPU, b.claim("c", b.request("r", count=2))),
+        (
+            ReasonCode.DEVICES_COUNTERS,
+            (
+                "request r: enough devices are free, but their shared counters or compatibility groups do not suffice "
+                "for all of them"
+            ),
+            1,
+        ),
+    ),
+    (
+        "devices of several requests exclude each other",
+        (N1, GROUPED, GPU, b.claim("c", b.request("r"), b.request("s"))),
+        (
+            ReasonCode.DEVICES_CONSTRAINT,
+            (
+                "requests r, s: enough devices are free for each request, but not for all requests on one node, where "
+                "some have no compatibility group in common"
+            ),
             1,
         ),
     ),

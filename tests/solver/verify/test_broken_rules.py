@@ -758,6 +758,14 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.COUNTER_OVERCOMMITTED},
     ),
     (
+        "a device has no compatibility group in common with one in use",
+        c.partitions,
+        c.device(
+            "half-1", consumes_counters=b.device("", consumes={"card": {"slices": 4}}, groups="a").consumes_counters
+        ),
+        {Rule.DEVICE_INCOMPATIBLE},
+    ),
+    (
         "a shared device's counter is taken by another device",
         c.shares,
         c.both(

@@ -161,7 +161,7 @@ def _pool(chance: Chance, name: str, driver: str, scope: Json, *, most: int) -> 
             if amount and not device.get("allowMultipleAllocations"):
                 consumed = {"counterSet": "card", "counters": {"slots": {"value": str(amount)}}}
                 device["consumesCounters"] = [consumed]
-                if chance.some("compatibility groups", 0.8):
+                if chance.has("compatibility groups"):
                     consumed["compatibilityGroups"] = chance.pick(_GROUPS)
         budget = [{"name": "card", "counters": {"slots": {"value": str(chance.number(1, 5))}}}]
         found.append(published_slice(name, driver, {**scope, "sharedCounters": budget}, "-counters"))

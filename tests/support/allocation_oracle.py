@@ -117,27 +117,10 @@ def judged(case: Case, question: Question, allocations: tuple[Json, ...]) -> tup
     (pod,) = question.batch.pods
     given = []
     for wanted, allocation in zip(case.wanted, allocations, strict=True):
-        made = _claim({**wanted, "status": {"allocation": _named(wanted, allocation)}})
+        made = _claim({**wanted, "status": {"allocation": allocation}})
         assert made.allocation is not None, made.invalid
         given.append(ClaimAllocation(claim=made.id, claim_uid=made.uid, allocation=made.allocation))
     return check(question.snapshot, question.batch, b.plan(b.placement(pod, NODE), *given))
-
-
-def _named(wanted: Json, allocation: Json) -> Json:
-    """Since 1.37 configuration for all requests names none; name them as before, which means the same."""
-    order = [request["name"] for request in wanted["spec"]["devices"]["requests"]]
-    served = dict.fromkeys(each["request"] for each in allocation["devices"].get("results", ()))
-    names = sorted(served, key=lambda name: order.index(name.partition("/")[0]))
-    own = wanted["spec"]["devices"].get("config", ())
-    config = []
-    for entry in allocation["devices"].get("config", ()):
-        requests = entry.get("requests")
-        if requests is None and entry["source"] == "FromClass":
-            requests = names
-        elif requests is None:
-            requests = next(each.get("requests", []) for each in own if each["opaque"] == entry["opaque"])
-        config.append({**entry, "requests": requests})
-    return {**allocation, "devices": {**allocation["devices"], "config": config}}
 
 
 def ranks_of_plan(case: Case, plan: Plan) -> int:

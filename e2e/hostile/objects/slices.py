@@ -79,7 +79,8 @@ def _counters(draw: Draw, slice_: Manifest) -> None:
     else:
         drawn = [{"counterSet": f"s{index}", "counters": counters} for index in range(2)]
         for device in slice_["spec"]["devices"]:
-            device["consumesCounters"] = drawn
+            groups = {"compatibilityGroups": draw.one((["a"], ["b"], ["a", "b"], ["b", "c"], ["c", "a"]))}
+            device["consumesCounters"] = [{**each, **groups} for each in drawn] if draw.chance(0.5) else drawn
             device["allowMultipleAllocations"] = draw.chance(0.3)
     slice_["spec"]["pool"] = {"name": f"counted-{draw.below(2)}", "generation": 1, "resourceSliceCount": 2}
 

@@ -7,6 +7,8 @@ Also reports shapes that the API server refuses and that the decoder would not e
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeGuard
 
+from solver.domain import MAX_COMPATIBILITY_GROUPS
+
 Body = dict[str, Any]
 
 
@@ -145,3 +147,10 @@ def _of_device(device: Body, field: str) -> Iterator[FieldError]:
     for name, value in mapping(device.get("capacity")).items():
         if isinstance(value, str | int | float):
             yield FieldError(f"{field}.capacity[{name}]", f"a bare quantity: write {name}: {{value: {value}}}")
+    for index, drawn in entries(device.get("consumesCounters")):
+        groups = drawn.get("compatibilityGroups")
+        if isinstance(groups, list) and (
+            len(groups) > MAX_COMPATIBILITY_GROUPS or len(set(map(str, groups))) < len(groups)
+        ):
+            message = f"at most {MAX_COMPATIBILITY_GROUPS} groups, each named once"
+            yield FieldError(f"{field}.consumesCounters[{index}].compatibilityGroups", message)

@@ -427,3 +427,22 @@ def test_a_budget_without_a_namespace_is_in_default_and_counts() -> None:
     assembly.add([Document("m", budget)])
     (found,) = assembly.case("dovetail").snapshot.budgets
     assert found.namespace == "default"
+
+
+@pytest.mark.parametrize(
+    ("groups", "is_refused"),
+    [(["a", "b"], False), ([], False), (["a", "b", "c"], True), (["a", "a"], True)],
+    ids=["two", "none", "three", "one twice"],
+)
+def test_a_device_names_at_most_two_compatibility_groups(groups: list[str], is_refused: bool) -> None:  # noqa: FBT001 - a column of the table
+    draws = {"counterSet": "card", "counters": {"slices": {"value": "1"}}, "compatibilityGroups": groups}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "partitionTypeAttribute": "gpu.example.com/mode",
+        "devices": [{"name": "mig", "consumesCounters": [draws]}],
+    }
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
+    found = [str(each.field) for each in of_object(body)]
+    assert found == (["spec.devices[0].consumesCounters[0].compatibilityGroups"] if is_refused else [])

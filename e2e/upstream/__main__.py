@@ -41,16 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return INTERRUPTED if interrupted else int(not lines or any(line.is_unexplained for line in lines))
 
 
-def packages(suite: str, gates: Sequence[str]) -> tuple[str, ...]:
-    """Return the packages of a suite."""
-    return suites.SCHEDULER if suite == "scheduler" else tuple(suites.DRA[each] for each in gates)
-
-
 def _measure(options: argparse.Namespace, found: Found) -> None:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="dovetail-upstream-"))
     print(f"logs: {folder}", file=sys.stderr)
     etcd = suites.etcd_folder(options.kubernetes)
-    for binary in suites.binaries(options.kubernetes, packages(options.suite, options.gates or [*suites.DRA])):
+    for binary in suites.binaries(
+        options.kubernetes, suites.packages(options.kubernetes, options.suite, options.gates or ())
+    ):
         for scheduler in get_args(SchedulerName):
             if options.only not in {None, scheduler}:
                 continue
@@ -61,7 +58,7 @@ def _measure(options: argparse.Namespace, found: Found) -> None:
 
 
 def _show(options: argparse.Namespace, found: Found) -> None:
-    for package in packages(options.suite, options.gates or [*suites.DRA]):
+    for package in suites.packages(options.kubernetes, options.suite, options.gates or ()):
         for scheduler, results_of in found.items():
             log = results.log_file(options.show, package, scheduler)
             if log.exists():

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,18 +15,6 @@ from e2e.upstream import source
 
 KUBERNETES = ("1.36", "1.37")
 DRA = {"all": "dra/all", "default": "dra/default", "ga": "dra/ga"}
-SCHEDULER = (
-    "scheduler",
-    "scheduler/eventhandler",
-    "scheduler/filters",
-    "scheduler/plugins",
-    "scheduler/podgroup",
-    "scheduler/preemption",
-    "scheduler/preemption/podgroup",
-    "scheduler/queueing",
-    "scheduler/scoring",
-    "scheduler/taint",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +28,15 @@ class Binary:
 def prefix(package: str) -> str:
     """Return what precedes a test's name in a table: packages share names, but those of `dra` do not."""
     return "" if package.startswith("dra/") else package.removeprefix("scheduler/") + "/"
+
+
+def packages(kubernetes: str, suite: str, gates: Sequence[str]) -> tuple[str, ...]:
+    """Return the packages of a suite; `gates` are the parts of `dra`, all of them where none is named."""
+    if suite == "dra":
+        return tuple(DRA[each] for each in gates or DRA)
+    module = _module(build.go_command(), kubernetes)
+    folders = {path.parent.relative_to(module).as_posix() for path in (module / suite).rglob("*_test.go")}
+    return tuple(sorted(folders))
 
 
 def binaries(kubernetes: str, packages: Iterable[str]) -> list[Binary]:

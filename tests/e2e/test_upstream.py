@@ -10,7 +10,7 @@ from rich.console import Console
 
 from e2e.controlplane.build import BuildError
 from e2e.upstream import compatibility, known, process, results, source, suites
-from e2e.upstream.__main__ import main, packages
+from e2e.upstream.__main__ import main
 from e2e.upstream.compatibility import Line
 from e2e.upstream.known import Known
 from e2e.upstream.results import UpstreamResult
@@ -154,8 +154,8 @@ def test_every_known_difference_is_an_entry_of_the_page() -> None:
 
 
 def test_the_parts_of_dra_are_chosen_by_gates() -> None:
-    assert packages("dra", ["default", "ga"]) == ("dra/default", "dra/ga")
-    assert packages("scheduler", ["all"]) == suites.SCHEDULER
+    assert suites.packages("1.37", "dra", ["default", "ga"]) == ("dra/default", "dra/ga")
+    assert suites.packages("1.37", "dra", []) == ("dra/all", "dra/default", "dra/ga")
 
 
 def test_the_help_names_what_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,3 +164,28 @@ def test_the_help_names_what_can_be_chosen(capsys: pytest.CaptureFixture[str]) -
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert all(option in text for option in ("--kubernetes", "--gates", "--run", "--only", "--write"))
+
+
+def test_a_package_leaves_out_only_its_own_tests_that_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "inside", lambda: (Known("queueing/.*", "a reason"), Known("filters/TestA", "another")))
+    assert known.skipped("filters/") == "^TestA$"
+    assert known.skipped("queueing/") == "^.*$"
+    assert known.skipped("scoring/") == ""
+
+
+def test_a_skipped_test_says_why_in_the_table() -> None:
+    skipped = UpstreamResult("T", "skip", lines=["    a.go:1: adds plugins of its own to the scheduler\n"])
+    (line,) = compatibility.lines(by_name([result("T")]), by_name([skipped]))
+    assert line.because == "adds plugins of its own to the scheduler"
+    assert not line.is_unexplained
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("pass", 0), ("fail", 1)])
+def test_what_a_run_left_is_shown_again(
+    outcome: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for scheduler, ended in (("kube-scheduler", "pass"), ("Dovetail", outcome)):
+        text = "".join(events(("run", "TestDRA/ga/Pod", ""), (ended, "TestDRA/ga/Pod", "")))
+        (tmp_path / f"dra-ga-{scheduler}.jsonl").write_text(text)
+    assert main(["--gates", "ga", "--show", str(tmp_path)]) == status
+    assert f"Of 1 tests kube-scheduler passes 1 and Dovetail {1 - status};" in capsys.readouterr().out

@@ -200,13 +200,18 @@ class _Extraction:
     def _is_free(self, record: int) -> bool:
         return not self.problem.available.usage.is_held(record)
 
+    def _result(self, claim: Claim, position: int, alternative: int, record: int) -> DeviceResult:
+        inventory = self.problem.inventory
+        skipped = inventory.slice_of(record).skip_node_operations
+        return _result(claim, (position, alternative), inventory.records[record], skipped)
+
     def _allocate(self, claim_ids: tuple[ClaimId, ...], node: int) -> None:
         for claim_id in claim_ids:
             claim = self.problem.requests.claims[claim_id]
             chosen = sorted(self.results.get(claim_id, []), key=lambda result: result[0])
             records = self.problem.inventory.records
             allocation = Allocation(
-                results=tuple(_result(claim, each[0], each[1], records[each[2]]) for each in chosen),
+                results=tuple(self._result(claim, *each) for each in chosen),
                 config=_config(self.problem, claim, chosen),
                 node_selector=_node_selector(
                     [records[each[2]] for each in chosen], self.problem.inventory.nodes[node].name
@@ -215,8 +220,13 @@ class _Extraction:
             self.allocations[claim_id] = ClaimAllocation(claim=claim_id, claim_uid=claim.uid, allocation=allocation)
 
 
-def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord) -> DeviceResult:
-    """Write one result; a request's tolerations and the device's binding conditions are copied into it."""
+def _result(claim: Claim, place: tuple[int, int], record: DeviceRecord, skipped: tuple[str, ...]) -> DeviceResult:
+    """
+    Write one result for a request and its alternative.
+
+    The request's tolerations, the device's binding conditions and its slice's `skipNodeOperations` are copied into it.
+    """
+    position, alternative = place
     request = claim.requests[position]
     asked, device = request.alternatives[alternative], record.device
     name = str(request.result_name(alternative))
@@ -231,6 +241,7 @@ def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord)
         if device.allow_multiple_allocations
         else "",
         consumed_capacity=_consumed(record.id.driver, device, asked),
+        skip_node_operations=skipped,
     )
 
 

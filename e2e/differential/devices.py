@@ -37,6 +37,7 @@ WEIGHTS: Final = {
     "network devices": 0.3,
     "unfinished pools": 0.15,
     "binding conditions": 0.2,
+    "node operations": 0.15,
     "extended by devices": 0.2,
     "implicit resources": 0.15,
     "list attributes": 0.15,
@@ -154,7 +155,8 @@ def _pool(chance: Chance, name: str, driver: str, scope: Json, *, most: int) -> 
     if "perDeviceNodeSelection" in scope:
         for device in devices:
             device.update(chance.pick(_OWN_SCOPES))
-    found = [published_slice(name, driver, {**scope, "devices": devices})]
+    skipped = {"skipNodeOperations": ["*"]} if chance.some("node operations", 0.4) else {}
+    found = [published_slice(name, driver, {**scope, **skipped, "devices": devices})]
     if chance.some("counters", 0.7):
         for device in devices:
             amount = chance.pick((0, 1, 1, 2, 3))

@@ -40,7 +40,9 @@ def _node(chance: Chance, name: str) -> Manifest:
         spec["taints"] = list(taints.values())
     if chance.some("unschedulable", 0.25):
         spec["unschedulable"] = True
-    declared = {"declaredFeatures": [RESTART_ALL]} if chance.some("declared features", 0.5) else {}
+    features = [RESTART_ALL] if chance.some("declared features", 0.5) else []
+    features += ["DRAOptionalNodeOperations"] if chance.some("node operations", 0.7) else []
+    declared = {"declaredFeatures": features} if features else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",

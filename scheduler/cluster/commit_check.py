@@ -6,42 +6,36 @@ verified again: nodes and their free resources, claims and their devices, ports 
 volumes, and the minimum of a gang.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 from typing import Final
 
-from scheduler.cluster import pod_index, table
+from scheduler.cluster import table
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.contention import duplicates
 from scheduler.cluster.devices import Listing, is_share
+from scheduler.cluster.inter_pod_check import inter_pod_conflicts
 from scheduler.cluster.object_store import ObjectStore, missing_consumers
 from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
 from solver import (
     UNSCHEDULABLE_TAINT,
-    MatchedLabels,
-    SelectorIndex,
     first_untolerated_taint,
-    matched_labels,
     matches_node_selector,
     selects_node,
 )
 from solver.domain import (
     MAX_RESERVED_FOR,
+    OPTIONAL_NODE_OPERATIONS,
     Allocation,
     Claim,
     ClaimAllocation,
     ClaimId,
     Device,
     DeviceResult,
-    Node,
     NodeSelector,
     Placement,
     Pod,
-    PodAffinityTerm,
-    PodId,
     Reason,
     ReasonCode,
     Taint,
@@ -148,7 +142,10 @@ def _joining_conflicts(store: ObjectStore, placement: Placement, claim: Claim | 
         yield "is being deleted"
     elif claim.allocation is None:
         yield "is not allocated any more"
-    elif not _is_reached(store, claim.allocation.node_selector, placement.node):
+    elif not (
+        _is_reached(store, claim.allocation.node_selector, placement.node)
+        and _declares(store, placement.node, skips=claim.allocation.skips_node_operations)
+    ):
         yield f"is allocated where node {placement.node} cannot use it"
     else:
         yield from _allocated_device_conflicts(store, placement, claim.id, claim.allocation)
@@ -194,7 +191,7 @@ def _device_conflicts(store: ObjectStore, result: DeviceResult, node: str) -> It
         yield f"is not in the newest generation {facts.generation} of its pool"
     if not facts.is_complete:
         yield f"is in a pool whose newest generation {facts.generation} is not published whole"
-    if not _reaches(store, listing, node):
+    if not (_reaches(store, listing, node) and _declares(store, node, skips=bool(result.skip_node_operations))):
         yield f"cannot be used on node {node} any more"
     if listing.device.allow_multiple_allocations != is_share(result) and not result.admin_access:
         yield "cannot be shared any more" if is_share(result) else "became shareable and is planned for one claim"
@@ -219,87 +216,15 @@ def _is_reached(store: ObjectStore, selector: NodeSelector | None, name: str) ->
     return selector is None or node is None or matches_node_selector(selector, name, dict(node.labels))
 
 
+def _declares(store: ObjectStore, name: str, *, skips: bool) -> bool:
+    """Whether a node declares what devices with `skipNodeOperations` need; a deleted node counts as one that does."""
+    node = store.nodes.get(name) if skips else None
+    return node is None or OPTIONAL_NODE_OPERATIONS in node.declared_features
+
+
 def _untolerated(store: ObjectStore, device: Device, result: DeviceResult) -> Taint | None:
     """Return the first taint of a device that an allocation result does not tolerate."""
     return first_untolerated_taint((*device.taints, *store.rule_taints(result.device)), result.tolerations)
-
-
-def _inter_pod_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
-    """Return conflicts of host ports and of required anti-affinity with other pods."""
-    own = {placement.pod for placement in unit.placements}
-    for placement in unit.placements:
-        pod, node = store.pods.get(placement.pod), store.nodes.get(placement.node)
-        if pod is not None and node is not None:
-            yield from _port_conflicts(store, pod, node, own)
-            yield from _anti_affinity_conflicts(store, pod, node, own)
-
-
-def _port_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
-    others = (each for key, each in store.pod_index.on(node.name).items() if key not in own)
-    taken = pod_index.port_taken(pod, others)
-    if taken is not None:
-        port, holder = taken
-        other_pod = wording.seen(holder.id, pod.id.namespace)
-        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by {other_pod}"
-
-
-def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
-    """Return the first pod that conflicts with a pod by required anti-affinity, in either direction."""
-    for key in chain(_pods_against(store, pod, node), _pods_excluded_by(store, pod, node)):
-        other = store.assumed_pods.get(key)
-        if key not in own and other is not None:
-            shown = wording.seen(key, pod.id.namespace)
-            yield f"{shown} is on node {other.node_name}, and its anti-affinity or that of pod {pod.id} forbids that"
-            return
-
-
-def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
-    """Return pods whose anti-affinity selects a pod: on the node, and recent pods in its topology domains."""
-    labels, target = dict(node.labels), _described(store, pod)
-    yield from store.pod_index.anti_affinity.pods_against(node.name, labels.keys(), target)
-    shared = _shared_keys(store, labels, labels)
-    for name in store.pod_index.recent_anti_affinity.nodes:
-        yield from store.pod_index.recent_anti_affinity.pods_against(name, shared(name), target)
-
-
-def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
-    """Return pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
-    labels, by_key = dict(node.labels), dict[str, SelectorIndex[PodAffinityTerm]]()
-    for term in pod.anti_affinity:
-        if term.topology_key in labels:
-            terms = by_key.setdefault(term.topology_key, SelectorIndex())
-            terms.add(term, term.namespaces, term.namespace_selector, term.selector)
-    if not by_key:
-        return
-    shared = _shared_keys(store, labels, by_key)
-    known: dict[tuple[object, ...], bool] = {}
-    near = {each.id: each for each in store.pod_index.recent_pods(store.assumed_pods)} | store.pod_index.on(node.name)
-    for key, other in near.items():
-        keys = shared(other.node_name) if key != pod.id else ()
-        kind = (keys, other.id.namespace, other.labels)
-        if keys and kind not in known:
-            known[kind] = any(any(True for _ in by_key[each].about(_described(store, other))) for each in keys)
-        if keys and known[kind]:
-            yield key
-
-
-def _shared_keys(
-    store: ObjectStore, labels: Mapping[str, str], keys: Iterable[str]
-) -> Callable[[str], tuple[str, ...]]:
-    """Return a cached function from node name to the topology keys whose domain the node shares."""
-
-    @functools.cache
-    def shared(name: str) -> tuple[str, ...]:
-        there = store.nodes.get(name)
-        theirs = dict(there.labels) if there is not None else {}
-        return tuple(key for key in keys if theirs.get(key) == labels[key])
-
-    return shared
-
-
-def _described(store: ObjectStore, pod: Pod) -> MatchedLabels:
-    known = store.namespaces.get(pod.id.namespace)
-    return matched_labels(pod.id.namespace, known.labels if known is not None else (), pod.labels)
 
 
 _ONE_POD: Final = "ReadWriteOncePod"
@@ -352,7 +277,7 @@ def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]
         yield from _node_conflicts(store, placement)
         yield from storage.objections(placement)
     yield from _resource_conflicts(store, unit)
-    yield from _inter_pod_conflicts(store, unit)
+    yield from inter_pod_conflicts(store, unit)
     yield from _read_write_once_pod_conflicts(store, storage, unit)
     yield from _reservation_conflicts(store, unit)
     yield from _allocation_conflicts(store, unit)

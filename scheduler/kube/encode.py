@@ -271,6 +271,7 @@ def _result(result: DeviceResult) -> Json:
         bindingFailureConditions=result.binding_failure_conditions,
         shareID=result.share_id,
         consumedCapacity={name: amount.text for name, amount in result.consumed_capacity},
+        skipNodeOperations=result.skip_node_operations,
     )
 
 

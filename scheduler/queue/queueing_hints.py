@@ -101,6 +101,7 @@ _GANG_PLACE: Final = frozenset(
     {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_LABELS_CHANGED,
+        ClusterEvent.NODE_FEATURES_DECLARED,
         ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,
         ClusterEvent.DEVICES_FREED,
@@ -127,7 +128,8 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
     | _NEIGHBOURS_NODE
     | _ALLOCATED_AWAY,
-    ClusterEvent.NODE_FEATURES_DECLARED: frozenset({ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED}),
+    # Devices of slices with skipNodeOperations can only be used on nodes that declare the feature for it.
+    ClusterEvent.NODE_FEATURES_DECLARED: _DEVICES_MATCHING | {ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED},
     # With one more domain there may be minDomains of them.
     ClusterEvent.NODE_TAINT_REMOVED: frozenset(
         {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}

@@ -218,12 +218,7 @@ class _PodReport:
     def _excluded(self, node: int) -> Iterator[str]:
         """Say why a node is excluded, whatever is free there."""
         problem, pod = self.problem, self.case.pod
-        selectors = tuple(
-            claim.allocation.node_selector
-            for claim in (problem.requests.claims[each] for each in pod.claim_ids)
-            if claim.allocation is not None and claim.allocation.node_selector is not None
-        )
-        demand = node_fit.demand_of(pod, selectors)
+        demand = node_fit.demand_of(pod, problem.requests.claims)
         reason = node_fit.objection(demand, problem.inventory.nodes[node], problem.inventory.labels[node])
         if reason is not None:
             yield reason.message.partition(HINT)[0]

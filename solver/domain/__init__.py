@@ -28,6 +28,7 @@ from solver.domain.claim import (
 )
 from solver.domain.device import (
     MAX_COMPATIBILITY_GROUPS,
+    OPTIONAL_NODE_OPERATIONS,
     AttributeKind,
     AttributeValue,
     Capacity,

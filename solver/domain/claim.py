@@ -74,7 +74,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """DeviceRequestAllocationResult."""
+    """DeviceRequestAllocationResult; `skip_node_operations` are copied from the slice of the device."""
 
     request: str
     device: DeviceId
@@ -84,6 +84,7 @@ class DeviceResult(msgspec.Struct, frozen=True, kw_only=True):
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str = ""
     consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,11 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     config: tuple[OpaqueConfig, ...] = ()
     node_selector: NodeSelector | None = None
     allocation_timestamp: str = ""
+
+    @property
+    def skips_node_operations(self) -> bool:
+        """Whether only nodes can use it that declare the feature `OPTIONAL_NODE_OPERATIONS`."""
+        return any(result.skip_node_operations for result in self.results)
 
 
 class ConsumerReference(msgspec.Struct, frozen=True, kw_only=True):

@@ -159,10 +159,16 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     node_allocatable: tuple[NodeAllocatableMapping, ...] = ()
 
 
+OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+"""The feature that a node declares whose kubelet knows `skipNodeOperations`."""
+
+
 class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
     """
     ResourceSlice: some devices or counter sets of one pool.
 
+    `skip_node_operations` are the calls to the driver that the kubelet leaves out for its devices; only nodes that
+    declare the feature `OPTIONAL_NODE_OPERATIONS` can use such devices.
     `invalid` is the decoding error of a slice that cannot be decoded: nothing of its pool is allocated. Its devices are
     then those of the last version that could be decoded.
     """
@@ -175,6 +181,7 @@ class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
     scope: NodeScope
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
     invalid: str = ""
 
     @property

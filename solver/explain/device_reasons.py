@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Placement, Pod, Reason, ReasonCode, wording
+from solver.domain import OPTIONAL_NODE_OPERATIONS, Placement, Pod, Reason, ReasonCode, wording
 from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity
@@ -87,11 +87,11 @@ class OversizedDevices:
     def _found(self, demand: int) -> Iterator[_Place]:
         answers = self.problem.requests.answers[demand]
         for index, verdict in answers.verdicts.items():
-            record, small = self.problem.inventory.records[index], answers.too_small.get(index)
+            record, unfit = self.problem.inventory.records[index], answers.unfit.get(index, frozenset[int]())
             if verdict is Verdict.TOO_LARGE:
-                every = range(self.problem.node_count) if record.nodes is None else sorted(record.nodes)
-                yield record, np.array(every, dtype=np.int64)
-            elif small is not None:
+                unfit = frozenset(range(self.problem.node_count)) if record.nodes is None else record.nodes
+            small = unfit - self.problem.inventory.undeclared.get(index, frozenset())
+            if small:
                 yield record, np.array(sorted(small), dtype=np.int64)
 
 
@@ -174,13 +174,16 @@ class DeviceSupplies:
         return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest)
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
-        """Return the verdict on a device for some nodes, which may be too small for it (KEP-5517)."""
+        """Return the verdict on a device for some nodes, which may be too small for it or not declare a feature."""
         answers = self.problem.requests.answers[ask.demand]
-        small = answers.too_small.get(index, frozenset())
-        is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(small)
+        unfit = answers.unfit.get(index, frozenset())
+        is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(unfit)
         if is_had:
             return verdict
-        return Verdict.TOO_LARGE if not ask.needed or wanted <= small else Verdict.SPARED
+        undeclared = self.problem.inventory.undeclared.get(index, frozenset())
+        if wanted <= undeclared or (not ask.needed and wanted.isdisjoint(unfit - undeclared)):
+            return Verdict.UNDECLARED
+        return Verdict.TOO_LARGE if not ask.needed or wanted <= unfit else Verdict.SPARED
 
     def obstacle(self, index: int, demand: int) -> str:
         """Say why a device has no room for one more allocation; empty if it has."""
@@ -256,6 +259,7 @@ VERDICT_WORDS: Final = {
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
     Verdict.TOO_LARGE: "that take more of their node than it has",
+    Verdict.UNDECLARED: f"on nodes that do not declare the feature {OPTIONAL_NODE_OPERATIONS}",
     Verdict.SPARED: "left out because they take resources of their node and other matching devices take none",
 }
 
@@ -271,7 +275,7 @@ def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
         if supply.largest < needed:
             return ReasonCode.DEVICES_NONE
         hurdles = [code for word, code in OBSTACLE_CODES.items() if supply.obstacles.get(word)]
-        is_too_large = not needed and bool(supply.verdicts.get(Verdict.TOO_LARGE))
+        is_too_large = not needed and bool(supply.verdicts.keys() & {Verdict.TOO_LARGE, Verdict.UNDECLARED})
         otherwise = ReasonCode.DEVICES_NONE if is_too_large else ReasonCode.DEVICES_IN_USE
         return hurdles[0] if hurdles else otherwise
     for verdict, code in (

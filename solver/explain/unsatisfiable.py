@@ -25,6 +25,7 @@ from solver.domain import (
     wording,
 )
 from solver.domain.quantity import NANO, format_nano, unit_of
+from solver.feasibility import node_fit
 from solver.greedy.device_fit import Condition, serve
 from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
 from solver.problem.node_arrays import PODS, Amounts, allocatable
@@ -57,7 +58,7 @@ class UnsatisfiableRequirements:
                 yield _reason(ReasonCode.NODE_AFFINITY, f"nodeSelector {key}={value}: {self.instead(key, (value,))}")
         if pod.required_affinity is not None:
             yield from self._of_affinity(pod.required_affinity)
-        for feature in pod.required_features:
+        for feature in node_fit.required_features(pod, self.problem.requests.claims):
             if not any(feature in node.declared_features for node in self.problem.inventory.nodes):
                 yield _reason(
                     ReasonCode.NODE_FEATURES, f"no node declares the feature {feature}, which the pod requires"

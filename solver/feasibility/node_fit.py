@@ -7,12 +7,16 @@ Node selectors follow core/v1 (k8s.io/component-helpers nodeaffinity).
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    OPTIONAL_NODE_OPERATIONS,
     UNREADABLE_TAINT,
+    Allocation,
+    Claim,
+    ClaimId,
     Node,
     NodeSelector,
     NodeSelectorOperator,
@@ -130,9 +134,26 @@ _ELSEWHERE: Final = (
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
-    """Return the requirements of a pod."""
-    return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors, pod.required_features)
+def demand_of(pod: Pod, claims: Mapping[ClaimId, Claim]) -> NodeDemand:
+    """Return the requirements of a pod and of its allocated claims."""
+    found = (each.node_selector for each in _allocations(pod, claims))
+    selectors = tuple(each for each in found if each is not None)
+    features = required_features(pod, claims)
+    return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, selectors, features)
+
+
+def required_features(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[str, ...]:
+    """Return the features that a pod's node has to declare: for the pod itself, and for its allocated claims."""
+    if any(each.skips_node_operations for each in _allocations(pod, claims)):
+        return (*pod.required_features, OPTIONAL_NODE_OPERATIONS)
+    return pod.required_features
+
+
+def _allocations(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Allocation]:
+    for claim_id in pod.claim_ids:
+        allocation = claims[claim_id].allocation
+        if allocation is not None:
+            yield allocation
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:

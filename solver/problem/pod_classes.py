@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, ClaimId, ExtendedResourceClaim, NodeSelector, Pod, Reason
+from solver.domain import Batch, ClaimId, ExtendedResourceClaim, Pod, Reason
 from solver.feasibility import extended_resources, node_fit
 from solver.problem import node_arrays
 from solver.problem.batch_requests import BatchRequests
@@ -152,7 +152,7 @@ class _Equivalence:
             is_overdue=pod.id in requests.overdue,
             costs=requests.cost_keys.of_pod(pod),
             requests=pod.requests,
-            node_demand=node_fit.demand_of(pod, _claim_selectors(requests, pod)),
+            node_demand=node_fit.demand_of(pod, requests.claims),
             ways=tuple(way.parts for way in ways),
             obstacles=obstacles,
             gang=requests.gang_key(pod),
@@ -219,8 +219,3 @@ def _family(
             is_overdue=is_overdue,
             within=way.within,
         )
-
-
-def _claim_selectors(requests: BatchRequests, pod: Pod) -> tuple[NodeSelector, ...]:
-    allocations = (requests.claims[each].allocation for each in pod.claim_ids)
-    return tuple(each.node_selector for each in allocations if each is not None and each.node_selector is not None)

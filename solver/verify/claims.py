@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from solver.domain import (
     MAX_RESERVED_FOR,
+    OPTIONAL_NODE_OPERATIONS,
     Allocation,
     Claim,
     ClaimId,
@@ -122,11 +123,14 @@ def is_reserved(claim: Claim, pod: Pod) -> bool:
 def _reachable(
     claim: Claim, allocation: Allocation, placements: tuple[Placement, ...], context: PlanContext
 ) -> Iterator[Violation]:
-    if allocation.node_selector is None:
-        return
     for placement in placements:
         node = context.nodes.get(placement.node)
-        if node is not None and not matching.selects(allocation.node_selector, node):
+        if node is None:
+            continue
+        if allocation.skips_node_operations and OPTIONAL_NODE_OPERATIONS not in node.declared_features:
+            message = f"node {node.name}, where {placement.pod} is placed, does not declare {OPTIONAL_NODE_OPERATIONS}"
+            yield broken(Rule.NODE_FEATURES, claim.id, message)
+        if allocation.node_selector is not None and not matching.selects(allocation.node_selector, node):
             message = f"its node selector does not match node {node.name}, where {placement.pod} is placed"
             yield broken(Rule.CLAIM_ELSEWHERE, claim.id, message)
 

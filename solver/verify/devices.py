@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Final
 
 from solver.domain import (
+    OPTIONAL_NODE_OPERATIONS,
     AttributeKind,
     Constraint,
     ConstraintKind,
@@ -108,6 +109,8 @@ def _against(
     for node in new.nodes:
         if not matching.reaches(published.scope, node):
             yield Rule.DEVICE_SCOPE, f"it cannot be used on node {node.name}"
+        if published.skipped and OPTIONAL_NODE_OPERATIONS not in node.declared_features:
+            yield Rule.NODE_FEATURES, f"node {node.name} does not declare the feature {OPTIONAL_NODE_OPERATIONS}"
     device_class = context.classes.get(served.wanted.device_class)
     if device_class is not None and is_offered_twice(device_class, served.wanted, published, context):
         resource = device_class.extended_resource_name
@@ -117,7 +120,7 @@ def _against(
     for taint in matching.untolerated(context.pools.taints(published.id), served.wanted.tolerations):
         yield Rule.DEVICE_TAINT, f"it has the taint {taint}"
     yield from _selected(served, published, context)
-    yield from _copied(served, result, published.device)
+    yield from _copied(served, result, published)
     yield from _share(result, published.device)
     yield from _consumed(served, result, published)
 
@@ -155,13 +158,15 @@ def _selected(served: ServedRequest, published: Published, context: PlanContext)
         yield Rule.DEVICE_SELECTOR, f"the selectors of class {device_class.name} or of the request do not match it"
 
 
-def _copied(served: ServedRequest, result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
-    """Check the fields that results copy, because eviction and binding read only the copies."""
+def _copied(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:
+    """Check the fields that results copy, because eviction, binding and the kubelet read only the copies."""
+    device = published.device
     pairs = {
         "adminAccess": (result.admin_access, served.wanted.admin_access),
         "tolerations": (result.tolerations, served.wanted.tolerations),
         "bindingConditions": (result.binding_conditions, device.binding_conditions),
         "bindingFailureConditions": (result.binding_failure_conditions, device.binding_failure_conditions),
+        "skipNodeOperations": (result.skip_node_operations, published.skipped),
     }
     for name, (given, expected) in pairs.items():
         if given != expected:

@@ -20,11 +20,17 @@ from solver.verify import matching
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """A published device; `scope` is its own in slices with perDeviceNodeSelection, else that of the slice."""
+    """
+    A published device.
+
+    `scope` is its own in slices with perDeviceNodeSelection, else that of the slice; `skipped` are the slice's
+    `skipNodeOperations`.
+    """
 
     id: DeviceId
     device: Device
     scope: NodeScope
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +109,9 @@ def _read(slices: list[ResourceSlice]) -> PoolView:
     newest = max(each.generation for each in slices)
     current = tuple(each for each in slices if each.generation == newest)
     devices = {
-        device.name: Published(DeviceId(each.driver, each.pool, device.name), device, scope_of(each, device))
+        device.name: Published(
+            DeviceId(each.driver, each.pool, device.name), device, scope_of(each, device), each.skip_node_operations
+        )
         for each in current
         for device in each.devices
     }

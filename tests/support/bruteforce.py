@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from solver.domain import (
     MAX_RESERVED_FOR,
+    OPTIONAL_NODE_OPERATIONS,
     Allocation,
     AllocationMode,
     Batch,
@@ -246,6 +247,7 @@ class _Search:
         if claim.allocation is not None:
             selector = claim.allocation.node_selector
             is_here = selector is None or matching.selects(selector, node)
+            is_here = is_here and _declares(claim.allocation.skips_node_operations, node)
             if is_here and not (is_new and self._is_tainted(claim)):
                 yield 0, state, ()
         elif claim.id in homes:
@@ -271,6 +273,7 @@ class _Search:
                 other.name
                 for other in self.picture.snapshot.nodes
                 if all(matching.reaches(each.published.scope, other) for each in given)
+                and all(_declares(bool(each.published.skipped), other) for each in given)
                 and (not binds or other.name == node.name)
             )
         return state._replace(
@@ -278,6 +281,10 @@ class _Search:
             shares=tuple(sorted(shares)),
             homes=tuple(sorted(homes.items(), key=lambda pair: pair[0])),
         )
+
+
+def _declares(skips: bool, node: Node) -> bool:  # noqa: FBT001 - private
+    return not skips or OPTIONAL_NODE_OPERATIONS in node.declared_features
 
 
 def _once(moves: _Moves) -> _Moves:
@@ -335,6 +342,7 @@ def drafted_result(name: str, wanted: SubRequest, published: Published, number: 
         consumed_capacity=tuple(
             (name, Quantity(nano=amount, text=format_nano(amount))) for name, amount in sorted(consumed.items())
         ),
+        skip_node_operations=published.skipped,
     )
 
 
@@ -408,7 +416,7 @@ class _Ways:
             self.eligible[key] = (
                 self._all(wanted, node)
                 if wanted.allocation_mode == AllocationMode.ALL
-                else tuple(each for each in self._visible(node) if self._answers(wanted, each))
+                else tuple(each for each in self._visible(node) if self._answers(wanted, each, node))
             )
         found = self.eligible[key]
         if not found or wanted.allocation_mode not in set(AllocationMode):
@@ -425,17 +433,19 @@ class _Ways:
             if not view.trouble:
                 yield from (each for each in view.devices.values() if matching.reaches(each.scope, node))
 
-    def _answers(self, wanted: SubRequest, published: Published) -> bool:
+    def _answers(self, wanted: SubRequest, published: Published, node: Node) -> bool:
         try:
             if not selects(self.picture.classes[wanted.device_class], wanted, published):
                 return False
         except SelectionError:
             return False
-        return self._may_take(wanted, published) and consumption(published, wanted.capacity_requests) is not None
+        return self._may_take(wanted, published, node) and consumption(published, wanted.capacity_requests) is not None
 
-    def _may_take(self, wanted: SubRequest, published: Published) -> bool:
+    def _may_take(self, wanted: SubRequest, published: Published, node: Node) -> bool:
         taints = matching.untolerated(self.picture.pools.taints(published.id), wanted.tolerations)
-        return not any(taints) and devices.is_owned(published, self.picture)
+        return (
+            _declares(bool(published.skipped), node) and not any(taints) and devices.is_owned(published, self.picture)
+        )
 
     def _all(self, wanted: SubRequest, node: Node) -> tuple[Published, ...] | None:
         """Every device that the request means, or None where one of them cannot be had or it is not clear."""
@@ -447,7 +457,7 @@ class _Ways:
         except SelectionError:
             return None
         meant = tuple(each for each in selected if consumption(each, wanted.capacity_requests) is not None)
-        return meant if all(self._may_take(wanted, each) for each in meant) else None
+        return meant if all(self._may_take(wanted, each, node) for each in meant) else None
 
     def _consumed(self, wanted: SubRequest, published: Published) -> Consumption:
         return tuple(sorted((consumption(published, wanted.capacity_requests) or {}).items()))

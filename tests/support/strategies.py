@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver.domain import (
+    OPTIONAL_NODE_OPERATIONS,
     AllocationMode,
     Batch,
     Capacity,
@@ -63,6 +64,7 @@ class Feature(StrEnum):
     NODE_FIT = "node resources, taints and affinity"
     PRIORITIES = "priorities"
     BINDING = "binding conditions and bindsToNode"
+    NODE_OPERATIONS = "skipNodeOperations"
 
 
 ALL_FEATURES: Final = frozenset(Feature)
@@ -130,6 +132,9 @@ def _home(each: ResourceSlice, device: Device) -> str:
 def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
     names = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
     nodes = [b.node(name, cpu=3, pods=3, labels={"rack": draw(st.sampled_from("ab"))}) for name in names]
+    if Feature.NODE_OPERATIONS in features:
+        declared = (OPTIONAL_NODE_OPERATIONS,)
+        nodes = [replace(each, declared_features=declared) if draw(st.booleans()) else each for each in nodes]
     if Feature.NODE_FIT not in features:
         return nodes
     return [
@@ -137,7 +142,7 @@ def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
             each,
             is_unschedulable=draw(_seldom()),
             taints=(b.taint("dedicated"),) if draw(_seldom()) else (),
-            declared_features=("Declared",) if draw(st.booleans()) else (),
+            declared_features=(*each.declared_features, *(("Declared",) if draw(st.booleans()) else ())),
             allocatable=tuple(sorted({"cpu": 1000 * draw(st.integers(1, 3)), "pods": draw(st.integers(1, 3))}.items())),
         )
         for each in nodes
@@ -196,11 +201,12 @@ def _wide(draw: Draw, nodes: list[Node], features: frozenset[Feature]) -> list[R
 def _pool(draw: Draw, name: str, driver: str, scope: NodeScope, features: frozenset[Feature]) -> list[ResourceSlice]:
     devices = [draw(_device(f"d{index}", features)) for index in range(draw(st.integers(0, 3)))]
     has_counters = Feature.COUNTERS in features and draw(st.booleans())
-    parts = 1 + has_counters
+    parts, skipped = 1 + has_counters, Feature.NODE_OPERATIONS in features and draw(st.booleans())
     if has_counters:
         groups = st.sampled_from(GROUPS if Feature.GROUPS in features else ((),))
         devices = [replace(each, consumes_counters=draw(_consumption(draw(groups)))) for each in devices]
     slices = [b.resource_slice(name, *devices, driver=driver, at=scope, slice_count=parts)]
+    slices = [replace(each, skip_node_operations=("*",) if skipped else ()) for each in slices]
     if has_counters:
         budget = {"card": {"slices": draw(st.integers(1, 4))}}
         slices.append(b.resource_slice(name, driver=driver, at=scope, slice_count=parts, counter_sets=budget))

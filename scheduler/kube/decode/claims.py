@@ -170,6 +170,7 @@ class _Result(Wire, frozen=True):
     binding_failure_conditions: tuple[str, ...] | None = None
     share_id: str | None = msgspec.field(name="shareID", default=None)
     consumed_capacity: dict[str, str] | None = None
+    skip_node_operations: tuple[str, ...] | None = None
 
 
 class _Devices(Wire, frozen=True):
@@ -350,6 +351,7 @@ def _result(wire: _Result, index: int) -> DeviceResult:
         binding_failure_conditions=wire.binding_failure_conditions or (),
         share_id=wire.share_id or "",
         consumed_capacity=consumed,
+        skip_node_operations=wire.skip_node_operations or (),
     )
 
 

@@ -190,6 +190,7 @@ class _Spec(Wire, frozen=True):
     per_device_node_selection: bool | None = None
     devices: list[_Device] | None = None
     shared_counters: list[_CounterSet] | None = None
+    skip_node_operations: tuple[str, ...] | None = None
 
 
 class SliceWire(Wire, frozen=True):
@@ -219,6 +220,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
             CounterSet(name=each.name, counters=_counters(each.counters, f"spec.sharedCounters[{index}].counters"))
             for index, each in enumerate(spec.shared_counters or ())
         ),
+        skip_node_operations=spec.skip_node_operations or (),
     )
 
 

@@ -76,7 +76,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "ClassSpec": "selectors:Selector config extendedResourceName suitableNodes",
     "ResourceSlice": "apiVersion kind metadata:Metadata spec:SliceSpec",
     "SliceSpec": "driver pool:Pool nodeName nodeSelector:NodeSelector allNodes devices:Device perDeviceNodeSelection "
-    "sharedCounters:CounterSet partitionTypeAttribute",
+    "sharedCounters:CounterSet partitionTypeAttribute skipNodeOperations",
     "Pool": "name generation resourceSliceCount",
     "Device": "name attributes:*Attribute capacity:*Capacity consumesCounters:Consumption nodeName "
     "nodeSelector:NodeSelector allNodes taints:Taint bindsToNode bindingConditions bindingFailureConditions "

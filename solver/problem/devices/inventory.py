@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import (
+    OPTIONAL_NODE_OPERATIONS,
     SUSPECT_TAINT,
     CounterId,
     Device,
@@ -126,6 +127,8 @@ class Inventory:
     """The part of `draws` that keeps incompatible devices apart (`compatibility`)."""
     taking_node_resources: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
+    undeclared: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By record of a slice with `skipNodeOperations`, the nodes that see it and do not declare the feature for it."""
     pairings: dict[int, DevicePairs] = field(default_factory=dict)
     """By node, the places where devices of several drivers stand together."""
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
@@ -161,6 +164,11 @@ class Inventory:
             index = self.node_index.get(scope.node_name)
             return frozenset() if index is None else frozenset((index,))
         return frozenset() if scope.node_selector is None else self.reaches.of(scope.node_selector)
+
+    def undeclaring(self, nodes: frozenset[int] | None) -> frozenset[int]:
+        """Return those of some nodes (None: of all) that do not declare the feature `OPTIONAL_NODE_OPERATIONS`."""
+        seen = range(len(self.nodes)) if nodes is None else nodes
+        return frozenset(i for i in seen if OPTIONAL_NODE_OPERATIONS not in self.nodes[i].declared_features)
 
     def pool_reach(self, pool: Pool) -> frozenset[int] | None:
         """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
@@ -263,6 +271,8 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             is_owned=ownership.includes(each.driver, home),
             position=position,
         )
+        if each.skip_node_operations:
+            inventory.undeclared[record.index] = inventory.undeclaring(nodes)
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)

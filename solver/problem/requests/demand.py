@@ -42,6 +42,7 @@ class Verdict(IntEnum):
     AVOIDED = 7
     TOO_LARGE = 8
     SPARED = 9
+    UNDECLARED = 10
 
 
 class DemandKey(NamedTuple):
@@ -85,7 +86,7 @@ class DeviceAnswer(NamedTuple):
 
     verdict: Verdict
     consumption: Consumption | None = None
-    too_small: frozenset[int] = frozenset()
+    unfit: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -93,14 +94,15 @@ class Answers:
     """
     The verdict of every device of the inventory that does not say NO, by record index.
 
-    `consumption` holds, for shareable devices that say YES, what one allocation takes; `too_small` the nodes that see
-    a device that says YES and have less than it takes of them (KEP-5517), `spared` those on which enough others answer
-    that take nothing of the node. `failure` is the first message of a selector that failed at run time.
+    `consumption` holds, for shareable devices that say YES, what one allocation takes; `unfit` the nodes that see
+    a device that says YES and have less than it takes of them (KEP-5517), or do not declare a feature that its slice
+    demands (`skipNodeOperations`); `spared` those on which enough others answer that take nothing of the node.
+    `failure` is the first message of a selector that failed at run time.
     """
 
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     consumption: dict[int, Consumption] = field(default_factory=dict)
-    too_small: dict[int, frozenset[int]] = field(default_factory=dict)
+    unfit: dict[int, frozenset[int]] = field(default_factory=dict)
     spared: dict[int, frozenset[int]] = field(default_factory=dict)
     failure: str = ""
 
@@ -109,16 +111,16 @@ class Answers:
         self.verdicts[index] = answer.verdict
         if answer.consumption is not None:
             self.consumption[index] = answer.consumption
-        if answer.too_small:
-            self.too_small[index] = answer.too_small
+        if answer.unfit:
+            self.unfit[index] = answer.unfit
 
     def of(self, index: int) -> DeviceAnswer:
         """Return the answer of a device that does not say NO."""
-        return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, _NOWHERE))
+        return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.unfit.get(index, _NOWHERE))
 
     def lost(self, index: int) -> frozenset[int]:
-        """Return the nodes that see a device but on which no pod can have it (too small, or spared)."""
-        return self.too_small.get(index, _NOWHERE) | self.spared.get(index, _NOWHERE)
+        """Return the nodes that see a device but on which no pod can have it (unfit, or spared)."""
+        return self.unfit.get(index, _NOWHERE) | self.spared.get(index, _NOWHERE)
 
     def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
         """Return the nodes on which pods can have a device that says YES."""
@@ -129,7 +131,7 @@ class Answers:
         """Return the verdict of a device for pods on a node; NO where the node does not see it."""
         if record.nodes is not None and node not in record.nodes:
             return Verdict.NO
-        if node in self.too_small.get(record.index, ()):
+        if node in self.unfit.get(record.index, ()):
             return Verdict.TOO_LARGE
         if node in self.spared.get(record.index, ()):
             return Verdict.SPARED
@@ -328,12 +330,14 @@ class _DemandCheck:
             return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:
             return DeviceAnswer(Verdict.NOT_OWNED)
-        small = self._too_small(record, consumption) if record.device.node_allocatable else frozenset()
-        if small and len(small) == (len(self.inventory.nodes) if record.nodes is None else len(record.nodes)):
-            return DeviceAnswer(Verdict.TOO_LARGE)
+        undeclared = self.inventory.undeclared.get(record.index, _NOWHERE)
+        unfit = undeclared | self._too_small(record, consumption) if record.device.node_allocatable else undeclared
+        seeing = len(self.inventory.nodes) if record.nodes is None else len(record.nodes)
+        if unfit and len(unfit) == seeing:
+            return DeviceAnswer(Verdict.UNDECLARED if len(undeclared) == seeing else Verdict.TOO_LARGE)
         if record.home in self.plugins:
             return DeviceAnswer(Verdict.OFFERED_TWICE)
-        return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, small)
+        return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, unfit)
 
     def _too_small(self, record: DeviceRecord, consumption: Consumption) -> frozenset[int]:
         """Return the nodes with less than the device takes of them; admin access takes nothing."""

@@ -33,6 +33,7 @@ from tests.support.cluster_builders import cluster_of, gone, seen, show, unit
 NODE = node("n1", cpu=4, pods=3)
 POD = pod("p", "new", "old", cpu=2, node_selector={"kubernetes.io/hostname": "n1"})
 NEW, OLD = claim("new"), held("old", result("gpu", "old-gpu", "n1"), node_name="n1")
+SKIPPED = msgspec.structs.replace(result("gpu", "old-gpu", "n1"), skip_node_operations=("*",))
 CARD = {"card": {"memory": "40Gi"}}
 
 
@@ -151,6 +152,11 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
             changed(OLD, allocation=allocation(result("gpu", "old-gpu", "n2"), node_name="n2")),
             "claim default/old is allocated where node n1 cannot use it",
             id="joined claim elsewhere",
+        ),
+        pytest.param(
+            changed(OLD, allocation=allocation(SKIPPED, node_name="n1")),
+            "claim default/old is allocated where node n1 cannot use it",
+            id="joined claim of devices that need a feature of the node",
         ),
         pytest.param(
             changed(OLD, reserved_for=tuple(consumer(f"other-{index}") for index in range(256))),

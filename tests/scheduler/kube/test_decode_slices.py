@@ -201,6 +201,12 @@ def test_counter_sets_are_read() -> None:
     assert found.counter_sets == (CounterSet(name="gpu-0", counters=(("slices", parse("7")),)),)
 
 
+def test_skipped_node_operations_are_read() -> None:
+    skipped = ["NodePrepareResources", "NodeUnprepareResources"]
+    assert slice_of(skipNodeOperations=skipped).skip_node_operations == tuple(skipped)
+    assert slice_of().skip_node_operations == ()
+
+
 @pytest.mark.parametrize(
     ("device", "field", "said"),
     [

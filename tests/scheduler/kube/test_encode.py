@@ -138,6 +138,7 @@ results = st.builds(
     binding_failure_conditions=words,
     share_id=st.text(max_size=3),
     consumed_capacity=st.dictionaries(texts, amounts, max_size=3).map(lambda found: tuple(sorted(found.items()))),
+    skip_node_operations=words,
 )
 configs = st.builds(
     OpaqueConfig,

@@ -10,6 +10,7 @@ OPENED = {
     ClusterEvent.NODE_ADDED,
     ClusterEvent.NODE_LABELS_CHANGED,
     ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
+    ClusterEvent.NODE_FEATURES_DECLARED,
     ClusterEvent.CLASS_CHANGED,
     ClusterEvent.SLICE_CHANGED,
     ClusterEvent.SLICE_DELETED,
@@ -38,7 +39,6 @@ ROOM = (
     | {ClusterEvent.RESERVATION_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
-        ClusterEvent.NODE_FEATURES_DECLARED,
         ClusterEvent.NODE_TAINT_REMOVED,
         ClusterEvent.NODE_UNCORDONED,
         ClusterEvent.NODE_ROOM_FREED,

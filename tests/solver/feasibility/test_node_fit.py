@@ -18,7 +18,12 @@ IN_A = b.node("n1", labels={"zone": "a"})
 
 
 def objection(pod: Pod, node: Node, *claim_selectors: NodeSelector) -> tuple[ReasonCode, str, int] | None:
-    found = node_fit.objection(node_fit.demand_of(pod, claim_selectors), node, dict(node.labels))
+    claims = [
+        b.claim(f"c{index}", allocation=b.allocation(selector=each)) for index, each in enumerate(claim_selectors)
+    ]
+    using = replace(pod, claims=b.pod("p", *(each.id.name for each in claims)).claims)
+    demand = node_fit.demand_of(using, {each.id: each for each in claims})
+    found = node_fit.objection(demand, node, dict(node.labels))
     return None if found is None else (found.code, found.message, found.node_count)
 
 

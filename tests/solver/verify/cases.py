@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from solver.domain import (
+    OPTIONAL_NODE_OPERATIONS,
     AllocationMode,
     Batch,
     Claim,
@@ -44,6 +45,18 @@ FABRIC = "fabric.example.com"
 
 
 # Valid plans
+
+
+def skipped_operations() -> Case:
+    """A device whose driver is not called on the node, which declares that its kubelet knows that."""
+    wanted, placed = b.claim("c", b.request("gpu")), b.pod("placed", "c")
+    pool = replace(b.gpu_slice("n1", count=1), skip_node_operations=("*",))
+    node = replace(b.node("n1"), declared_features=(OPTIONAL_NODE_OPERATIONS,))
+    result = replace(b.result("gpu", "gpu-0", "n1"), skip_node_operations=("*",))
+    granted = b.claim_allocation(wanted, result, node_name="n1")
+    return Case(
+        b.snapshot(node, pool, b.gpu_class(), wanted), b.batch(placed), b.plan(b.placement(placed, "n1"), granted)
+    )
 
 
 def whole_cards() -> Case:
@@ -285,7 +298,7 @@ def special() -> Case:
     )
 
 
-VALID = (whole_cards, shares, partitions, fabric, choices, joined, special)
+VALID = (whole_cards, skipped_operations, shares, partitions, fabric, choices, joined, special)
 
 
 # Changes

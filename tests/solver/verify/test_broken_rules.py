@@ -503,6 +503,18 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.result(0, binding_failure_conditions=()),
         {Rule.RESULT_COPIES},
     ),
+    (
+        "skipped node operations are not copied",
+        c.skipped_operations,
+        c.result(0, skip_node_operations=()),
+        {Rule.RESULT_COPIES},
+    ),
+    (
+        "the node of a device whose node operations are skipped does not declare the feature",
+        c.skipped_operations,
+        c.node("n1", declared_features=()),
+        {Rule.NODE_FEATURES},
+    ),
     ("a share has no id", c.shares, c.result(0, share_id=""), {Rule.RESULT_SHARE, Rule.DEVICE_TWICE}),
     (
         "a share id is in upper case",

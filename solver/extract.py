@@ -37,7 +37,7 @@ from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
 from solver.problem.requests.component import Option
-from solver.problem.requests.node_allocatable import of_allocation
+from solver.problem.requests.node_allocatable import status_of
 from solver.solution import Pick, Solution
 from solver.volume_matching import AssignedVolumes, assign_volumes, bindings, classes_after
 
@@ -134,13 +134,9 @@ class _Extraction:
         for claim_id in pod.claim_ids:
             made = self.allocations.get(claim_id)
             allocation = made.allocation if made is not None else self.problem.requests.claims[claim_id].allocation
-            amounts = of_allocation(self.problem.inventory, allocation) if allocation is not None else {}
-            if amounts:
-                entries = {entry.entry for entry in pod.claims if entry.claim == claim_id}
-                containers = tuple(each.name for each in pod.containers if entries.intersection(each.claims))
-                yield NodeAllocatableClaimStatus(
-                    claim=claim_id, containers=containers, resources=tuple(sorted(amounts.items()))
-                )
+            said = status_of(self.problem.inventory, pod, claim_id, allocation)
+            if said is not None:
+                yield said
 
     def _serve(
         self,

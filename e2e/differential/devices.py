@@ -216,6 +216,8 @@ def _device(chance: Chance, name: str) -> Json:
         device["attributes"]["lanes"] = chance.pick(_LANES)
     if chance.has("node resources"):  # equal ones: what differs is counted on the safe side
         device["nodeAllocatableResourceMappings"] = {"cpu": {"allocationMultiplier": "500m"}}
+        of_cpu = {"mapping": {"deviceMultiplier": "500m"}, "overhead": {"perPod": "100m", "perContainer": "50m"}}
+        device["nodeAllocatableResources"] = {"cpu": of_cpu}  # each version of the API server drops one of the two
     if chance.has("capacity"):
         device["capacity"] = {"memory": {"value": chance.pick(("1", "2", "4"))}}
         if chance.half():

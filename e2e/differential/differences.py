@@ -143,7 +143,7 @@ DIFFERENCES: Final = (
     ),
     Difference(
         name="whole devices charged by capacity",
-        rule="nodeAllocatableResourceMappings with a capacityKey, on devices that are not shared",
+        rule="nodeAllocatableResources with a capacityKey, on devices that are not shared",
         theirs="there is no consumed capacity to count, which ends the attempt for all nodes",
         ours="all of the device's capacity is counted",
         reason="such a device is taken with all that it has",

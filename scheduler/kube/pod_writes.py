@@ -16,8 +16,7 @@ from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode.disruption import RESERVED
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import NodeAllocatableClaimStatus, PodId, Victim
-from solver.domain.quantity import format_nano
+from solver.domain import NodeAllocatableClaimStatus, NodeAllocatableOverhead, PodId, Victim
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
@@ -130,24 +129,29 @@ async def write_node_allocatable(
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
-    """Write the field, or with none remove it; `Conflict` where the pod of this name has another uid."""
-    status = {_FIELD: _statuses(burdens)}
+    """
+    Write the field, or with none empty it: null would leave it as it is.
+
+    `Conflict` where the pod of this name has another uid.
+    """
+    status = {_FIELD: [_status(each) for each in sorted(burdens, key=lambda each: each.claim)]}
     await writes.patch_pod_status(
         client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds
     )
 
 
-def _statuses(burdens: tuple[NodeAllocatableClaimStatus, ...]) -> list[dict[str, Any]] | None:
-    return [
-        {
-            "resourceClaimName": each.claim.name,
-            "containers": list(each.containers),
-            "resources": {resource: _written(resource, nano) for resource, nano in each.resources},
-        }
-        for each in sorted(burdens, key=lambda each: each.claim)
-    ] or None
+def _status(burden: NodeAllocatableClaimStatus) -> dict[str, Any]:
+    """NodeAllocatableResourceClaimStatus."""
+    written: dict[str, Any] = {"resourceClaimName": burden.claim.name, "containers": list(burden.containers)}
+    if burden.is_legacy:
+        return written | {"resources": {resource: amount.text for resource, amount in burden.mapping}}
+    if burden.mapping:
+        written["mapping"] = [{"name": resource, "quantity": amount.text} for resource, amount in burden.mapping]
+    if burden.overhead:
+        written["overhead"] = [_overhead(each) for each in burden.overhead]
+    return written
 
 
-def _written(resource: str, nano: int) -> str:
-    """Format an amount; all but cpu are bytes, written as 2Gi."""
-    return format_nano(nano, like="" if resource == "cpu" else "Gi")
+def _overhead(overhead: NodeAllocatableOverhead) -> dict[str, str]:
+    fields = zip(("perPod", "perContainer"), overhead.amounts, strict=True)
+    return {"name": overhead.resource} | {field: amount.text for field, amount in fields if amount is not None}

@@ -38,6 +38,7 @@ from solver.domain.device import (
     DeviceClass,
     DeviceTaintRule,
     NodeAllocatableMapping,
+    NodeAllocatableOverhead,
     NodeScope,
     OpaqueConfig,
     RequestPolicy,

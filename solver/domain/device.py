@@ -131,11 +131,36 @@ class CounterSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeAllocatableMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """NodeAllocatableResourceMapping (KEP-5517): what the device takes of a native resource of the node."""
+    """
+    What the device takes of a native resource of the node, once for each claim (KEP-5517).
+
+    NodeAllocatableMapping: `allocation_multiplier` is its capacityMultiplier or deviceMultiplier. `is_legacy` marks a
+    NodeAllocatableResourceMapping of Kubernetes 1.36: a container has to use the claim, and the pod's status has
+    one field for the amounts.
+    """
 
     resource: str
     capacity_key: str = ""
     allocation_multiplier: Quantity | None = None
+    is_legacy: bool = False
+
+
+class NodeAllocatableOverhead(msgspec.Struct, frozen=True, kw_only=True):
+    """NodeAllocatableOverhead (KEP-5517): what each pod that uses the device takes, and each of its containers."""
+
+    resource: str
+    per_pod: Quantity | None = None
+    per_container: Quantity | None = None
+
+    def taken(self, containers: int) -> int:
+        """Return the nano-units of a pod with so many containers that use the claim; amounts below zero count as 0."""
+        per_pod, per_container = (max(0, each.nano) if each is not None else 0 for each in self.amounts)
+        return per_pod + per_container * containers
+
+    @property
+    def amounts(self) -> tuple[Quantity | None, Quantity | None]:
+        """Per pod, and per container."""
+        return self.per_pod, self.per_container
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +182,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
     node_allocatable: tuple[NodeAllocatableMapping, ...] = ()
+    node_overhead: tuple[NodeAllocatableOverhead, ...] = ()
+
+    @property
+    def takes_node_resources(self) -> bool:
+        """Whether pods that get it take more of their node than they request (KEP-5517)."""
+        return bool(self.node_allocatable or self.node_overhead)
 
 
 OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"

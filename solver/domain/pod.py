@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
+from solver.domain.device import NodeAllocatableOverhead
 from solver.domain.gang import GangAnnotations
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 from solver.domain.label_selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Toleration
-from solver.domain.quantity import unit_of
+from solver.domain.quantity import Quantity, unit_of
 from solver.domain.volumes import PodVolume
 
 ANY_ADDRESS = "0.0.0.0"
@@ -198,18 +199,29 @@ class NodeAllocatableClaimStatus(msgspec.Struct, frozen=True, kw_only=True):
     """
     NodeAllocatableResourceClaimStatus (KEP-5517): the native node resources that a claim's devices take.
 
-    `resources` are in nano-units; `containers` are those that use the claim.
+    `containers` are those that use the claim; `mapping` and `overhead` are sorted by resource. With `is_legacy` it is
+    written as Kubernetes 1.36 has it, with one field `resources`.
     """
 
     claim: ClaimId
     containers: tuple[str, ...]
-    resources: tuple[tuple[str, int], ...]
+    mapping: tuple[tuple[str, Quantity], ...] = ()
+    overhead: tuple[NodeAllocatableOverhead, ...] = ()
+    is_legacy: bool = False
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """The nano-units that the pod takes, by resource."""
+        found = {resource: amount.nano for resource, amount in self.mapping}
+        for each in self.overhead:
+            found[each.resource] = found.get(each.resource, 0) + each.taken(len(self.containers))
+        return found
 
 
 def with_node_allocatable(pod: Pod, statuses: Iterable[NodeAllocatableClaimStatus]) -> Pod:
     """Add what the pod's claims take of the node to its requests; pod-level requests contain it already."""
     more: dict[str, int] = {}
-    for resource, nano in (pair for each in statuses for pair in each.resources):
+    for resource, nano in (pair for each in statuses for pair in each.taken.items()):
         more[resource] = more.get(resource, 0) + nano
     inside = {name for name, _ in pod.level_slack}
     requests = dict(pod.requests)

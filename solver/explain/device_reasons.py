@@ -76,7 +76,8 @@ class OversizedDevices:
         resource, taken, there = next(inventory.sizes.excess(record.device, consumed, number))
         has = f"has {amount_of(resource, there)}" if there else "has none"
         name = inventory.nodes[number].name
-        return f"device {record.id} takes {amount_of(resource, taken)} {resource}, and node {name} {has}"
+        what = f"device {record.id} takes {amount_of(resource, taken)} {resource}"
+        return f"Insufficient {resource}: {what}, and node {name} {has}"
 
     def _places(self, demand: int) -> list[_Place]:
         """Return the oversized devices of a demand, each with the nodes that are too small."""

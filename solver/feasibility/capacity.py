@@ -11,9 +11,19 @@ from solver.domain import Capacity, Device, Quantity, ValidRange
 from solver.domain.quantity import NANO, unit_of
 
 
-def node_allocatable_amounts(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
+def node_resources(device: Device, consumed: Mapping[str, int], containers: int) -> dict[str, int]:
     """
-    Return what one result takes of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
+    Return what one result takes of its node for a pod with so many containers that use the claim (KEP-5517).
+
+    That is what the device maps, as `mapped` says, and its overhead.
+    """
+    overhead = ({each.resource: each.taken(containers)} for each in device.node_overhead)
+    return sum_amounts((mapped(device, consumed), *overhead))
+
+
+def mapped(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
+    """
+    Return what one result maps of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
 
     A mapping with a capacity counts the consumed capacity times the multiplier, a mapping without one the multiplier
     itself, by default 1. A device that is not shared counts with its full capacity. A mapping whose capacity the result

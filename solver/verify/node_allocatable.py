@@ -1,5 +1,5 @@
 """
-Native node resources that devices take (KEP-5517): what a placement states, and that each claim has only one pod.
+Native node resources that devices take (KEP-5517): what a placement states, and that no pods share what a claim maps.
 
 `NodeAllocatableCheck.added` gives the requests of a pod with the resources of its claims' devices, for the node's sum.
 """
@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from solver.domain import Allocation, ClaimId, NodeAllocatableClaimStatus, Placement, Plan, Pod, Violation
+from solver.domain import (
+    Allocation,
+    ClaimId,
+    NodeAllocatableClaimStatus,
+    NodeAllocatableOverhead,
+    Placement,
+    Plan,
+    Pod,
+    Violation,
+)
 from solver.domain.quantity import NANO
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
@@ -28,7 +37,7 @@ class NodeAllocatableCheck:
     @classmethod
     def of(cls, plan: Plan, context: PlanContext) -> "NodeAllocatableCheck":
         """Collect the allocations and consumers of the plan's claims."""
-        is_needed = any(device.node_allocatable for each in context.snapshot.slices for device in each.devices)
+        is_needed = any(device.takes_node_resources for each in context.snapshot.slices for device in each.devices)
         found = cls(context, {}, is_needed)
         if is_needed:
             old = {claim.id: claim.allocation for claim in context.claims.values() if claim.allocation is not None}
@@ -44,7 +53,7 @@ class NodeAllocatableCheck:
             return pod
         more: defaultdict[str, int] = defaultdict(int)
         for claim in placement.claims:
-            for resource, nano in self._taken(claim).items():
+            for resource, nano in self._taken(claim).total(len(_containers(pod, claim))).items():
                 more[resource] += nano
         if not more:
             return pod
@@ -59,42 +68,40 @@ class NodeAllocatableCheck:
         if not (self.is_needed or placement.node_allocatable or pod.level_slack):
             return
         taken = {claim: self._taken(claim) for claim in placement.claims} if self.is_needed else {}
-        taken = {claim: amounts for claim, amounts in taken.items() if amounts}
         said = {each.claim: each for each in placement.node_allocatable}
         for claim in sorted(taken.keys() | said.keys()):
-            yield from self._of_claim(pod, claim, taken.get(claim, {}), said.get(claim))
+            yield from self._of_claim(pod, claim, taken.get(claim, _Taken()), said.get(claim))
+        totals = [each.total(len(_containers(pod, claim))) for claim, each in taken.items()]
         for resource, slack in pod.level_slack:
-            amount = _units(resource, sum(amounts.get(resource, 0) for amounts in taken.values()))
+            amount = _units(resource, sum(each.get(resource, 0) for each in totals))
             if amount > slack:
                 message = f"its claims take {amount} of {resource}, and its pod-level requests leave {slack}"
                 yield broken(Rule.NODE_ALLOCATABLE_POD_LEVEL, pod.id, message)
 
     def _of_claim(
-        self, pod: Pod, claim: ClaimId, taken: dict[str, int], said: NodeAllocatableClaimStatus | None
+        self, pod: Pod, claim: ClaimId, taken: "_Taken", said: NodeAllocatableClaimStatus | None
     ) -> Iterator[Violation]:
-        if said is None or dict(said.resources) != taken:
-            stated = dict(said.resources) if said is not None else {}
-            yield broken(
-                Rule.NODE_ALLOCATABLE_STATUS, pod.id, f"claim {claim} takes {taken}, and the placement states {stated}"
-            )
-        entries = {entry.entry for entry in pod.claims if entry.claim == claim}
-        containers = tuple(each.name for each in pod.containers if entries & set(each.claims))
-        if taken and not containers:
-            yield broken(Rule.NODE_ALLOCATABLE_UNUSED, pod.id, f"no container uses claim {claim}, which takes {taken}")
+        stated = _Taken() if said is None else _Taken.said(said)
+        if stated != taken:
+            message = f"claim {claim} takes {taken.worded()}, and the placement states {stated.worded()}"
+            yield broken(Rule.NODE_ALLOCATABLE_STATUS, pod.id, message)
+        containers = _containers(pod, claim)
+        if taken.is_legacy and not containers:
+            message = f"no container uses claim {claim}, which takes {taken.worded()}"
+            yield broken(Rule.NODE_ALLOCATABLE_UNUSED, pod.id, message)
         if said is not None and said.containers != containers:
             yield broken(
                 Rule.NODE_ALLOCATABLE_STATUS, pod.id, f"claim {claim} is for {containers}, not {said.containers}"
             )
         known = self.context.claims.get(claim)
         others = {each.uid for each in known.reserved_for} if known is not None else set()
-        if taken and (others | self.users[claim]) - {pod.uid}:
-            yield broken(
-                Rule.NODE_ALLOCATABLE_SHARED, claim, f"it takes {taken} of its node, and {pod.id} is not its only pod"
-            )
+        if taken.mapping and (others | self.users[claim]) - {pod.uid}:
+            message = f"it maps {taken.mapping} of its node, and {pod.id} is not its only pod"
+            yield broken(Rule.NODE_ALLOCATABLE_SHARED, claim, message)
 
-    def _taken(self, claim: ClaimId) -> dict[str, int]:
-        """Return what a claim takes, in nano-units by resource; admin access takes nothing."""
-        total: defaultdict[str, int] = defaultdict(int)
+    def _taken(self, claim: ClaimId) -> "_Taken":
+        """Return what a claim takes; admin access takes nothing."""
+        found = _Taken()
         allocation = self.allocations.get(claim)
         for result in allocation.results if allocation is not None else ():
             published = None if result.admin_access else self.context.pools.find(result.device)
@@ -106,11 +113,56 @@ class NodeAllocatableCheck:
                 consumed = {name: capacity.value.nano for name, capacity in device.capacities}
             for mapping in device.node_allocatable:
                 factor = mapping.allocation_multiplier.nano if mapping.allocation_multiplier is not None else NANO
-                if not mapping.capacity_key:
-                    total[mapping.resource] += factor
-                elif mapping.capacity_key in consumed:
-                    total[mapping.resource] += max(0, consumed[mapping.capacity_key]) * factor // NANO
-        return dict(total)
+                if mapping.capacity_key and mapping.capacity_key not in consumed:
+                    continue
+                amount = max(0, consumed[mapping.capacity_key]) * factor // NANO if mapping.capacity_key else factor
+                found.mapping[mapping.resource] = found.mapping.get(mapping.resource, 0) + amount
+                found.is_legacy = found.is_legacy or mapping.is_legacy
+            for overhead in device.node_overhead:
+                found.add_overhead(overhead)
+        return found
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What a claim takes in nano-units by resource: once, per pod, and per container that uses it."""
+
+    mapping: dict[str, int] = field(default_factory=dict)
+    per_pod: dict[str, int] = field(default_factory=dict)
+    per_container: dict[str, int] = field(default_factory=dict)
+    is_legacy: bool = False
+
+    @classmethod
+    def said(cls, status: NodeAllocatableClaimStatus) -> "_Taken":
+        """Read what a placement states."""
+        found = cls(mapping={name: amount.nano for name, amount in status.mapping}, is_legacy=status.is_legacy)
+        for overhead in status.overhead:
+            found.add_overhead(overhead)
+        return found
+
+    def add_overhead(self, overhead: NodeAllocatableOverhead) -> None:
+        """Add the overhead of one device."""
+        for amounts, amount in ((self.per_pod, overhead.per_pod), (self.per_container, overhead.per_container)):
+            if amount is not None:
+                amounts[overhead.resource] = amounts.get(overhead.resource, 0) + amount.nano
+
+    def total(self, containers: int) -> dict[str, int]:
+        """Return what a pod takes with so many containers that use the claim."""
+        found = dict(self.mapping)
+        for amounts, times in ((self.per_pod, 1), (self.per_container, containers)):
+            for resource, nano in amounts.items():
+                found[resource] = found.get(resource, 0) + max(0, nano) * times
+        return found
+
+    def worded(self) -> str:
+        """Write it for messages."""
+        return f"{self.mapping}, {self.per_pod} per pod and {self.per_container} per container"
+
+
+def _containers(pod: Pod, claim: ClaimId) -> tuple[str, ...]:
+    """Return the containers that use a claim."""
+    entries = {entry.entry for entry in pod.claims if entry.claim == claim}
+    return tuple(each.name for each in pod.containers if entries & set(each.claims))
 
 
 def _units(resource: str, nano: int) -> int:

@@ -39,6 +39,15 @@ def taking(pool: ResourceSlice, **amounts: str) -> ResourceSlice:
     return replace(pool, devices=devices)
 
 
+def legacy(pool: ResourceSlice) -> ResourceSlice:
+    """Let the devices of a slice map as in Kubernetes 1.36."""
+    devices = [
+        replace(each, node_allocatable=tuple(replace(one, is_legacy=True) for one in each.node_allocatable))
+        for each in pool.devices
+    ]
+    return replace(pool, devices=tuple(devices))
+
+
 def using(pod: Pod) -> Pod:
     """Let a container use every claim of a pod."""
     entries = tuple(each.entry for each in pod.claims)
@@ -74,7 +83,7 @@ def test_what_devices_take_comes_on_top_of_what_the_pod_requests() -> None:
     assert [reason.code for reason in plan.unplaced[0].reasons] == [ReasonCode.OUTRANKED, ReasonCode.NODE_RESOURCES]
     claim = plan.placements[0].claims[0]
     assert plan.placements[0].node_allocatable == (
-        NodeAllocatableClaimStatus(claim=claim, containers=("main",), resources=(("memory", 2 * GI * NANO),)),
+        NodeAllocatableClaimStatus(claim=claim, containers=("main",), mapping=(("memory", parse("2Gi")),)),
     )
 
 
@@ -119,7 +128,7 @@ def test_a_mapping_by_capacity_counts_all_of_a_device_that_is_not_shared() -> No
     pod = using(b.pod("p", "c", cpu=1))
 
     (placed,) = checked(b.node("n1", cpu=7), *objects, pods=[pod]).placements
-    assert placed.node_allocatable[0].resources == (("cpu", 6 * NANO),)
+    assert placed.node_allocatable[0].mapping == (("cpu", parse("6")),)
     assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
 
 
@@ -142,11 +151,11 @@ def test_capacity_that_is_consumed_counts_by_the_unit() -> None:
     plan = checked(b.node("n1", memory="17Gi"), pool, GPU, claims, pods=pods)
 
     assert len(plan.placements) == 2
-    assert plan.placements[0].node_allocatable[0].resources == (("memory", 8 * GI * NANO),)
+    assert plan.placements[0].node_allocatable[0].mapping == (("memory", parse("8Gi")),)
 
 
-def test_a_claim_that_no_container_uses_is_refused_where_it_takes_something() -> None:
-    nodes, slices = [b.node("n1"), b.node("n2")], [taking(b.gpu_slice("n1"), cpu="1"), b.gpu_slice("n2")]
+def test_a_claim_that_no_container_uses_is_refused_on_1_36_where_it_takes_something() -> None:
+    nodes, slices = [b.node("n1"), b.node("n2")], [legacy(taking(b.gpu_slice("n1"), cpu="1")), b.gpu_slice("n2")]
     unused = b.pod("p", "c")
 
     assert s.nodes_of(checked(nodes, slices, GPU, b.claim("c", b.request("r")), pods=[unused])) == {"p": "n2"}
@@ -218,7 +227,9 @@ def test_as_many_pods_are_placed_as_an_enumeration_finds(seed: int) -> None:
 BROKEN = [
     pytest.param(lambda each: replace(each, node_allocatable=()), {"NodeAllocatableStatus"}, id="it is not said"),
     pytest.param(
-        lambda each: replace(each, node_allocatable=(replace(each.node_allocatable[0], resources=(("memory", 1),)),)),
+        lambda each: replace(
+            each, node_allocatable=(replace(each.node_allocatable[0], mapping=(("memory", parse("1")),)),)
+        ),
         {"NodeAllocatableStatus"},
         id="another amount is said",
     ),
@@ -262,10 +273,11 @@ def test_the_check_notices_pod_level_requests_that_do_not_cover_it() -> None:
 
 def test_the_check_notices_a_claim_that_no_container_uses() -> None:
     pool, claim, pod = taking(b.gpu_slice("n1"), cpu="2"), b.claim("c", b.request("r")), using(b.pod("p", "c"))
-    plan = checked(b.node("n1"), pool, GPU, claim, pods=[pod])
+    for each, more in ((pool, set()), (legacy(pool), {"NodeAllocatableUnused"})):
+        plan = checked(b.node("n1"), each, GPU, claim, pods=[pod])
 
-    found = found_against(plan, b.node("n1"), pool, GPU, claim, pods=[b.pod("p", "c")])
-    assert found == {"NodeAllocatableStatus", "NodeAllocatableUnused"}
+        found = found_against(plan, b.node("n1"), each, GPU, claim, pods=[b.pod("p", "c")])
+        assert found == {"NodeAllocatableStatus", *more}
 
 
 def test_the_check_notices_a_second_pod() -> None:
@@ -390,7 +402,7 @@ def test_where_too_few_take_nothing_the_others_are_given() -> None:
     world = b.node("n0", cpu=4), pool, GPU, b.claim("c", b.request("r", count=2))
 
     (placed,) = checked(*world, pods=[using(b.pod("p", "c", cpu=1))]).placements
-    assert sum(nano for each in placed.node_allocatable for _, nano in each.resources) >= NANO
+    assert sum(each.taken["cpu"] for each in placed.node_allocatable) >= NANO
 
 
 def test_devices_that_are_left_out_are_in_the_message() -> None:

@@ -152,6 +152,9 @@ def _mappings(draw: Draw, slice_: Manifest) -> None:
         device["capacity"] = {"memory": {"value": draw.published()}}
         mapping = {"capacityKey": "memory", "allocationMultiplier": draw.quantity()}
         device["nodeAllocatableResourceMappings"] = {draw.one(("cpu", "memory")): mapping}
+        by_capacity = {"capacityKey": "memory", "capacityMultiplier": draw.quantity()}
+        overhead = {"perPod": draw.quantity(), "perContainer": draw.quantity()}
+        device["nodeAllocatableResources"] = {"memory": {"mapping": by_capacity, "overhead": overhead}}
 
 
 @SLICES.twist("devices of one name", is_admitted=False)

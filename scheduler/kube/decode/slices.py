@@ -30,6 +30,7 @@ from solver.domain import (
     DeviceClass,
     DeviceTaintRule,
     NodeAllocatableMapping,
+    NodeAllocatableOverhead,
     NodeScope,
     Quantity,
     QuantityError,
@@ -149,9 +150,25 @@ class _Consumption(Wire, frozen=True):
     compatibility_groups: tuple[str, ...] | None = None
 
 
-class _Mapping(Wire, frozen=True):
+class _LegacyMapping(Wire, frozen=True):
     capacity_key: str | None = None
     allocation_multiplier: str | None = None
+
+
+class _Mapping(Wire, frozen=True):
+    capacity_key: str | None = None
+    capacity_multiplier: str | None = None
+    device_multiplier: str | None = None
+
+
+class _Overhead(Wire, frozen=True):
+    per_pod: str | None = None
+    per_container: str | None = None
+
+
+class _NodeAllocatable(Wire, frozen=True):
+    mapping: _Mapping | None = None
+    overhead: _Overhead | None = None
 
 
 class _Device(Wire, frozen=True):
@@ -167,7 +184,8 @@ class _Device(Wire, frozen=True):
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
     allow_multiple_allocations: bool | None = None
-    node_allocatable_resource_mappings: dict[str, _Mapping] | None = None
+    node_allocatable_resource_mappings: dict[str, _LegacyMapping] | None = None
+    node_allocatable_resources: dict[str, _NodeAllocatable] | None = None
 
 
 class _CounterSet(Wire, frozen=True):
@@ -284,9 +302,8 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
         binding_conditions=wire.binding_conditions or (),
         binding_failure_conditions=wire.binding_failure_conditions or (),
         allow_multiple_allocations=bool(wire.allow_multiple_allocations),
-        node_allocatable=_mappings(wire.node_allocatable_resource_mappings, field)
-        if wire.node_allocatable_resource_mappings
-        else (),
+        node_allocatable=_mappings(wire, field),
+        node_overhead=_overheads(wire.node_allocatable_resources, field) if wire.node_allocatable_resources else (),
     )
 
 
@@ -380,16 +397,42 @@ def _counters(wire: dict[str, _Counter] | None, field: str) -> tuple[tuple[str, 
     return tuple(found)
 
 
-def _mappings(wire: dict[str, _Mapping], field: str) -> tuple[NodeAllocatableMapping, ...]:
+def _mappings(wire: _Device, field: str) -> tuple[NodeAllocatableMapping, ...]:
+    """Read nodeAllocatableResources, and what Kubernetes 1.36 has in its place."""
     found = []
-    for resource, each in sorted(wire.items()):
-        try:
-            multiplier = _optional(each.allocation_multiplier)
-        except QuantityError as error:
-            raise MalformedError(f"{field}.nodeAllocatableResourceMappings[{resource}]", str(error)) from error
+    for resource, each in sorted((wire.node_allocatable_resources or {}).items()):
+        of_one = each.mapping or _Mapping()
+        text = of_one.capacity_multiplier if of_one.capacity_key else of_one.device_multiplier
+        if text is not None:
+            at = f"{field}.nodeAllocatableResources[{resource}].mapping"
+            key, multiplier = of_one.capacity_key or "", _amount(text, at)
+            found.append(NodeAllocatableMapping(resource=resource, capacity_key=key, allocation_multiplier=multiplier))
+    for resource, legacy in sorted((wire.node_allocatable_resource_mappings or {}).items()):
+        at = f"{field}.nodeAllocatableResourceMappings[{resource}]"
+        multiplier = _amount(legacy.allocation_multiplier, at)
+        key = legacy.capacity_key or ""
         found.append(
             NodeAllocatableMapping(
-                resource=resource, capacity_key=each.capacity_key or "", allocation_multiplier=multiplier
+                resource=resource, capacity_key=key, allocation_multiplier=multiplier, is_legacy=True
             )
         )
     return tuple(found)
+
+
+def _overheads(wire: dict[str, _NodeAllocatable], field: str) -> tuple[NodeAllocatableOverhead, ...]:
+    found = []
+    for resource, each in sorted(wire.items()):
+        if each.overhead is not None:
+            at = f"{field}.nodeAllocatableResources[{resource}].overhead"
+            per_pod, per_container = _amount(each.overhead.per_pod, at), _amount(each.overhead.per_container, at)
+            if per_pod is not None or per_container is not None:
+                made = NodeAllocatableOverhead(resource=resource, per_pod=per_pod, per_container=per_container)
+                found.append(made)
+    return tuple(found)
+
+
+def _amount(text: str | None, field: str) -> Quantity | None:
+    try:
+        return _optional(text)
+    except QuantityError as error:
+        raise MalformedError(field, str(error)) from error

@@ -80,7 +80,10 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "Pool": "name generation resourceSliceCount",
     "Device": "name attributes:*Attribute capacity:*Capacity consumesCounters:Consumption nodeName "
     "nodeSelector:NodeSelector allNodes taints:Taint bindsToNode bindingConditions bindingFailureConditions "
-    "allowMultipleAllocations nodeAllocatableResourceMappings basic",
+    "allowMultipleAllocations nodeAllocatableResourceMappings nodeAllocatableResources:*NodeAllocatable basic",
+    "NodeAllocatable": "mapping:NodeMapping overhead:NodeOverhead",
+    "NodeMapping": "capacityKey capacityMultiplier deviceMultiplier",
+    "NodeOverhead": "perPod perContainer",
     "Attribute": "int bool string version ints bools strings versions",
     "Capacity": "value requestPolicy:RequestPolicy",
     "RequestPolicy": "default validValues validRange:Range",

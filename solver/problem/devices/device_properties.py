@@ -23,6 +23,8 @@ from solver.problem.bounded_cache import MIB, BoundedCache
 
 _SETS_BYTES: Final = 16 * MIB
 _NODE_BYTES: Final = 64
+_USED_BY_ONE: Final = 1
+"""The containers that use a claim, where no pod is looked at: nearly always one at least."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +50,7 @@ class NodeSizes:
         but with admin access. Counted as one that pods could get, it would keep them from all devices of the node.
         `nodes` are those of a record, which lives as long as this.
         """
-        amounts = capacity.node_allocatable_amounts(device, consumed).items()
+        amounts = capacity.node_resources(device, consumed, _USED_BY_ONE).items()
         less = (
             (resource, self._with_less(resource, capacity.request_units(resource, nano))) for resource, nano in amounts
         )
@@ -64,7 +66,7 @@ class NodeSizes:
     def excess(self, device: Device, consumed: Mapping[str, int], node: int) -> Iterator[tuple[str, int, int]]:
         """Return the resources of which an allocation takes more than a node has, with both amounts."""
         there = dict(self.nodes[node].allocatable)
-        for resource, nano in capacity.node_allocatable_amounts(device, consumed).items():
+        for resource, nano in capacity.node_resources(device, consumed, _USED_BY_ONE).items():
             amount = capacity.request_units(resource, nano)
             if amount > there.get(resource, 0):
                 yield resource, amount, there.get(resource, 0)

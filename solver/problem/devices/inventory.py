@@ -147,6 +147,11 @@ class Inventory:
         """
         recorded = remembered.get(device)
         return self.draws.get(device) if recorded is None else recorded + self.exclusions.get(device, ())
+    @property
+    def maps_as_legacy(self) -> bool:
+        """Whether some device maps node resources as Kubernetes 1.36 does."""
+        devices = self.taking_node_resources.values()
+        return any(each.is_legacy for device in devices for each in device.node_allocatable)
 
     def slice_of(self, record: int) -> ResourceSlice:
         """Return the slice of a record."""
@@ -222,10 +227,10 @@ def build_inventory(
 def _note_published(inventory: Inventory, each: ResourceSlice) -> None:
     """Store taints and node resources of devices, those of unusable pools included."""
     for device in each.devices:
-        if device.taints or device.node_allocatable:
+        if device.taints or device.takes_node_resources:
             device_id = DeviceId(each.driver, each.pool, device.name)
             inventory.own_taints.update({device_id: device.taints} if device.taints else {})
-            inventory.taking_node_resources.update({device_id: device} if device.node_allocatable else {})
+            inventory.taking_node_resources.update({device_id: device} if device.takes_node_resources else {})
 
 
 def _in_search_order(resolved: Iterable[pools.Pool]) -> list[pools.Pool]:

@@ -243,7 +243,7 @@ def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int)
     taking = [
         record
         for index, verdict in answers.verdicts.items()
-        if verdict is Verdict.YES and (record := inventory.records[index]).device.node_allocatable
+        if verdict is Verdict.YES and (record := inventory.records[index]).device.takes_node_resources
     ]
     if not taking:
         return answers
@@ -264,7 +264,7 @@ def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int)
 def _taking_nothing(inventory: Inventory, answers: Answers) -> npt.NDArray[np.int64]:
     """Count per node the devices that say YES and take nothing of it."""
     records = (inventory.records[index] for index, verdict in answers.verdicts.items() if verdict is Verdict.YES)
-    reaches = Counter(record.nodes for record in records if not record.device.node_allocatable)
+    reaches = Counter(record.nodes for record in records if not record.device.takes_node_resources)
     counts = np.zeros(len(inventory.nodes), dtype=np.int64)
     for nodes, count in reaches.items():
         counts[slice(None) if nodes is None else list(nodes)] += count
@@ -331,7 +331,7 @@ class _DemandCheck:
         if not record.is_owned:
             return DeviceAnswer(Verdict.NOT_OWNED)
         undeclared = self.inventory.undeclared.get(record.index, _NOWHERE)
-        unfit = undeclared | self._too_small(record, consumption) if record.device.node_allocatable else undeclared
+        unfit = undeclared | self._too_small(record, consumption) if record.device.takes_node_resources else undeclared
         seeing = len(self.inventory.nodes) if record.nodes is None else len(record.nodes)
         if unfit and len(unfit) == seeing:
             return DeviceAnswer(Verdict.UNDECLARED if len(undeclared) == seeing else Verdict.TOO_LARGE)

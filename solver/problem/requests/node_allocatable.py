@@ -4,16 +4,34 @@ Widen the requests of pods by what their devices take of the node's own resource
 The devices of a pod are not known before the search. So its request grows by the most that any device takes which the
 pod can get on the node: exact where the matching devices of a node take the same, else conservative. Where nodes
 differ, a class becomes a family with one class for each amount.
+
+A device maps resources of its node (`mapping`), which its claim takes once, so that no two pods can share it; and it
+has an `overhead`, which each pod takes that uses the claim, and each of the pod's containers that do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Allocation, Claim, ClaimId, Pod, Reason, ReasonCode
+from solver.domain import (
+    Allocation,
+    Claim,
+    ClaimId,
+    Device,
+    DeviceResult,
+    NodeAllocatableClaimStatus,
+    NodeAllocatableMapping,
+    NodeAllocatableOverhead,
+    Pod,
+    Quantity,
+    Reason,
+    ReasonCode,
+)
+from solver.domain.quantity import format_nano
 from solver.feasibility import capacity
 from solver.problem import node_arrays
 from solver.problem.devices.inventory import Inventory, Mask
@@ -39,16 +57,19 @@ class NodeAllocatable:
         return cls(inventory, claims) if inventory.takes_node_resources else None
 
     def objections(self, pod: Pod) -> Iterator[Reason]:
-        """Refuse a claim that takes of its node's resources and that another pod uses."""
-        for claim_id, _ in self._allocated(pod):
+        """Refuse a claim that maps resources of its node and that another pod uses."""
+        for claim_id in pod.claim_ids:
             claim = self.claims[claim_id]
-            if claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group):
+            others = claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group)
+            said = status_of(self.inventory, pod, claim_id, claim.allocation) if others else None
+            if said is not None and said.mapping:
                 message = f"claim {claim_id.name} takes resources of its node, and is used by another pod already"
-                yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status=_not_shared(claim_id.name))
+                yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status=_NOT_SHARED.format(claim_id.name))
 
     def key(self, pod: Pod) -> tuple[object, ...]:
         """Return the part of pod equivalence that node resources need."""
-        return (self._allocated(pod), unreferenced(pod), pod.level_slack)
+        uses = tuple((self.claims[each].requests, len(containers_of(pod, each))) for each in pod.claim_ids)
+        return (self._allocated(pod), uses, pod.level_slack)
 
     def fixed(self, pod: Pod) -> dict[str, int]:
         """Return the units that claims take which are allocated already."""
@@ -57,38 +78,77 @@ class NodeAllocatable:
     def _allocated(self, pod: Pod) -> tuple[tuple[ClaimId, tuple[tuple[str, int], ...]], ...]:
         found = []
         for claim_id in pod.claim_ids:
-            allocation = self.claims[claim_id].allocation
-            amounts = of_allocation(self.inventory, allocation) if allocation is not None else {}
-            if amounts:
-                pairs = tuple(sorted((name, capacity.request_units(name, nano)) for name, nano in amounts.items()))
-                found.append((claim_id, pairs))
+            said = status_of(self.inventory, pod, claim_id, self.claims[claim_id].allocation)
+            if said is not None:
+                pairs = ((name, capacity.request_units(name, nano)) for name, nano in said.taken.items())
+                found.append((claim_id, tuple(sorted(pairs))))
         return tuple(found)
 
 
-def of_allocation(inventory: Inventory, allocation: Allocation) -> dict[str, int]:
-    """Return nano-units by resource that the devices of an allocation take; admin access takes nothing."""
-    results = (result for result in allocation.results if not result.admin_access)
-    taking = ((result, inventory.taking_node_resources.get(result.device)) for result in results)
-    return capacity.sum_amounts(
-        capacity.node_allocatable_amounts(device, {name: amount.nano for name, amount in result.consumed_capacity})
-        for result, device in taking
-        if device is not None
+_NOT_SHARED: Final = "node allocatable resource claim {} has a mapped device and cannot be shared across pods"
+
+
+def containers_of(pod: Pod, claim: ClaimId) -> tuple[str, ...]:
+    """Return the containers of a pod that use a claim, init containers first."""
+    entries = {each.entry for each in pod.claims if each.claim == claim}
+    return tuple(each.name for each in pod.containers if entries.intersection(each.claims))
+
+
+def status_of(
+    inventory: Inventory, pod: Pod, claim: ClaimId, allocation: Allocation | None
+) -> NodeAllocatableClaimStatus | None:
+    """Say what an allocated claim takes of its node for a pod; None where it takes nothing, as with admin access."""
+    mapping, overhead = dict[str, Quantity](), dict[str, NodeAllocatableOverhead]()
+    is_legacy = False
+    for result in allocation.results if allocation is not None else ():
+        device = None if result.admin_access else inventory.taking_node_resources.get(result.device)
+        if device is None:
+            continue
+        amounts = capacity.mapped(device, {name: amount.nano for name, amount in result.consumed_capacity})
+        for each in device.node_allocatable:
+            if each.resource in amounts:
+                more = _written(amounts[each.resource], _source(each, device, result))
+                mapping[each.resource] = _sum(mapping.get(each.resource), more) or more
+                is_legacy = is_legacy or each.is_legacy
+        for kind in device.node_overhead:
+            known = overhead.get(kind.resource, NodeAllocatableOverhead(resource=kind.resource))
+            per_pod, per_container = map(_sum, known.amounts, kind.amounts)
+            overhead[kind.resource] = msgspec.structs.replace(known, per_pod=per_pod, per_container=per_container)
+    if not (mapping or overhead):
+        return None
+    return NodeAllocatableClaimStatus(
+        claim=claim,
+        containers=containers_of(pod, claim),
+        mapping=tuple(sorted(mapping.items())),
+        overhead=tuple(overhead[name] for name in sorted(overhead)),
+        is_legacy=is_legacy,
     )
 
 
-def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
-    """Return the claims of a pod that none of its containers uses: the kubelet could not charge them to a container."""
-    used = {name for container in pod.containers for name in container.claims}
-    return tuple(entry.claim for entry in pod.claims if entry.claim is not None and entry.entry not in used)
+def _source(mapping: NodeAllocatableMapping, device: Device, result: DeviceResult) -> Quantity | None:
+    """Return the quantity whose notation an amount has: the capacity, else the multiplier."""
+    capacities = {name: each.value for name, each in device.capacities} | dict(result.consumed_capacity)
+    return capacities[mapping.capacity_key] if mapping.capacity_key else mapping.allocation_multiplier
+
+
+def _written(nano: int, like: Quantity | None) -> Quantity:
+    return Quantity(nano=nano, text=format_nano(nano, like=like.text if like is not None else ""))
+
+
+def _sum(one: Quantity | None, other: Quantity | None) -> Quantity | None:
+    """Add quantities, in the notation of the first."""
+    if one is None or other is None:
+        return other if one is None else one
+    return _written(one.nano + other.nano, one)
 
 
 def widen(problem: Problem, known: NodeAllocatable) -> Problem:
     """Widen the requests of every class; a class whose requests come to differ between nodes is split."""
-    asked = {index: _by_node(problem, index) for index in range(len(problem.requests.demands))}
+    asked = _Asked(problem, is_legacy=known.inventory.maps_as_legacy)
     kept, split = list[PodClass](), list[PodClass]()
     for each in problem.classes:
         pod = problem.pod(each.members[0])
-        total, refused = _total(problem, each, asked, pod)
+        total, refused = _total(each, asked, pod)
         for resource, amount in known.fixed(pod).items():
             total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
         total, uncovered = _covered(total, pod)
@@ -104,7 +164,7 @@ def widen(problem: Problem, known: NodeAllocatable) -> Problem:
     added = (replace(each, index=len(kept) + number) for number, each in enumerate(split))
     requests = replace(problem.requests, takes_node_resources=True)
     widened = replace(problem, requests=requests, classes=[*kept, *added])
-    return widened.with_limits(_one_pod_each(widened, asked))
+    return widened.with_limits(_one_pod_each(widened))
 
 
 _UNREFERENCED: Final = Reason(
@@ -120,10 +180,6 @@ def _uncovered(resource: str) -> Reason:
         status=f"pod level request for {resource} is insufficient to cover the aggregated container and "
         "node-allocatable DRA requests",
     )
-
-
-def _not_shared(claim: str) -> str:
-    return f"node allocatable resource claim {claim} has a mapped device and cannot be shared across pods"
 
 
 def _none(problem: Problem) -> Amounts:
@@ -151,7 +207,36 @@ class _Taken:
             self.every[name] = min(self.every.get(name, 0) + amount, node_arrays.MOST + 1)
 
 
-def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """What devices take of nodes, by demand and by the number of containers that use the claim; see `_by_node`."""
+
+    problem: Problem
+    is_legacy: bool
+    """Whether the devices map as in Kubernetes 1.36."""
+    known: dict[tuple[int, int], dict[bool, ByNode]] = field(default_factory=dict)
+
+    def of(self, component: int, containers: int) -> ByNode:
+        """Return the most that one copy of a component takes of each node."""
+        total: ByNode = {}
+        for alternatives in self.problem.requests.components[component].requests:
+            ways = [self._of_ask(ask, containers) for ask in alternatives]
+            for name in {name for way in ways for name in way}:
+                most = np.maximum.reduce([way.get(name, _none(self.problem)) for way in ways])
+                total[name] = _bounded(total.get(name, _none(self.problem)) + most)
+        return total
+
+    def _of_ask(self, ask: Ask, containers: int) -> ByNode:
+        key = (ask.demand, containers)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = _by_node(self.problem, *key)
+        if not ask.needed:
+            return found[True]
+        return {name: _bounded(amounts * ask.needed) for name, amounts in found[False].items()}
+
+
+def _by_node(problem: Problem, demand: int, containers: int) -> dict[bool, ByNode]:
     """
     Return for a demand the most that one device takes on each node, and (key True) what all of them take together.
 
@@ -162,11 +247,12 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     reaches: dict[tuple[frozenset[int] | None, frozenset[int]], Sequence[int]] = {}
     for index, verdict in answers.verdicts.items() if not problem.requests.demands[demand].is_admin else ():
         record = problem.inventory.records[index]
-        if record.device.node_allocatable and verdict.name == "YES":
+        if record.device.takes_node_resources and verdict.name == "YES":
             key = (record.nodes, answers.lost(index))
             if key not in taken:
                 taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
-            taken[key].add(capacity.node_allocatable_amounts(record.device, dict(answers.consumption.get(index, ()))))
+            consumed = dict(answers.consumption.get(index, ()))
+            taken[key].add(capacity.node_resources(record.device, consumed, containers))
     for key, each in taken.items():
         for name, amount in each.most.items():
             most = found[False].setdefault(name, _none(problem))
@@ -176,38 +262,26 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     return found
 
 
-def _of_ask(ask: Ask, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
-    if not ask.needed:
-        return asked[ask.demand][True]
-    return {name: _bounded(amounts * ask.needed) for name, amounts in asked[ask.demand][False].items()}
+def _total(each: PodClass, asked: _Asked, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_]]:
+    """
+    Add up a pod's parts; also give the nodes where a claim takes something that can be charged to no container.
 
-
-def _total(
-    problem: Problem, each: PodClass, asked: Mapping[int, dict[bool, ByNode]], pod: Pod
-) -> tuple[ByNode, npt.NDArray[np.bool_]]:
-    """Add up a pod's parts; also give the nodes where a claim takes something that no container uses."""
-    total: ByNode = {}
+    That is a claim for extended resources, and with devices of Kubernetes 1.36 each claim that no container uses.
+    """
+    problem, total = asked.problem, ByNode()
     refused = np.zeros(problem.node_count, dtype=np.bool_)
-    unused = {*unreferenced(pod), *(special.id for special in each.specials[:1] if special is not None)}
+    unused = {special.id for special in each.specials[:1] if special is not None}
+    if asked.is_legacy:
+        unused.update(claim for claim in pod.claim_ids if not containers_of(pod, claim))
     owners = [(each.parts, each.sources[0])]
     owners += [(shared.parts, shared.sources) for shared in map(problem.shared.__getitem__, each.shared)]
     for part, copies in ((part, rows) for parts, sources in owners for part, rows in zip(parts, sources, strict=True)):
-        taken = _of_component(problem, part.component, asked)
-        for name, amounts in taken.items():
-            total[name] = _bounded(total.get(name, _none(problem)) + _bounded(amounts * part.copies))
-            if any(source.claim in unused for source in copies):
-                refused |= amounts > 0
+        for source in copies:
+            for name, amounts in asked.of(part.component, len(containers_of(pod, source.claim))).items():
+                total[name] = _bounded(total.get(name, _none(problem)) + amounts)
+                if source.claim in unused:
+                    refused |= amounts > 0
     return total, refused
-
-
-def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
-    total: ByNode = {}
-    for alternatives in problem.requests.components[component].requests:
-        ways = [_of_ask(ask, asked) for ask in alternatives]
-        for name in {name for way in ways for name in way}:
-            most = np.maximum.reduce([way.get(name, _none(problem)) for way in ways])
-            total[name] = _bounded(total.get(name, _none(problem)) + most)
-    return total
 
 
 def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, dict[str, Mask]]:
@@ -234,12 +308,23 @@ def _by_requests(each: PodClass, total: ByNode) -> list[PodClass]:
     return found
 
 
-def _one_pod_each(problem: Problem, asked: Mapping[int, dict[bool, ByNode]]) -> Iterator[Limit]:
-    """Let one pod of the batch have a shared claim that may take of its node's resources."""
+def _one_pod_each(problem: Problem) -> Iterator[Limit]:
+    """Let one pod of the batch have a shared claim whose devices may map resources of their node."""
     for shared in problem.shared:
-        if any(_of_component(problem, part.component, asked) for part in shared.parts):
+        if any(_may_map(problem, part.component) for part in shared.parts):
             takes = {each.index: 1 for each in problem.classes if shared.index in each.shared}
             message = f"node(s) would share claim {shared.claim.id.name}, which takes resources of its node"
-            status = _not_shared(shared.claim.id.name)
+            status = _NOT_SHARED.format(shared.claim.id.name)
             reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1, status=status)
             yield Limit("node_allocatable-claim", one_domain(problem.node_count), (1,), takes, reason)
+
+
+def _may_map(problem: Problem, component: int) -> bool:
+    """Whether a component can get a device that maps resources of its node."""
+    asks = (ask for alternatives in problem.requests.components[component].requests for ask in alternatives)
+    demands = {ask.demand for ask in asks if not problem.requests.demands[ask.demand].is_admin}
+    return any(
+        verdict.name == "YES" and bool(problem.inventory.records[index].device.node_allocatable)
+        for demand in demands
+        for index, verdict in problem.requests.answers[demand].verdicts.items()
+    )

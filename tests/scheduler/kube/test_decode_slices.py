@@ -18,6 +18,7 @@ from solver.domain import (
     Namespace,
     Node,
     NodeAllocatableMapping,
+    NodeAllocatableOverhead,
     NodeScope,
     NodeSelector,
     NodeSelectorRequirement,
@@ -190,9 +191,33 @@ def test_a_device_is_read_whole() -> None:
         binding_failure_conditions=("broken",),
         allow_multiple_allocations=True,
         node_allocatable=(
-            NodeAllocatableMapping(resource="cpu"),
-            NodeAllocatableMapping(resource="memory", capacity_key="memory", allocation_multiplier=parse("2")),
+            NodeAllocatableMapping(resource="cpu", is_legacy=True),
+            NodeAllocatableMapping(
+                resource="memory", capacity_key="memory", allocation_multiplier=parse("2"), is_legacy=True
+            ),
         ),
+    )
+
+
+def test_what_a_device_takes_of_its_node_is_read() -> None:
+    found = device_of(
+        nodeAllocatableResources={
+            "memory": {
+                "mapping": {"capacityKey": "d/memory", "capacityMultiplier": "2"},
+                "overhead": {"perPod": "100Mi", "perContainer": "10Mi"},
+            },
+            "cpu": {"mapping": {"deviceMultiplier": "8"}},
+            "hugepages-2Mi": {"overhead": {"perContainer": "2Mi"}},
+            "ephemeral-storage": {"mapping": {}, "overhead": {}},
+        }
+    )
+    assert found.node_allocatable == (
+        NodeAllocatableMapping(resource="cpu", allocation_multiplier=parse("8")),
+        NodeAllocatableMapping(resource="memory", capacity_key="d/memory", allocation_multiplier=parse("2")),
+    )
+    assert found.node_overhead == (
+        NodeAllocatableOverhead(resource="hugepages-2Mi", per_container=parse("2Mi")),
+        NodeAllocatableOverhead(resource="memory", per_pod=parse("100Mi"), per_container=parse("10Mi")),
     )
 
 

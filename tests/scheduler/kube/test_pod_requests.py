@@ -201,6 +201,22 @@ def test_node_allocatable_claims_come_on_top_of_the_containers() -> None:
     assert requests_of(containers=[container("a", cpu="1")], nodeName="n1", status=status) == {"cpu": 3000}
 
 
+def test_overhead_of_claims_comes_on_top_once_for_the_pod_and_for_each_container_that_uses_them() -> None:
+    claim = {
+        "resourceClaimName": "c",
+        "containers": ["a", "b"],
+        "mapping": [{"name": "cpu", "quantity": "2"}],
+        "overhead": [{"name": "cpu", "perPod": "1", "perContainer": "250m"}, {"name": "memory", "perContainer": "1Mi"}],
+    }
+    other = {"resourceClaimName": "d", "overhead": [{"name": "cpu", "perPod": "5", "perContainer": "100"}]}
+    found = requests_of(
+        containers=[container("a", cpu="1")],
+        nodeName="n1",
+        status={"nodeAllocatableResourceClaimStatuses": [claim, other]},
+    )
+    assert found == {"cpu": 9500, "memory": 2 << 20}
+
+
 def test_what_an_earlier_attempt_left_in_the_status_of_a_pod_without_a_node_does_not_count() -> None:
     status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]}
     assert requests_of(containers=[container("a", cpu="1")], status=status) == {"cpu": 1000}

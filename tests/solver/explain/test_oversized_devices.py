@@ -30,7 +30,7 @@ GPU, OTHER = b.gpu_class(), "other.example.com"
 N1, N2 = b.node("n1", cpu=4), b.node("n2", cpu=2000)
 HUGE = everywhere(taking(b.resource_slice("huge", b.device("huge")), cpu="1000"))
 LOCAL = taking(b.resource_slice("n1", b.device("d0"), driver=OTHER), cpu="5")
-TEXT = "request r: device gpu.example.com/huge/huge takes 1k cpu, and node n1 has 4"
+TEXT = "request r: Insufficient cpu: device gpu.example.com/huge/huge takes 1k cpu, and node n1 has 4"
 
 
 def checked(*objects: s.Objects, pods: list[Pod], policy: Policy | None = None) -> Plan:
@@ -134,7 +134,7 @@ def test_the_check_notices_that_admin_access_is_charged() -> None:
     snapshot = b.snapshot(N1, taking(b.gpu_slice("n1", count=1), cpu="1"), GPU, asking(is_admin=True))
     plan = solve(snapshot, b.batch(pod()), Policy(), s.PATIENT)
     burden = NodeAllocatableClaimStatus(
-        claim=plan.placements[0].claims[0], containers=("main",), resources=(("cpu", 10**9),)
+        claim=plan.placements[0].claims[0], containers=("main",), mapping=(("cpu", parse("1")),)
     )
     wrong = replace(plan, placements=(replace(plan.placements[0], node_allocatable=(burden,)),))
 
@@ -174,7 +174,7 @@ def test_a_share_is_too_large_for_who_asks_for_much_of_it_and_not_for_who_asks_f
     assert s.nodes_of(plan) == {"p-n2": "n2"}
     assert s.messages(plan, "p-n1")[:2] == [
         "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has",
-        "request r: device gpu.example.com/parts/part takes 5 cpu, and node n1 has 4",
+        "request r: Insufficient cpu: device gpu.example.com/parts/part takes 5 cpu, and node n1 has 4",
     ]
 
 

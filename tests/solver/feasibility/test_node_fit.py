@@ -120,4 +120,4 @@ def test_what_runs_out_is_named(resource: str, message: str) -> None:
 
 def test_equal_pods_make_equal_demands() -> None:
     first, second = (b.pod(name, node_selector={"zone": "a"}, cpu=cpu) for name, cpu in (("a", 1), ("b", 2)))
-    assert node_fit.demand_of(first, ()) == node_fit.demand_of(second, ())
+    assert node_fit.demand_of(first, {}) == node_fit.demand_of(second, {})

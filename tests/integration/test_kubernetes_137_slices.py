@@ -1,0 +1,99 @@
+"""What slices say since Kubernetes 1.37: nodeAllocatableResources (KEP-5517), and skipNodeOperations."""
+
+import pytest
+
+from e2e.controlplane import versions
+from e2e.objects import Manifest
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+pytestmark = [
+    pytest.mark.controlplane,
+    pytest.mark.skipif(versions.minor(versions.default()) < 37, reason="the fields are new in Kubernetes 1.37"),
+]
+
+
+def container(name: str, *, cpu: str = "1") -> Manifest:
+    used = {"claims": [{"name": "devices"}], "requests": {"cpu": cpu}}
+    return {"name": name, "image": "example.com/none", "resources": used}
+
+
+def statuses(world: World, pod: str) -> list[Manifest]:
+    found: list[Manifest] = (world.get_pod(pod) or {})["status"].get("nodeAllocatableResourceClaimStatuses", [])
+    return found
+
+
+def test_mapping_and_overhead_are_counted_and_said_in_the_fields_of_1_37(world: World, start: Start) -> None:
+    world.device = {
+        "nodeAllocatableResources": {
+            "cpu": {
+                "mapping": {"deviceMultiplier": "10"},
+                "overhead": {"perPod": "2", "perContainer": "4"},
+            },
+            "memory": {"overhead": {"perPod": "100Mi"}},
+        }
+    }
+    world.add_nodes(1, devices=4)  # 64 cpus: each pod takes 10 + 2 + 2 × 4 for its device, and 2 itself
+    world.template()
+    start()
+    for number in range(3):
+        world.pod(f"p{number}", containers=[container("a"), container("b")])
+
+    wait_until(lambda: len(world.bound()) == 2)
+    (waiting,) = {f"p{number}" for number in range(3)} - set(world.bound())
+    wait_until(lambda: "Insufficient cpu" in str(world.condition(waiting).get("message", "")))
+    for name in world.bound():
+        (said,) = statuses(world, name)
+        (claim,) = (world.get_pod(name) or {})["status"]["resourceClaimStatuses"]
+        assert said == {
+            "resourceClaimName": claim["resourceClaimName"],
+            "containers": ["a", "b"],
+            "mapping": [{"name": "cpu", "quantity": "10"}],
+            "overhead": [
+                {"name": "cpu", "perPod": "2", "perContainer": "4"},
+                {"name": "memory", "perPod": "100Mi"},
+            ],
+        }
+    assert world.problems() == []
+
+    world.delete_pod(next(iter(world.bound())))
+    wait_until(lambda: waiting in world.bound())
+
+
+def test_pods_share_a_claim_with_overhead_but_none_with_a_mapped_device(world: World, start: Start) -> None:
+    world.device = {"nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "1"}}}}
+    world.add_nodes(1, devices=1)
+    world.claim("shared")
+    start()
+    for name in ("p0", "p1"):
+        world.pod(
+            name, resourceClaims=[{"name": "devices", "resourceClaimName": "shared"}], containers=[container("a")]
+        )
+
+    wait_until(lambda: len(world.bound()) == 2)
+    overhead = [{"name": "cpu", "perPod": "1"}]
+    assert [statuses(world, name)[0]["overhead"] for name in ("p0", "p1")] == [overhead, overhead]
+    assert world.problems() == []
+
+
+def test_skipped_node_operations_are_copied_and_need_a_node_that_declares_the_feature(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(2, devices=1)
+    skipped = ["NodePrepareResources", "NodeUnprepareResources"]
+    for node in world.nodes:
+        path = f"/apis/resource.k8s.io/v1/resourceslices/{node}-{world.word}"
+        change = {"spec": {"skipNodeOperations": skipped}}
+        world.plane.request("PATCH", path, change, content="application/merge-patch+json")
+    world.claim("c")
+    start()
+    world.pod("p", resourceClaims=[{"name": "devices", "resourceClaimName": "c"}], containers=[container("a")])
+    wait_until(lambda: "do not declare the feature" in str(world.condition("p").get("message", "")))
+
+    node, status = world.nodes[1], {"status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}
+    world.plane.request("PATCH", f"/api/v1/nodes/{node}/status", status, content="application/merge-patch+json")
+
+    wait_until(lambda: world.bound() == {"p": node})
+    (result,) = (world.get_claim("c") or {})["status"]["allocation"]["devices"]["results"]
+    assert result["skipNodeOperations"] == skipped
+    assert world.problems() == []

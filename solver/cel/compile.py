@@ -36,8 +36,13 @@ class Program:
 
 
 def compile_expression(text: str) -> Program:
-    """Compile an expression; every failure is an ExpressionError."""
+    """Compile an expression that selects devices; every failure is an ExpressionError."""
     return _guarded(lambda: parse(text), lambda root: compile_tree(check(root)))
+
+
+def compile_value(text: str) -> Program:
+    """Compile an expression that derives an attribute of a device; every failure is an ExpressionError."""
+    return _guarded(lambda: parse(text), lambda root: compile_tree(check(root, is_attribute=True)))
 
 
 def compile_part(root: tree.AstNode) -> Program:

@@ -87,13 +87,19 @@ class _Model:
         return (index for index in answers.verdicts if answers.at(self.problem.inventory.records[index], 0) in _USABLE)
 
     def _constraint(self, claim: Claim, constraint: Constraint) -> None:
-        fact, name = self._fact(FactKind.CONSTRAINT, claim, constraint), AttributeName.parse(constraint.attribute)
+        fact = self._fact(FactKind.CONSTRAINT, claim, constraint)
+        derived = {
+            (request.name, each.name): each.derived(constraint.attribute)
+            for request in claim.requests
+            for each in request.alternatives
+        }
         by_value: dict[object, list[int]] = {}
         for (owner, request, alternative, index), one in self.taken.items():
             covers = {request, f"{request}/{alternative}"} & set(constraint.requests) or not constraint.requests
             if owner != str(claim.id) or not covers:
                 continue
             record = self.problem.inventory.records[index]
+            name = AttributeName.parse(constraint.attribute, derived[request, alternative])
             items = lookup(record.id.driver, record.device, name)
             for item in items:
                 by_value.setdefault(item, []).append(one)

@@ -106,13 +106,14 @@ def _aligned(problem: Problem, component: Component, member: tuple[int, int], re
     """Return the most devices that meet the constraints of the request, each constraint taken alone."""
     found: list[int] = []
     for link in component.links:
-        if not any(each.request == member[0] and each.alternative in {-1, member[1]} for each in link.members):
+        attribute = link.compared(*member)
+        if attribute is None:
             continue
         values = Counter(
             item
             for index in records
             for item in lookup(
-                problem.inventory.records[index].id.driver, problem.inventory.records[index].device, link.attribute
+                problem.inventory.records[index].id.driver, problem.inventory.records[index].device, attribute
             )
         )
         is_match = link.kind is ConstraintKind.MATCH

@@ -20,6 +20,7 @@ from solver.domain.claim import (
     ConstraintKind,
     ConsumerReference,
     ContainerExtendedResourceRequest,
+    DerivedAttribute,
     DeviceResult,
     DeviceStatus,
     ExtendedResourceClaim,

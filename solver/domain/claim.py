@@ -25,6 +25,13 @@ class AllocationMode(StrEnum):
     ALL = "All"
 
 
+class DerivedAttribute(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceDerivedAttribute: a CEL expression that gives each device a value under this name, for constraints only."""
+
+    name: str
+    expression: str
+
+
 class SubRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
     ExactDeviceRequest, or one alternative of firstAvailable (DeviceSubRequest).
@@ -40,6 +47,11 @@ class SubRequest(msgspec.Struct, frozen=True, kw_only=True):
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
     capacity_requests: tuple[tuple[str, Quantity], ...] = ()
+    derived_attributes: tuple[DerivedAttribute, ...] = ()
+
+    def derived(self, attribute: str) -> str:
+        """Return the expression that stands for an attribute in constraints; empty where the published value does."""
+        return next((each.expression for each in self.derived_attributes if each.name == attribute), "")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

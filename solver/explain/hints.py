@@ -9,7 +9,7 @@ from typing import Final
 from solver.domain import Budget, Claim, ConstraintKind, wording
 from solver.feasibility import lint
 from solver.feasibility.lint import Candidate
-from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
+from solver.feasibility.selectors import DERIVED, EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
@@ -76,6 +76,8 @@ class Hints:
             self.budget.spend(units)
 
     def _on_link(self, link: Link, claim: Claim, positions: Sequence[int], component: Component) -> str:
+        if any(member.attribute.expression for member in link.members):
+            return ""  # derived attributes have a value on each device that matches
         selected: dict[str, list[Candidate]] = {}
         for member in link.members:
             asks = component.requests[member.request]
@@ -89,7 +91,7 @@ class Hints:
     def _on_demand(self, demand: int) -> str:
         """Say what is wrong with the selectors of a demand; cached in the inventory."""
         key, known = self.problem.requests.demands[demand], self.problem.inventory.hints
-        asked = (key.class_selectors, key.selectors)
+        asked = (key.class_selectors, tuple(each for each in key.selectors if not each.startswith(DERIVED)))
         hint = known.get(asked)
         if hint is None:
             hint = known[asked] = self._on_selectors(*asked)

@@ -185,13 +185,17 @@ def _alternative_objections(
         if quantity.nano < 0:
             message = f"{where}: capacity request {name} is {quantity}: write 0 or more"
             yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
-    expressions = [(f"device class {device_class.name}", text) for text in device_class.selectors]
-    expressions += [(where, text) for text in alternative.selectors]
-    for place, text in expressions:
+    expressions = [(f"device class {device_class.name}: selector", text) for text in device_class.selectors]
+    expressions += [(f"{where}: selector", text) for text in alternative.selectors]
+    derived = [(f"{where}: derived attribute {each.name}", each.expression) for each in alternative.derived_attributes]
+    for number, (place, text) in enumerate(expressions + derived):
         try:
-            selectors.compile_selector(text)
+            if number < len(expressions):
+                selectors.compile_selector(text)
+            else:
+                selectors.compile_derived(text)
         except selectors.SelectorError as error:
             hint = lint.of_uncompiled(text)
             wrong = f"{str(error).partition(': write ')[0]}; hint: {hint}" if hint else str(error)
-            message = f"{place}: selector {_shown(text)!r}: {wording.quoted(wrong, _LONGEST_PROBLEM)}"
+            message = f"{place} {_shown(text)!r}: {wording.quoted(wrong, _LONGEST_PROBLEM)}"
             yield Reason(code=ReasonCode.SELECTOR_INVALID, message=message)

@@ -3,22 +3,28 @@
 from typing import NamedTuple
 
 from solver.domain import AttributeKind, Device
+from solver.feasibility import selectors
 
 Items = tuple[tuple[AttributeKind, int | bool | str], ...]
 """The scalar values of an attribute with their kinds; empty if the device lacks it."""
 
 
 class AttributeName(NamedTuple):
-    """A fully qualified attribute name; constraints always use one."""
+    """
+    A fully qualified attribute name; constraints always use one.
+
+    `expression` gives the value where a request derives the attribute (`derivedAttributes`), whatever is published.
+    """
 
     domain: str
     id: str
+    expression: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> "AttributeName":
+    def parse(cls, text: str, expression: str = "") -> "AttributeName":
         """Split at the first slash."""
         domain, _, name = text.partition("/")
-        return cls(domain, name)
+        return cls(domain, name, expression)
 
 
 def lookup(driver: str, device: Device, name: AttributeName) -> Items:
@@ -27,6 +33,9 @@ def lookup(driver: str, device: Device, name: AttributeName) -> Items:
 
     Versions stay text: constraints compare them as published, unlike CEL's `==`.
     """
+    if name.expression:
+        derived = selectors.compile_derived(name.expression).value(driver, device)
+        return derived.items() if derived is not None else ()
     qualified, bare = f"{name.domain}/{name.id}", None
     for key, value in device.attributes:
         if key == qualified:

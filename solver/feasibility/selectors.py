@@ -14,14 +14,14 @@ import msgspec
 
 from solver.cel import errors, meter
 from solver.cel.cache import GenerationalCache
-from solver.cel.compile import Program, compile_expression
+from solver.cel.compile import Program, compile_expression, compile_value
 from solver.cel.errors import CostExceeded, EvaluationError
 from solver.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, Closure, DeviceMaps, Frame, on_empty_stack
 from solver.cel.meter import Meter
 from solver.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
 from solver.cel.reads import published_value
-from solver.cel.values import type_name
-from solver.domain import AttributeValue, Device
+from solver.cel.values import Semver, type_name
+from solver.domain import AttributeKind, AttributeValue, Device, SubRequest
 
 _SELECTORS_BYTES: Final = 64 << 20
 _RESULTS_BYTES: Final = 64 << 20
@@ -50,7 +50,7 @@ class SelectorFailure(msgspec.Struct, frozen=True):
 
 
 class Selector:
-    """A compiled expression (CELDeviceSelector)."""
+    """A compiled expression (CELDeviceSelector); results that are no bool are failures."""
 
     def __init__(self, expression: str, program: Program | None = None) -> None:
         """Compile the expression unless a program is given; SelectorError has the position."""
@@ -77,6 +77,17 @@ class Selector:
         `attributes` are the device's attributes by name, for callers with several selectors. An evaluation without
         cached result is paid for from the budget. Raises only EvaluationStopped (and MemoryError).
         """
+        result = self._result(driver, device, attributes, budget)
+        return True if type(result) is AttributeValue else result
+
+    def _result(
+        self,
+        driver: str,
+        device: Device,
+        attributes: Mapping[str, Any] | None = None,
+        budget: EvaluationBudget | None = None,
+    ) -> "_Result":
+        """Return the result from the cache, or evaluate."""
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
         result = _results.young.get(key)
@@ -123,7 +134,7 @@ class Selector:
         values: list[Any],
         budget: EvaluationBudget | None,
         run_program: Callable[[Closure, Frame], Any] | None = None,
-    ) -> bool | SelectorFailure:
+    ) -> "_Result":
         units = budget.units if budget is not None else 0
         frame: Frame = []
         try:
@@ -141,15 +152,18 @@ class Selector:
         except Exception as error:  # noqa: BLE001 - a user's expression must not stop the others, whatever we got wrong
             return SelectorFailure(errors.shortened(f"internal error: {type(error).__name__}: {error}"))
         else:
-            if result is True or result is False:
-                return bool(result)
-            return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
+            return self._answer(result)
         finally:
             if budget is not None and frame and frame[METER] is not None:
                 frame[METER].settle()
         if budget is not None:
             budget.units = units  # the first attempt depends on the caller's stack, so it is free
         return self._run(driver, device, values, budget, on_empty_stack)
+
+    def _answer(self, result: Any) -> "_Result":
+        if result is True or result is False:
+            return bool(result)
+        return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
 
     def _frame(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> list[Any]:
         program = self._program
@@ -163,6 +177,50 @@ class Selector:
         for slot, value in zip(program.reads.slots.values(), published, strict=True):
             frame[slot] = published_value(value)
         return frame
+
+
+class DerivedExpression(Selector):
+    """
+    A compiled expression of a derived attribute (DeviceDerivedAttribute).
+
+    As a selector it is true for every device that it has a value for: with a request's selectors it keeps others out.
+    """
+
+    def value(self, driver: str, device: Device) -> AttributeValue | None:
+        """Return the attribute of a device; None where the expression fails."""
+        result = self._result(driver, device)
+        return result if type(result) is AttributeValue else None
+
+    def _answer(self, result: Any) -> "_Result":
+        kind = _KINDS.get(type(result))
+        if kind is not None:
+            return AttributeValue(kind[0], _published_form(result))
+        items = result if type(result) is list else []
+        kinds = {_KINDS.get(type(each)) for each in items}
+        found = kinds.pop() if len(kinds) == 1 else None
+        if found is not None:
+            return AttributeValue(found[1], tuple(map(_published_form, items)))
+        message = f"a derived attribute is a string, int, bool, semver or a list of them, not {type_name(result)}"
+        return SelectorFailure(message)
+
+
+_Result = bool | SelectorFailure | AttributeValue
+_KINDS: Final[dict[type | None, tuple[AttributeKind, AttributeKind]]] = {
+    bool: (AttributeKind.BOOL, AttributeKind.BOOLS),
+    int: (AttributeKind.INT, AttributeKind.INTS),
+    str: (AttributeKind.STRING, AttributeKind.STRINGS),
+    Semver: (AttributeKind.VERSION, AttributeKind.VERSIONS),
+}
+
+
+def _published_form(value: Any) -> bool | int | str:
+    """Return a CEL value as drivers publish it: versions as text."""
+    published: bool | int | str = value.text if type(value) is Semver else value
+    return published
+
+
+DERIVED: Final = "derived attribute = "
+"""Marks the expression of a derived attribute among the selectors of a demand; no CEL expression begins so."""
 
 
 _Lookup = tuple[bool, str, str]
@@ -187,7 +245,7 @@ def _capacity(device: Device, qualified: str, bare: str) -> Any:
     return found
 
 
-def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:  # noqa: FBT001 - a result
+def _result_bytes(key: tuple[Any, ...], result: _Result) -> int:
     """Return an upper bound of the bytes of a result and its key."""
     size = _RESULT_BYTES + len(key) * _VALUE_BYTES
     for part in key:
@@ -199,7 +257,9 @@ def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int: 
                 size += _bytes_of(value)
         elif type(part) is tuple:
             size += sum(_bytes_of(name) + _bytes_of(value) for name, value in part)
-    return size if type(result) is bool else size + _bytes_of(result.message)
+    if type(result) is SelectorFailure:
+        return size + _bytes_of(result.message)
+    return size + (_bytes_of(result) if type(result) is AttributeValue else 0)
 
 
 def _bytes_of(value: object) -> int:
@@ -216,17 +276,27 @@ def _selector_bytes(expression: str, made: "Selector | SelectorError") -> int:
 
 
 _numbers: Final = count()
-_results: Final[GenerationalCache[tuple[Any, ...], bool | SelectorFailure]] = GenerationalCache(
-    _RESULTS_BYTES, _result_bytes
-)
+_results: Final[GenerationalCache[tuple[Any, ...], _Result]] = GenerationalCache(_RESULTS_BYTES, _result_bytes)
 _selectors: Final[GenerationalCache[str, Selector | SelectorError]] = GenerationalCache(
     _SELECTORS_BYTES, _selector_bytes
 )
 
 
 def compile_selector(expression: str, budget: EvaluationBudget | None = None) -> Selector:
+    """Compile a selector as `compile_any` does, and nothing else."""
+    if expression.startswith(DERIVED):
+        raise SelectorError("this is no expression of CEL: write one", errors.Position(1, 1))
+    return compile_any(expression, budget)
+
+
+def of_request(request: SubRequest) -> tuple[str, ...]:
+    """Return the selectors of a request, and behind them its derived attributes, which need a value of each device."""
+    return (*request.selectors, *(DERIVED + each.expression for each in request.derived_attributes))
+
+
+def compile_any(expression: str, budget: EvaluationBudget | None = None) -> Selector:
     """
-    Compile an expression, or take it from the cache; the budget pays for compiling.
+    Compile an expression of `of_request`, or take it from the cache; the budget pays for compiling.
 
     Raises SelectorError (its `position` is line and column, its message says what to write instead), and
     EvaluationStopped if the budget does not suffice.
@@ -236,7 +306,7 @@ def compile_selector(expression: str, budget: EvaluationBudget | None = None) ->
         if budget is not None:
             budget.spend(_UNITS_PER_CHARACTER * min(len(expression), LONGEST_EXPRESSION))
         try:
-            selector = Selector(expression)
+            selector = _made(expression)
         except SelectorError as error:
             selector = SelectorError(error.message, error.position)  # without traceback, which holds frames
         if len(expression) <= LONGEST_EXPRESSION:
@@ -244,3 +314,18 @@ def compile_selector(expression: str, budget: EvaluationBudget | None = None) ->
     if isinstance(selector, SelectorError):
         raise SelectorError(selector.message, selector.position)
     return selector
+
+
+def _made(expression: str) -> Selector:
+    if expression.startswith(DERIVED):
+        text = expression.removeprefix(DERIVED)
+        return DerivedExpression(expression, compile_value(text))
+    return Selector(expression)
+
+
+def compile_derived(expression: str, budget: EvaluationBudget | None = None) -> DerivedExpression:
+    """Compile the expression of a derived attribute, or take it from the cache; as `compile_any`."""
+    found = compile_any(DERIVED + expression, budget)
+    if not isinstance(found, DerivedExpression):
+        raise TypeError(f"no derived attribute: {expression}")
+    return found

@@ -211,10 +211,9 @@ class _Singly:
         """Return the distinctAttributes of a request: by number, with the position of the attribute."""
         attributes, alternative = self.attempt.problem.layout.attributes, self.option.alternatives[request]
         return [
-            (number, attributes.index(link.attribute))
+            (number, attributes.index(attribute))
             for number, link in enumerate(self.component.links)
-            if link.kind is ConstraintKind.DISTINCT
-            and any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
+            if link.kind is ConstraintKind.DISTINCT and (attribute := link.compared(request, alternative)) is not None
         ]
 
 

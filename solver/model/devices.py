@@ -8,7 +8,7 @@ from solver.model import victims
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
 from solver.problem.devices.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
-from solver.problem.requests.component import Line, Link
+from solver.problem.requests.component import Line
 
 
 def supply_pools(variables: Variables) -> None:
@@ -197,18 +197,14 @@ def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -
     for link in component.links:
         if link.kind is not ConstraintKind.DISTINCT:
             continue
-        column = attributes.index(link.attribute)
         per_value: defaultdict[object, Expression] = defaultdict(Expression)
-        covered = [each for each in taken_by if _covers(link, each.request, each.alternative)]
-        for each in covered:
-            for value in type_of(variables, at.cell, each.type).attributes[column]:
+        for each in taken_by:
+            attribute = link.compared(each.request, each.alternative)
+            column = type_of(variables, at.cell, each.type).attributes
+            for value in column[attributes.index(attribute)] if attribute is not None else ():
                 add_scaled(per_value[value], each.amount, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
-
-
-def _covers(link: Link, request: int, alternative: int) -> bool:
-    return any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
 
 
 def add_scaled(target: Expression, source: Expression, factor: int) -> None:

@@ -127,6 +127,8 @@ class BatchRequests:
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
+    mixed: set[AttributeName] = field(default_factory=set)
+    """Attributes that some constraint compares with another one, because a request derives it."""
     """Constrained ones, with the demands under the constraints."""
     components: dict[Component, int] = field(default_factory=dict)
     cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
@@ -291,8 +293,9 @@ class BatchRequests:
     def intern(self, each: Component) -> int:
         """Return the number of a component."""
         for link in each.links:
-            demands = self.attributes.setdefault(link.attribute, set())
+            self.mixed.update(link.sources if len(link.sources) > 1 else ())
             for member in link.members:
+                demands = self.attributes.setdefault(member.attribute, set())
                 asks = each.requests[member.request]
                 demands.update(ask.demand for at, ask in enumerate(asks) if member.alternative in {-1, at})
         return self.components.setdefault(each, len(self.components))
@@ -317,7 +320,8 @@ class BatchRequests:
         groups = dict.fromkeys(map(AttributeName.parse, grouping))
         names = dict.fromkeys((*self.attributes, *groups))
         return tuple(
-            ComparedAttribute(name, frozenset(self.attributes.get(name, ())), name in groups) for name in names
+            ComparedAttribute(name, frozenset(self.attributes.get(name, ())), name in groups, name in self.mixed)
+            for name in names
         )
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:

@@ -26,6 +26,7 @@ from solver.domain import (
     Request,
     VolumeClaimId,
 )
+from solver.feasibility.selectors import of_request
 from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.slice_cache import Selectors
@@ -166,7 +167,7 @@ def _selectors(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[tup
             device_class = classes.get(alternative.device_class)
             if device_class is not None:
                 name = f"{request.name}/{alternative.name}" if alternative.name else request.name
-                yield name, (device_class.selectors, alternative.selectors)
+                yield name, (device_class.selectors, of_request(alternative))
 
 
 def _selectors_of(claim: Claim, request: str) -> Reason:

@@ -21,6 +21,7 @@ from solver.domain import (
     SubRequest,
     Violation,
 )
+from solver.feasibility.selectors import SelectorError, compile_derived
 from solver.verify import matching
 from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest
 from solver.verify.pools import Published
@@ -35,10 +36,10 @@ def constraint_violations(new: NewAllocation, context: PlanContext) -> Iterator[
     """Check every constraint of a newly new claim."""
     for constraint in new.claim.constraints:
         found: list[tuple[DeviceId, Values]] = []
-        for result in _covered(new, constraint):
+        for served, result in _covered(new, constraint):
             published = context.pools.find(result.device)
             if published is not None:
-                found.append((result.device, attribute_values(published, constraint.attribute)))
+                found.append((result.device, attribute_values(published, constraint.attribute, served.wanted)))
         yield from _constraint(new, constraint, found)
 
 
@@ -47,10 +48,10 @@ def covers(constraint: Constraint, main: str, chosen: str) -> bool:
     return not constraint.requests or bool({main, chosen} & set(constraint.requests))
 
 
-def _covered(new: NewAllocation, constraint: Constraint) -> Iterator[DeviceResult]:
+def _covered(new: NewAllocation, constraint: Constraint) -> Iterator[tuple[ServedRequest, DeviceResult]]:
     for served in new.served:
         if covers(constraint, served.request.name, served.name):
-            yield from served.results
+            yield from ((served, result) for result in served.results)
 
 
 def _constraint(
@@ -71,8 +72,19 @@ def _constraint(
                 yield broken(Rule.CONSTRAINT_DISTINCT, new.claim.id, message)
 
 
-def attribute_values(published: Published, name: str) -> Values:
-    """Look up an attribute by its qualified name, or by the bare name if the domain is the driver's."""
+def attribute_values(published: Published, name: str, wanted: SubRequest | None = None) -> Values:
+    """
+    Return the value that a request derives; else look up the attribute by its qualified name.
+
+    The bare name counts too if the domain is the driver's.
+    """
+    for each in wanted.derived_attributes if wanted is not None else ():
+        if each.name == name:
+            try:
+                derived = compile_derived(each.expression).value(published.id.driver, published.device)
+            except SelectorError:
+                derived = None
+            return frozenset(derived.items()) if derived is not None else frozenset()
     attributes = dict(published.device.attributes)
     domain, _, own = name.partition("/")
     value = attributes.get(name)

@@ -2,20 +2,23 @@
 
 import pytest
 
-from e2e.controlplane import versions
 from e2e.objects import Manifest
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
 pytestmark = [
     pytest.mark.controlplane,
-    pytest.mark.skipif(versions.minor(versions.default()) < 37, reason="the fields are new in Kubernetes 1.37"),
+    pytest.mark.kubernetes(since="1.37", gates=("DRANodeAllocatableResources", "DRAOptionalNodeOperations")),
 ]
 
 
 def container(name: str, *, cpu: str = "1") -> Manifest:
     used = {"claims": [{"name": "devices"}], "requests": {"cpu": cpu}}
     return {"name": name, "image": "example.com/none", "resources": used}
+
+
+def named(claim: str) -> Manifest:
+    return {"name": "devices", "resourceClaimName": claim}
 
 
 def statuses(world: World, pod: str) -> list[Manifest]:
@@ -87,7 +90,7 @@ def test_skipped_node_operations_are_copied_and_need_a_node_that_declares_the_fe
         world.plane.request("PATCH", path, change, content="application/merge-patch+json")
     world.claim("c")
     start()
-    world.pod("p", resourceClaims=[{"name": "devices", "resourceClaimName": "c"}], containers=[container("a")])
+    world.pod("p", resourceClaims=[named("c")], containers=[container("a")])
     wait_until(lambda: "do not declare the feature" in str(world.condition("p").get("message", "")))
 
     node, status = world.nodes[1], {"status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}

@@ -7,6 +7,7 @@ that a pod requires are declared by its node (KEP-5328).
 
 import pytest
 
+from e2e.controlplane import versions
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
@@ -15,8 +16,12 @@ pytestmark = pytest.mark.controlplane
 
 def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: World, start: Start) -> None:
     taken = {"cpu": "20", "memory": "2Gi"}
-    mappings = {resource: {"allocationMultiplier": amount} for resource, amount in taken.items()}
-    world.device = {"nodeAllocatableResourceMappings": mappings}
+    legacy = {resource: {"allocationMultiplier": amount} for resource, amount in taken.items()}
+    current = {resource: {"mapping": {"deviceMultiplier": amount}} for resource, amount in taken.items()}
+    world.device = {"nodeAllocatableResourceMappings": legacy, "nodeAllocatableResources": current}
+    said: dict[str, object] = {"resources": taken}
+    if versions.minor(versions.chosen()) >= 37:  # each version has one of the two, and drops the other
+        said = {"mapping": [{"name": resource, "quantity": amount} for resource, amount in taken.items()]}
     world.add_nodes(1, devices=4)  # 64 cpus: three of these devices, with a pod that asks for one cpu each
     world.template()
     start()
@@ -35,7 +40,7 @@ def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: Wo
             {
                 "resourceClaimName": claim["resourceClaimName"],
                 "containers": ["main"],
-                "resources": taken,
+                **said,
             }
         ]
     assert world.problems() == []

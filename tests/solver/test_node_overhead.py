@@ -48,8 +48,8 @@ def pool() -> ResourceSlice:
     return published(mapping("cpu", "1", "d/cpu"), mapping("memory", "1", "d/memory"), device=device)
 
 
-def using(name: str, *claims: str, containers: int = 1, **requests: b.Amount) -> Pod:
-    pod = b.pod(name, *claims, **requests)
+def using(name: str, *claims: str, containers: int = 1, cpu: b.Amount = 0, memory: b.Amount = 0) -> Pod:
+    pod = b.pod(name, *claims, cpu=cpu, memory=memory)
     entries = tuple(each.entry for each in pod.claims)
     made = (ContainerRequests(name=f"c{number}", claims=entries) for number in range(containers))
     return replace(pod, containers=tuple(made))

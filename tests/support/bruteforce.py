@@ -92,8 +92,12 @@ class _Given(NamedTuple):
     main: str
     request: str
     published: Published
-    is_admin: bool
+    wanted: SubRequest
     consumed: Consumption
+
+    @property
+    def is_admin(self) -> bool:
+        return self.wanted.admin_access
 
     @property
     def id(self) -> DeviceId:
@@ -424,9 +428,7 @@ class _Ways:
         size = len(found) if wanted.allocation_mode == AllocationMode.ALL else wanted.count
         name = str(request.result_name(rank))
         for chosen in combinations(found, size):
-            yield tuple(
-                _Given(request.name, name, each, wanted.admin_access, self._consumed(wanted, each)) for each in chosen
-            )
+            yield tuple(_Given(request.name, name, each, wanted, self._consumed(wanted, each)) for each in chosen)
 
     def _visible(self, node: Node) -> Iterator[Published]:
         for view in self.views.values():
@@ -527,7 +529,7 @@ def _holds(constraints: tuple[Constraint, ...], given: tuple[_Given, ...]) -> bo
     """Whether the devices so far keep the constraints; what is broken once stays broken."""
     for constraint in constraints:
         values = [
-            attribute_values(each.published, constraint.attribute)
+            attribute_values(each.published, constraint.attribute, each.wanted)
             for each in given
             if covers(constraint, each.main, each.request)
         ]

@@ -22,6 +22,7 @@ from solver.domain import (
     Claim,
     Constraint,
     CounterConsumption,
+    DerivedAttribute,
     Device,
     DeviceId,
     DeviceResult,
@@ -65,6 +66,7 @@ class Feature(StrEnum):
     PRIORITIES = "priorities"
     BINDING = "binding conditions and bindsToNode"
     NODE_OPERATIONS = "skipNodeOperations"
+    DERIVED = "derivedAttributes"
 
 
 ALL_FEATURES: Final = frozenset(Feature)
@@ -322,12 +324,34 @@ def _claim(draw: Draw, name: str, features: frozenset[Feature]) -> Claim:
     made = b.claim(name, *requests)
     if Feature.CONSTRAINTS in features:
         made = replace(made, constraints=draw(_constraints(requests)))
+    if Feature.DERIVED in features and made.constraints:
+        derived = [draw(_deriving(each, made.constraints[0].attribute)) for each in made.requests]
+        made = replace(made, requests=tuple(derived))
     if draw(_seldom()):
         made = replace(made, config=(b.config("r0"), b.config()))
     if Feature.BROKEN_CLAIMS in features and draw(_seldom()):
         broken = (replace(made, is_deleting=True), replace(made, invalid="broken"), replace(made, requests=()))
         made = draw(st.sampled_from(broken))
     return made
+
+
+@st.composite
+def _deriving(draw: Draw, request: Request, attribute: str) -> Request:
+    """Derive an attribute for some alternatives of a request, by expressions that fail on no device."""
+    expressions = (
+        "device.driver",
+        "'A'",
+        "device.attributes['resource.example.com'].?numa.orValue(0) == 0",
+        f"device.attributes['{DRIVERS[0]}'].?model.orValue('B')",
+        "[0, 1]",
+    )
+    alternatives = [
+        replace(each, derived_attributes=(DerivedAttribute(name=attribute, expression=expression),))
+        if (expression := draw(st.none() | st.sampled_from(expressions))) is not None
+        else each
+        for each in request.alternatives
+    ]
+    return replace(request, alternatives=tuple(alternatives))
 
 
 @st.composite

@@ -36,6 +36,7 @@ from solver.domain import (
     Constraint,
     ConstraintKind,
     ConsumerReference,
+    DerivedAttribute,
     DeviceId,
     DeviceResult,
     DeviceStatus,
@@ -126,6 +127,11 @@ class _CapacityRequests(Wire, frozen=True):
     requests: dict[str, str] | None = None
 
 
+class _DerivedAttribute(Wire, frozen=True):
+    name: str
+    expression: str
+
+
 class _SubRequest(Wire, frozen=True):
     device_class_name: str
     name: str = ""
@@ -135,6 +141,7 @@ class _SubRequest(Wire, frozen=True):
     admin_access: bool | None = None
     tolerations: list[TolerationWire] | None = None
     capacity: _CapacityRequests | None = None
+    derived_attributes: list[_DerivedAttribute] | None = None
 
 
 class _Request(Wire, frozen=True):
@@ -292,6 +299,9 @@ def _sub_request(wire: _SubRequest, field: str) -> SubRequest:
         admin_access=bool(wire.admin_access),
         tolerations=tolerations(wire.tolerations),
         capacity_requests=quantity_map(wire.capacity.requests, f"{field}.capacity.requests") if wire.capacity else (),
+        derived_attributes=tuple(
+            DerivedAttribute(name=each.name, expression=each.expression) for each in wire.derived_attributes or ()
+        ),
     )
 
 

@@ -65,9 +65,10 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "DeviceClaim": "requests:Request constraints:Constraint config",
     "Request": "name exactly:Exactly firstAvailable:SubRequest",
     "Exactly": "deviceClassName selectors:Selector allocationMode count adminAccess tolerations:Toleration "
-    "capacity:CapacityRequests",
+    "capacity:CapacityRequests derivedAttributes:Derived",
+    "Derived": "name expression",
     "SubRequest": "name deviceClassName selectors:Selector allocationMode count tolerations:Toleration "
-    "capacity:CapacityRequests",
+    "capacity:CapacityRequests derivedAttributes:Derived",
     "Selector": "cel:Cel",
     "Cel": "expression",
     "CapacityRequests": "requests",

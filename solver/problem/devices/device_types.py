@@ -26,12 +26,14 @@ class ComparedAttribute(NamedTuple):
     """
     An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
 
-    Devices that only other demands can get may have any value.
+    Devices that only other demands can get may have any value. With `is_mixed` its values are compared with those of
+    another attribute.
     """
 
     name: AttributeName
     demands: frozenset[int]
     is_grouping: bool = False
+    is_mixed: bool = False
 
 
 class UntypedDevice(NamedTuple):
@@ -124,8 +126,8 @@ def _labelled(inputs: LayoutInput) -> tuple[bool, ...]:
         for values, items in zip(wide if record.home < 0 else local, inputs.values(record, verdicts), strict=True):
             values.add(items)
     return tuple(
-        max(map(len, one | other), default=0) <= 1 and not (one & other) - {()}
-        for one, other in zip(wide, local, strict=True)
+        max(map(len, one | other), default=0) <= 1 and not (one & other) - {()} and not each.is_mixed
+        for one, other, each in zip(wide, local, inputs.attributes, strict=True)
     )
 
 

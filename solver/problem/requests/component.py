@@ -4,10 +4,10 @@ Components of a claim: requests that constraints join, which have to be served t
 Different components are independent, so each is served on its own, and equal components are counted, not repeated.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from solver.domain import AllocationMode, Claim, ConstraintKind, Request, RequestName, SubRequest
+from solver.domain import AllocationMode, Claim, Constraint, ConstraintKind, Request, RequestName, SubRequest
 from solver.feasibility.claims import MAX_RESULTS
 from solver.feasibility.device_attributes import AttributeName
 
@@ -20,10 +20,15 @@ class Ask(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A request of a component that a constraint covers; `alternative` is -1 where it covers every one."""
+    """
+    A request of a component that a constraint covers; `alternative` is -1 where it covers every one.
+
+    `attribute` is the attribute of its devices that is compared: the constraint's, or what the request derives for it.
+    """
 
     request: int
     alternative: int
+    attribute: AttributeName
 
 
 class Link(NamedTuple):
@@ -32,6 +37,16 @@ class Link(NamedTuple):
     kind: ConstraintKind
     attribute: AttributeName
     members: tuple[Member, ...]
+
+    def compared(self, request: int, alternative: int) -> AttributeName | None:
+        """Return what is compared of the devices of an alternative; None where the constraint does not cover it."""
+        found = (each for each in self.members if each.request == request and each.alternative in {-1, alternative})
+        return next((each.attribute for each in found), None)
+
+    @property
+    def sources(self) -> tuple[AttributeName, ...]:
+        """What is compared, each once."""
+        return tuple(dict.fromkeys(each.attribute for each in self.members))
 
 
 class Component(NamedTuple):
@@ -92,28 +107,44 @@ def _may_exceed_limit(requests: Iterable[Request]) -> bool:
     return most > MAX_RESULTS
 
 
-def _covered(claim: Claim, named: tuple[str, ...]) -> tuple[Member, ...]:
+def _covered(claim: Claim, constraint: Constraint) -> tuple[Member, ...]:
     """Requests of the claim that a constraint covers, by position in the claim."""
-    if not named:
-        return tuple(Member(position, -1) for position in range(len(claim.requests)))
-    members = []
-    for text in named:
+    if not constraint.requests:
+        return tuple(each for position in range(len(claim.requests)) for each in _whole(claim, position, constraint))
+    members = list[Member]()
+    for text in constraint.requests:
         name = RequestName.parse(text)
         for position, request in enumerate(claim.requests):
             if request.name != name.main:
                 continue
             if not name.sub:
-                members.append(Member(position, -1))
+                members += _whole(claim, position, constraint)
             members += [
-                Member(position, i) for i, each in enumerate(request.alternatives) if name.sub and each.name == name.sub
+                _member(position, i, each, constraint)
+                for i, each in enumerate(request.alternatives)
+                if name.sub and each.name == name.sub
             ]
     return tuple(members)
+
+
+def _whole(claim: Claim, position: int, constraint: Constraint) -> Iterator[Member]:
+    """Yield the members of a request that is covered whole: one, or one for each alternative where some derive."""
+    alternatives = claim.requests[position].alternatives
+    if any(each.derived(constraint.attribute) for each in alternatives):
+        yield from (_member(position, i, each, constraint) for i, each in enumerate(alternatives))
+    else:
+        yield Member(position, -1, AttributeName.parse(constraint.attribute))
+
+
+def _member(position: int, alternative: int, wanted: SubRequest, constraint: Constraint) -> Member:
+    attribute = AttributeName.parse(constraint.attribute, wanted.derived(constraint.attribute))
+    return Member(position, alternative, attribute)
 
 
 def _joined(claim: Claim, *, is_joint: bool) -> list[tuple[int, ...]]:
     """Connected sets of request positions."""
     group = list(range(len(claim.requests)))
-    joins = [[member.request for member in _covered(claim, each.requests)] for each in claim.constraints]
+    joins = [[member.request for member in _covered(claim, each)] for each in claim.constraints]
     if is_joint:
         joins.append(list(group))
     for positions in joins:
@@ -128,8 +159,8 @@ def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[Link]:
     local = {position: index for index, position in enumerate(positions)}
     for constraint in claim.constraints:
         members = tuple(
-            Member(local[member.request], member.alternative)
-            for member in _covered(claim, constraint.requests)
+            member._replace(request=local[member.request])
+            for member in _covered(claim, constraint)
             if member.request in local
         )
         if members:

@@ -69,7 +69,7 @@ def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: 
     is_obstacle = not (policy.allocates_where_plugins_serve or alternative.admin_access)
     return DemandKey(
         class_selectors=device_class.selectors,
-        selectors=alternative.selectors,
+        selectors=selectors.of_request(alternative),
         tolerations=alternative.tolerations,
         capacity=alternative.capacity_requests,
         is_admin=alternative.admin_access,
@@ -145,7 +145,7 @@ def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = N
         SliceCache() if slice_cache is None else slice_cache,
         _DemandCheck.of(inventory, key),
     )
-    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
+    compiled = [selectors.compile_any(text) for text in key.class_selectors + key.selectors]
     names = (key.class_selectors, key.selectors)
     for record, matched in _matching(
         inventory, lambda each: slice_cache.matched(names, each, partial(_matched, compiled))
@@ -166,7 +166,7 @@ def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: Sli
     The attributes of a device are read once, and a selector that several demands have is evaluated once.
     """
     wanted = {
-        names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]
+        names: [selectors.compile_any(text) for text in (*names[0], *names[1])]
         for names in dict.fromkeys((key.class_selectors, key.selectors) for key in keys)
     }
     for each, _ in inventory.spans if len(wanted) > 1 else ():
@@ -216,7 +216,7 @@ def ask_again(
     inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], slice_cache: SliceCache
 ) -> Answers:
     """Compute the answers of replaced devices only; where a selector fails, those of all devices."""
-    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
+    compiled = [selectors.compile_any(text) for text in key.class_selectors + key.selectors]
     names, records = (key.class_selectors, key.selectors), [inventory.records[index] for index in sorted(changed)]
     slices = [inventory.slice_of(record.index) for record in records]
     found_in = [slice_cache.matched(names, each, partial(_matched, compiled)) for each in slices]

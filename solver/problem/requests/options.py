@@ -63,7 +63,7 @@ def _ways(component: Component, table: "_Table", pay: PayUnits) -> Ways:
     possible = [[i for i, each in enumerate(row) if each is not None] for row in table.candidates]
     narrowing, found = _Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
     covers = [_Cover.of(link) for link in component.links]
-    known: dict[tuple[Masks, Masks, tuple[tuple[int, ...], ...]], tuple[Masks, ...]] = {}
+    known: dict[tuple[Masks, Masks, tuple[_Covered, ...]], tuple[Masks, ...]] = {}
     for alternatives in islice(_in_order_of_preference(possible), MOST_OPTIONS):
         pay(len(alternatives) * (1 + len(covers) // 8))
         needs = tuple(row[choice].needed for row, choice in zip(component.requests, alternatives, strict=True))
@@ -102,20 +102,25 @@ def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ..
 
 
 class _Cover(NamedTuple):
-    """The requests that a constraint covers, each with the covered alternatives; None for all."""
+    """The requests that a constraint covers: by alternative (-1: all) the position of what is compared in `sources`."""
 
-    members: tuple[tuple[int, frozenset[int] | None], ...]
+    members: tuple[tuple[int, dict[int, int]], ...]
 
     @classmethod
     def of(cls, link: Link) -> "_Cover":
-        found: dict[int, set[int]] = {}
+        found: dict[int, dict[int, int]] = {}
         for member in link.members:
-            found.setdefault(member.request, set()).add(member.alternative)
-        return cls(tuple((key, None if -1 in named else frozenset(named)) for key, named in sorted(found.items())))
+            found.setdefault(member.request, {})[member.alternative] = link.sources.index(member.attribute)
+        return cls(tuple(sorted(found.items(), key=lambda item: item[0])))
 
-    def requests(self, alternatives: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the covered requests for a choice of alternatives."""
-        return tuple(key for key, named in self.members if named is None or alternatives[key] in named)
+    def requests(self, alternatives: tuple[int, ...]) -> "_Covered":
+        """Return the covered requests for a choice of alternatives, each with what is compared."""
+        found = ((key, named.get(-1, named.get(alternatives[key], -1))) for key, named in self.members)
+        return tuple((key, source) for key, source in found if source >= 0)
+
+
+_Covered = tuple[tuple[int, int], ...]
+"""Requests, each with the position of what is compared in `Link.sources`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +129,8 @@ class _Table:
     The types of a group of nodes as bits, in the order of `references`.
 
     `candidates` are the types that can serve each alternative of each request, None where the node cannot serve it.
-    `values` are per constraint the types that have each value, `having` the types that have any.
+    `values` are per constraint, and per attribute that it compares (`Link.sources`), the types that have each value;
+    `having` the types that have any.
     """
 
     references: tuple[int, ...]
@@ -132,9 +138,9 @@ class _Table:
     candidates: tuple[tuple[int | None, ...], ...] = ()
     needs: tuple[tuple[int, ...], ...] = ()
     kinds: tuple[ConstraintKind, ...] = ()
-    values: list[dict[object, int]] = field(default_factory=list)
-    having: list[int] = field(default_factory=list)
-    orders: list[tuple[tuple[object, ...], ...]] = field(default_factory=list)
+    values: list[tuple[dict[object, int], ...]] = field(default_factory=list)
+    having: list[Masks] = field(default_factory=list)
+    orders: list[tuple[tuple[tuple[object, ...], ...], ...]] = field(default_factory=list)
     _supplies: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -150,14 +156,11 @@ class _Table:
         table.needs = tuple(tuple(ask.needed for ask in row) for row in component.requests)
         table.kinds = tuple(link.kind for link in component.links)
         for link in component.links:
-            position = layout.attributes.index(link.attribute)
-            table.orders.append(tuple(each.attributes[position] for each in types))
-            masks: dict[object, int] = {}
-            for bit, items in enumerate(table.orders[-1]):
-                for value in items:
-                    masks[value] = masks.get(value, 0) | 1 << bit
-            table.values.append(masks)
-            table.having.append(sum(1 << bit for bit, items in enumerate(table.orders[-1]) if items))
+            positions = [layout.attributes.index(each) for each in link.sources]
+            columns = tuple(tuple(each.attributes[position] for each in types) for position in positions)
+            table.orders.append(columns)
+            table.values.append(tuple(map(_by_value, columns)))
+            table.having.append(tuple(sum(1 << bit for bit, items in enumerate(each) if items) for each in columns))
         return table
 
     @property
@@ -191,6 +194,14 @@ class _Table:
         return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
 
+def _by_value(column: tuple[tuple[object, ...], ...]) -> dict[object, int]:
+    masks: dict[object, int] = {}
+    for bit, items in enumerate(column):
+        for value in items:
+            masks[value] = masks.get(value, 0) | 1 << bit
+    return masks
+
+
 def _asks(component: Component) -> Iterator[Ask]:
     return (ask for row in component.requests for ask in row)
 
@@ -210,13 +221,13 @@ class _Narrowing:
     pay: PayUnits
     dead_ends: int = 0
 
-    def of(self, needs: Masks, chosen: Masks, covered: tuple[tuple[int, ...], ...]) -> Iterator[Masks]:
+    def of(self, needs: Masks, chosen: Masks, covered: tuple[_Covered, ...]) -> Iterator[Masks]:
         """Yield the candidates that each choice of values leaves; constraints that cover no request are skipped."""
         links = tuple((number, requests) for number, requests in enumerate(covered) if requests)
         return self._rest((needs, chosen), chosen, links)
 
     def _rest(
-        self, asked: tuple[Masks, Masks], masks: Masks, links: tuple[tuple[int, tuple[int, ...]], ...]
+        self, asked: tuple[Masks, Masks], masks: Masks, links: tuple[tuple[int, _Covered], ...]
     ) -> Iterator[Masks]:
         if not links:
             yield masks
@@ -226,9 +237,9 @@ class _Narrowing:
         seen: set[Masks] = set()
         for kept in self._kept(number, covered, masks):
             narrowed = list(masks)
-            for request in covered:
-                narrowed[request] &= kept
-            key = tuple(narrowed[request] for request in covered)
+            for request, source in covered:
+                narrowed[request] &= kept[source]
+            key = tuple(narrowed[request] for request, _ in covered)
             self.pay(1 + len(covered) // 4)
             if key in seen or not self._suffices(asked, narrowed, covered):
                 continue
@@ -238,43 +249,42 @@ class _Narrowing:
         if not seen:
             self.dead_ends += 1
 
-    def _kept(self, number: int, covered: tuple[int, ...], masks: Masks) -> list[int]:
+    def _kept(self, number: int, covered: _Covered, masks: Masks) -> list[Masks]:
         """
-        Return the types that each choice for a constraint leaves.
+        Return the types that each choice for a constraint leaves, for each attribute that it compares.
 
         The choices are values that candidates of every covered request have, in the order of the first request's types.
         """
         table = self.table
         if table.kinds[number] is ConstraintKind.DISTINCT:
             return [table.having[number]]
-        first = masks[covered[0]]
-        found = []
-        for value, mask in table.values[number].items():
-            if all(masks[request] & mask for request in covered):
-                bit = (first & mask) & -(first & mask)
-                items = table.orders[number][bit.bit_length() - 1]
-                found.append((bit, items.index(value), mask))
-        self.pay(len(table.values[number]) // 4)
-        return [mask for *_, mask in sorted(found)]
+        (request, source), found = covered[0], []
+        for value, mask in table.values[number][source].items():
+            kept = tuple(each.get(value, 0) for each in table.values[number])
+            if all(masks[each] & kept[its] for each, its in covered):
+                bit = (masks[request] & mask) & -(masks[request] & mask)
+                items = table.orders[number][source][bit.bit_length() - 1]
+                found.append((bit, items.index(value), kept))
+        self.pay(len(table.values[number][source]) // 4)
+        return [kept for *_, kept in sorted(found)]
 
-    def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: tuple[int, ...]) -> bool:
+    def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: _Covered) -> bool:
         """Whether enough devices are left; a request for all devices must not lose any."""
         needs, chosen = asked
         return all(
             self.table.supply(narrowed[each]) >= needs[each] if needs[each] else narrowed[each] == chosen[each]
-            for each in covered
+            for each, _ in covered
         )
 
-    def _may_go_on(
-        self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, tuple[int, ...]], ...]
-    ) -> bool:
+    def _may_go_on(self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, _Covered], ...]) -> bool:
         """Whether each remaining constraint by itself leaves enough devices."""
         needs, _ = asked
         for number, covered in links:
             kept = self._kept(number, covered, tuple(masks))
             self.pay(1 + len(kept) * len(covered) // 4)
             if not any(
-                all(self.table.supply(masks[each] & mask) >= max(1, needs[each]) for each in covered) for mask in kept
+                all(self.table.supply(masks[each] & mask[its]) >= max(1, needs[each]) for each, its in covered)
+                for mask in kept
             ):
                 return False
         return True

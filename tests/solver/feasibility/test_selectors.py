@@ -101,7 +101,7 @@ def test_what_an_expression_does_not_read_costs_no_evaluation(monkeypatch: pytes
 
     def counting(
         self: Selector, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None
-    ) -> bool | SelectorFailure:
+    ) -> bool | SelectorFailure | AttributeValue:
         evaluated.append(device)
         return run(self, driver, device, values, budget)
 

@@ -1,8 +1,10 @@
 """How a claim is cut into independent components."""
 
 import pytest
+from msgspec.structs import replace
 
-from solver.domain import Claim, ConstraintKind, Request, SubRequest
+from solver.domain import Claim, ConstraintKind, DerivedAttribute, Request, SubRequest
+from solver.feasibility.device_attributes import AttributeName
 from solver.problem.requests.component import Ask, Cut, Member, cut
 from tests.support import builders as b
 
@@ -80,13 +82,25 @@ def test_an_all_request_needs_no_number() -> None:
 def test_members_name_requests_of_the_component() -> None:
     claim = b.claim("c", *requests(3), constraints=(b.match(ROOT, "r1", "r2"),))
     (link,) = parts(claim)[1].component.links
-    assert link.members == (Member(0, -1), Member(1, -1))
+    assert link.members == (Member(0, -1, AttributeName.parse(ROOT)), Member(1, -1, AttributeName.parse(ROOT)))
 
 
 def test_a_member_of_one_alternative_says_which() -> None:
     request = b.first_available("r0", b.alternative("a"), b.alternative("b"))
     (only,) = parts(b.claim("c", request, constraints=(b.distinct(ROOT, "r0/b"),)))
-    assert [(link.kind, link.members) for link in only.component.links] == [(ConstraintKind.DISTINCT, (Member(0, 1),))]
+    (link,) = only.component.links
+    assert (link.kind, link.members) == (ConstraintKind.DISTINCT, (Member(0, 1, AttributeName.parse(ROOT)),))
+
+
+def test_what_an_alternative_derives_is_compared_of_its_devices() -> None:
+    derived = replace(b.alternative("b"), derived_attributes=(DerivedAttribute(name=ROOT, expression="device.driver"),))
+    request = b.first_available("r0", b.alternative("a"), derived)
+    (only,) = parts(b.claim("c", request, constraints=(b.match(ROOT),)))
+    (link,) = only.component.links
+    assert [link.compared(0, each) for each in (0, 1)] == [
+        AttributeName.parse(ROOT),
+        AttributeName.parse(ROOT, "device.driver"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Difference:
 DIFFERENCES: Final = (
     Difference(
         name="selector error",
-        rule="CEL selectors of devices",
+        rule="CEL selectors of devices, and derived attributes",
         theirs="an expression that fails on one device ends the attempt for all nodes",
         ours="the device cannot be selected for that request, and nothing else happens",
         reason="which devices upstream looks at, and so whether it fails, depends on the order of its search",

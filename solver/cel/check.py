@@ -48,28 +48,16 @@ class Checked:
 def check(root: tree.AstNode, *, is_attribute: bool = False) -> Checked:
     """Check an expression that selects, or that gives an attribute; ExpressionError describes the first error."""
     checker = _Checker(root)
-    result = checker.check(root)
+    found = checker.check(root)
     checker.finish()
-    if is_attribute:
-        _check_attribute(checker.resolved(result), root)
-    elif checker.resolved(result) not in {types.BOOL, types.DYN}:
-        raise ExpressionError(
-            f"a selector is true or false, and this expression is {checker_hints.a(checker.resolved(result))}"
-            + checker_hints.for_result(root, checker.resolved(result)),
-            root.position,
-        )
+    result = checker.resolved(found)
+    if is_attribute and not types.is_attribute(result):
+        wanted = "a derived attribute is a string, int, bool, semver or a list of them"
+        raise ExpressionError(f"{wanted}, and this is {checker_hints.a(result)}", root.position)
+    if not is_attribute and result not in {types.BOOL, types.DYN}:
+        wanted = f"a selector is true or false, and this expression is {checker_hints.a(result)}"
+        raise ExpressionError(wanted + checker_hints.for_result(root, result), root.position)
     return checker.found
-
-
-def _check_attribute(result: Type, root: tree.AstNode) -> None:
-    """Check that a derived attribute is a string, an int, a bool, a version or a list of them."""
-    scalars = {types.BOOL, types.INT, types.STRING, types.SEMVER, types.DYN}
-    if result not in scalars and not (result.name == "list" and result.parameters[0] in scalars):
-        raise ExpressionError(
-            f"a derived attribute is a string, int, bool, semver or a list of them, and this expression is "
-            f"{checker_hints.a(result)}",
-            root.position,
-        )
 
 
 class _Checker:

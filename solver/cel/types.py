@@ -216,3 +216,11 @@ def substitute(mapping: dict[str, Type], kind: Type, *, unknown_is_dyn: bool = F
 def unwrap_optional(kind: Type) -> tuple[Type, bool]:
     """Return the type in an optional, and whether it is an optional."""
     return (kind.parameters[0], True) if kind.name == "optional_type" else (kind, False)
+
+
+_SCALARS: Final = frozenset({BOOL, INT, STRING, SEMVER, DYN})
+
+
+def is_attribute(kind: Type) -> bool:
+    """Whether a value of this type can be a device attribute: a scalar, or a list of scalars."""
+    return kind in _SCALARS or (kind.name == "list" and kind.parameters[0] in _SCALARS)

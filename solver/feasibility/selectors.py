@@ -78,7 +78,7 @@ class Selector:
         cached result is paid for from the budget. Raises only EvaluationStopped (and MemoryError).
         """
         result = self._result(driver, device, attributes, budget)
-        return True if type(result) is AttributeValue else result
+        return True if isinstance(result, AttributeValue) else result
 
     def _result(
         self,

@@ -1,4 +1,4 @@
-"""What slices say since Kubernetes 1.37: nodeAllocatableResources (KEP-5517), and skipNodeOperations."""
+"""What is new in 1.37: nodeAllocatableResources (KEP-5517) and skipNodeOperations of slices, derivedAttributes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.shell_world import Start, World
 
 pytestmark = [
     pytest.mark.controlplane,
-    pytest.mark.kubernetes(since="1.37", gates=("DRANodeAllocatableResources", "DRAOptionalNodeOperations")),
+    pytest.mark.kubernetes(since="1.37", gates=("DRADerivedAttributes",)),
 ]
 
 
@@ -36,6 +36,7 @@ def test_mapping_and_overhead_are_counted_and_said_in_the_fields_of_1_37(world: 
             "memory": {"overhead": {"perPod": "100Mi"}},
         }
     }
+    world.declared_features = ["DRANodeAllocatableResources"]
     world.add_nodes(1, devices=4)  # 64 cpus: each pod takes 10 + 2 + 2 × 4 for its device, and 2 itself
     world.template()
     start()
@@ -65,6 +66,7 @@ def test_mapping_and_overhead_are_counted_and_said_in_the_fields_of_1_37(world: 
 
 def test_pods_share_a_claim_with_overhead_but_none_with_a_mapped_device(world: World, start: Start) -> None:
     world.device = {"nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "1"}}}}
+    world.declared_features = ["DRANodeAllocatableResources"]
     world.add_nodes(1, devices=1)
     world.claim("shared")
     start()
@@ -99,4 +101,38 @@ def test_skipped_node_operations_are_copied_and_need_a_node_that_declares_the_fe
     wait_until(lambda: world.bound() == {"p": node})
     (result,) = (world.get_claim("c") or {})["status"]["allocation"]["devices"]["results"]
     assert result["skipNodeOperations"] == skipped
+    assert world.problems() == []
+
+
+def test_devices_are_matched_by_derived_attributes(world: World, start: Start) -> None:
+    world.device = {"attributes": {"position": {"string": "rack-7/slot-1"}, "rack": {"string": "rack-7"}}}
+    world.add_nodes(1, devices=2)
+    expressions = {
+        "first": f"device.attributes['{world.driver}'].position.split('/')[0]",
+        "second": f"device.attributes['{world.driver}'].rack",
+        "third": "'rack-8'",
+    }
+
+    def claim(name: str, *requests: str) -> Manifest:
+        asked = [
+            {"deviceClassName": world.driver, "derivedAttributes": [{"name": "derived/rack", "expression": each}]}
+            for each in (expressions[request] for request in requests)
+        ]
+        devices = {
+            "requests": [{"name": request, "exactly": each} for request, each in zip(requests, asked, strict=True)],
+            "constraints": [{"requests": list(requests), "matchAttribute": "derived/rack"}],
+        }
+        return {"metadata": {"name": name}, "spec": {"devices": devices}}
+
+    path = f"/apis/resource.k8s.io/v1/namespaces/{world.namespace}/resourceclaims"
+    world.plane.request("POST", path, claim("never", "first", "third"))
+    start()
+    world.pod("never", resourceClaims=[named("never")], containers=[container("a")])
+    wait_until(lambda: "equal derived/rack" in str(world.condition("never").get("message", "")))
+    assert world.bound() == {}
+
+    world.plane.request("POST", path, claim("matching", "first", "second"))
+    world.pod("matching", resourceClaims=[named("matching")], containers=[container("a")])
+    wait_until(lambda: world.bound() == {"matching": world.nodes[0]})
+    assert len(world.devices("matching")) == 2
     assert world.problems() == []

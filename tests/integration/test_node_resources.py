@@ -22,6 +22,7 @@ def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: Wo
     said: dict[str, object] = {"resources": taken}
     if versions.minor(versions.chosen()) >= 37:  # each version has one of the two, and drops the other
         said = {"mapping": [{"name": resource, "quantity": amount} for resource, amount in taken.items()]}
+    world.declared_features = ["DRANodeAllocatableResources"]
     world.add_nodes(1, devices=4)  # 64 cpus: three of these devices, with a pod that asks for one cpu each
     world.template()
     start()

@@ -13,6 +13,7 @@ from solver.domain import (
     Policy,
     ReasonCode,
     Request,
+    ResourceSlice,
     SubRequest,
 )
 from solver.feasibility.selectors import SelectorError, compile_derived, compile_selector
@@ -44,7 +45,7 @@ def solved(*objects: s.Objects, claim: Claim) -> Plan:
     return plan
 
 
-def of(driver: str, **values: dict[str, b.Attribute]) -> object:
+def of(driver: str, **values: dict[str, b.Attribute]) -> ResourceSlice:
     devices = (b.device(name, attributes=attributes) for name, attributes in values.items())
     return b.resource_slice("n1", *devices, driver=driver)
 

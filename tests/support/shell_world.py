@@ -35,6 +35,8 @@ class World:
         self.nodes: list[str] = []
         self.device: Json = {}
         """What every device of nodes that are added has besides its name."""
+        self.declared_features: list[str] = []
+        """What every node that is added declares."""
 
     def add_nodes(self, count: int, devices: int) -> None:
         """Create nodes with so many equal devices each, and the class that selects them."""
@@ -47,6 +49,7 @@ class World:
             status = {
                 "capacity": room,
                 "allocatable": room,
+                "declaredFeatures": self.declared_features,
                 "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}],
             }
             self.plane.request(

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler.kube.decode import disruption, gangs, inter_pod, pod_requests
+from scheduler.kube.decode import disruption, gangs, inter_pod, node_allocatable, pod_requests
 from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, TermOwner
-from scheduler.kube.decode.pod_requests import Amounts, ContainerAmounts, PodAmounts, Resized, amounts
+from scheduler.kube.decode.node_allocatable import NodeAllocatableStatusWire
+from scheduler.kube.decode.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
 from scheduler.kube.decode.shared_fields import (
     Metadata,
     NodeSelectorWire,
@@ -127,24 +128,6 @@ class _ClaimStatus(Wire, frozen=True):
     resource_claim_name: str | None = None
 
 
-class _Mapped(Wire, frozen=True):
-    name: str
-    quantity: str | None = None
-
-
-class _Overhead(Wire, frozen=True):
-    name: str
-    per_pod: str | None = None
-    per_container: str | None = None
-
-
-class _NodeAllocatable(Wire, frozen=True):
-    containers: list[str] | None = None
-    resources: dict[str, str] | None = None  # until Kubernetes 1.36
-    mapping: list[_Mapped] | None = None
-    overhead: list[_Overhead] | None = None
-
-
 class _Mapping(Wire, frozen=True):
     resource_name: str
 
@@ -170,7 +153,7 @@ class _Status(Wire, frozen=True):
     resources: _Resources | None = None
     allocated_resources: dict[str, str] | None = None
     resource_claim_statuses: list[_ClaimStatus] | None = None
-    node_allocatable_resource_claim_statuses: list[_NodeAllocatable] | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableStatusWire] | None = None
     extended_resource_claim_status: _ExtendedClaim | None = None
 
 
@@ -368,23 +351,12 @@ def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
         overhead=amounts(spec.overhead, "spec.overhead"),
         pod_level=pod_level,
         extra=[
-            _taken(each) for each in (status.node_allocatable_resource_claim_statuses or () if spec.node_name else ())
+            node_allocatable.taken(each)
+            for each in (status.node_allocatable_resource_claim_statuses or () if spec.node_name else ())
         ],
         is_infeasible=_is_infeasible(status),
     )
     return pod_requests.of_bound_pod(found) if spec.node_name else found
-
-
-def _taken(wire: _NodeAllocatable) -> Amounts:
-    """Add up what a claim takes of the pod's node (KEP-5517)."""
-    field = "status.nodeAllocatableResourceClaimStatuses"
-    found = amounts(wire.resources, field)
-    parts = [(each.name, each.quantity, 1) for each in wire.mapping or ()]
-    parts += [(each.name, each.per_pod, 1) for each in wire.overhead or ()]
-    parts += [(each.name, each.per_container, len(wire.containers or ())) for each in wire.overhead or ()]
-    for name, text, times in parts:
-        found[name] = found.get(name, 0) + amounts({name: text or "0"}, field)[name] * times
-    return found
 
 
 def _container(wire: _Container, reported: dict[str, Resized]) -> ContainerAmounts:

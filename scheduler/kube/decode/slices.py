@@ -5,6 +5,8 @@ import functools
 import msgspec
 from msgspec.structs import replace
 
+from scheduler.kube.decode import node_allocatable
+from scheduler.kube.decode.node_allocatable import LegacyMappingWire, NodeAllocatableWire
 from scheduler.kube.decode.shared_fields import (
     ConfigWire,
     MalformedError,
@@ -29,8 +31,6 @@ from solver.domain import (
     Device,
     DeviceClass,
     DeviceTaintRule,
-    NodeAllocatableMapping,
-    NodeAllocatableOverhead,
     NodeScope,
     Quantity,
     QuantityError,
@@ -150,27 +150,6 @@ class _Consumption(Wire, frozen=True):
     compatibility_groups: tuple[str, ...] | None = None
 
 
-class _LegacyMapping(Wire, frozen=True):
-    capacity_key: str | None = None
-    allocation_multiplier: str | None = None
-
-
-class _Mapping(Wire, frozen=True):
-    capacity_key: str | None = None
-    capacity_multiplier: str | None = None
-    device_multiplier: str | None = None
-
-
-class _Overhead(Wire, frozen=True):
-    per_pod: str | None = None
-    per_container: str | None = None
-
-
-class _NodeAllocatable(Wire, frozen=True):
-    mapping: _Mapping | None = None
-    overhead: _Overhead | None = None
-
-
 class _Device(Wire, frozen=True):
     name: str
     attributes: dict[str, _Attribute] | None = None
@@ -184,8 +163,8 @@ class _Device(Wire, frozen=True):
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
     allow_multiple_allocations: bool | None = None
-    node_allocatable_resource_mappings: dict[str, _LegacyMapping] | None = None
-    node_allocatable_resources: dict[str, _NodeAllocatable] | None = None
+    node_allocatable_resource_mappings: dict[str, LegacyMappingWire] | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableWire] | None = None
 
 
 class _CounterSet(Wire, frozen=True):
@@ -302,8 +281,10 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
         binding_conditions=wire.binding_conditions or (),
         binding_failure_conditions=wire.binding_failure_conditions or (),
         allow_multiple_allocations=bool(wire.allow_multiple_allocations),
-        node_allocatable=_mappings(wire, field),
-        node_overhead=_overheads(wire.node_allocatable_resources, field) if wire.node_allocatable_resources else (),
+        node_allocatable=node_allocatable.mappings(
+            wire.node_allocatable_resources, wire.node_allocatable_resource_mappings, field
+        ),
+        node_overhead=node_allocatable.overheads(wire.node_allocatable_resources, field),
     )
 
 
@@ -395,44 +376,3 @@ def _counters(wire: dict[str, _Counter] | None, field: str) -> tuple[tuple[str, 
             raise MalformedError(f"{field}[{name}]", str(error)) from error
     found.sort(key=_name)
     return tuple(found)
-
-
-def _mappings(wire: _Device, field: str) -> tuple[NodeAllocatableMapping, ...]:
-    """Read nodeAllocatableResources, and what Kubernetes 1.36 has in its place."""
-    found = []
-    for resource, each in sorted((wire.node_allocatable_resources or {}).items()):
-        of_one = each.mapping or _Mapping()
-        text = of_one.capacity_multiplier if of_one.capacity_key else of_one.device_multiplier
-        if text is not None:
-            at = f"{field}.nodeAllocatableResources[{resource}].mapping"
-            key, multiplier = of_one.capacity_key or "", _amount(text, at)
-            found.append(NodeAllocatableMapping(resource=resource, capacity_key=key, allocation_multiplier=multiplier))
-    for resource, legacy in sorted((wire.node_allocatable_resource_mappings or {}).items()):
-        at = f"{field}.nodeAllocatableResourceMappings[{resource}]"
-        multiplier = _amount(legacy.allocation_multiplier, at)
-        key = legacy.capacity_key or ""
-        found.append(
-            NodeAllocatableMapping(
-                resource=resource, capacity_key=key, allocation_multiplier=multiplier, is_legacy=True
-            )
-        )
-    return tuple(found)
-
-
-def _overheads(wire: dict[str, _NodeAllocatable], field: str) -> tuple[NodeAllocatableOverhead, ...]:
-    found = []
-    for resource, each in sorted(wire.items()):
-        if each.overhead is not None:
-            at = f"{field}.nodeAllocatableResources[{resource}].overhead"
-            per_pod, per_container = _amount(each.overhead.per_pod, at), _amount(each.overhead.per_container, at)
-            if per_pod is not None or per_container is not None:
-                made = NodeAllocatableOverhead(resource=resource, per_pod=per_pod, per_container=per_container)
-                found.append(made)
-    return tuple(found)
-
-
-def _amount(text: str | None, field: str) -> Quantity | None:
-    try:
-        return _optional(text)
-    except QuantityError as error:
-        raise MalformedError(field, str(error)) from error

@@ -36,7 +36,7 @@ from solver.feasibility import capacity
 from solver.problem import node_arrays
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.limits import Limit, one_domain
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask
 
 Amounts = npt.NDArray[np.int64]
@@ -273,15 +273,21 @@ def _total(each: PodClass, asked: _Asked, pod: Pod) -> tuple[ByNode, npt.NDArray
     unused = {special.id for special in each.specials[:1] if special is not None}
     if asked.is_legacy:
         unused.update(claim for claim in pod.claim_ids if not containers_of(pod, claim))
+    for part, source in _copies(problem, each):
+        for name, amounts in asked.of(part.component, len(containers_of(pod, source.claim))).items():
+            total[name] = _bounded(total.get(name, _none(problem)) + amounts)
+            if source.claim in unused:
+                refused |= amounts > 0
+    return total, refused
+
+
+def _copies(problem: Problem, each: PodClass) -> Iterator[tuple[Part, Source]]:
+    """Yield every copy of a component that a pod needs, of its own claims and of shared ones."""
     owners = [(each.parts, each.sources[0])]
     owners += [(shared.parts, shared.sources) for shared in map(problem.shared.__getitem__, each.shared)]
-    for part, copies in ((part, rows) for parts, sources in owners for part, rows in zip(parts, sources, strict=True)):
-        for source in copies:
-            for name, amounts in asked.of(part.component, len(containers_of(pod, source.claim))).items():
-                total[name] = _bounded(total.get(name, _none(problem)) + amounts)
-                if source.claim in unused:
-                    refused |= amounts > 0
-    return total, refused
+    for parts, sources in owners:
+        for part, copies in zip(parts, sources, strict=True):
+            yield from ((part, source) for source in copies)
 
 
 def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, dict[str, Mask]]:

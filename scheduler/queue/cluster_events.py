@@ -74,6 +74,8 @@ class ClusterEvent(StrEnum):
     SLICE_CHANGED = "SliceChanged"
     """A slice was added, or changed in more than the taints of its devices."""
     SLICE_DELETED = "SliceDeleted"
+    DEVICE_AMOUNTS_CHANGED = "DeviceAmountsChanged"
+    """What devices take of their nodes' own resources (KEP-5517) changed, or such devices came or went."""
     DEVICE_TAINT_REMOVED = "DeviceTaintRemoved"
     """A device lost a taint, or a DeviceTaintRule was changed or deleted."""
     CLAIM_CREATED = "ClaimCreated"
@@ -244,13 +246,20 @@ def _class_terms(each: DeviceClass) -> tuple[object, ...]:
 
 
 def _slice_events(before: ResourceSlice | None, after: ResourceSlice | None) -> Events:
+    amounts = {ClusterEvent.DEVICE_AMOUNTS_CHANGED} if _amounts(before) != _amounts(after) else set[ClusterEvent]()
     if after is None:
-        return {ClusterEvent.SLICE_DELETED}
+        return {ClusterEvent.SLICE_DELETED} | amounts
     if before is None or _untainted(before) != _untainted(after):
-        return {ClusterEvent.SLICE_CHANGED}
+        return {ClusterEvent.SLICE_CHANGED} | amounts
     pairs = zip(before.devices, after.devices, strict=True)
     is_untainted = any(_lost(one.taints, other.taints) for one, other in pairs)
     return _where({ClusterEvent.DEVICE_TAINT_REMOVED: is_untainted})
+
+
+def _amounts(each: ResourceSlice | None) -> list[tuple[object, ...]]:
+    """Return what the devices of a slice take of their nodes."""
+    taking = (device for device in (each.devices if each is not None else ()) if device.takes_node_resources)
+    return [(device.name, device.node_allocatable, device.node_overhead, device.capacities) for device in taking]
 
 
 def _untainted(each: ResourceSlice) -> ResourceSlice:

@@ -160,6 +160,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
     ClusterEvent.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
+    ClusterEvent.DEVICE_AMOUNTS_CHANGED: frozenset({ReasonCode.NODE_RESOURCES}),
     ClusterEvent.DEVICE_TAINT_REMOVED: _DEVICES_SHORT | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | {ReasonCode.CLAIM_MISSING},
     ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | {ReasonCode.CLAIM_INVALID},

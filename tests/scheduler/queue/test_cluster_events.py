@@ -14,6 +14,7 @@ from solver.domain import (
     HostPort,
     LabelSelector,
     Namespace,
+    NodeAllocatableOverhead,
     Reason,
     ReasonCode,
     VolumeAttachment,
@@ -49,6 +50,8 @@ ADMIN = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1", is_admin=T
 SICK = taint("sick")
 SLICE = resource_slice("n1", device("d"), name="s")
 TAINTED = resource_slice("n1", device("d", taints=[SICK]), name="s")
+TAKEN = (NodeAllocatableOverhead(resource="cpu", per_pod=b.quantity(2)),)
+TAKING = msgspec.structs.replace(SLICE, devices=(msgspec.structs.replace(device("d"), node_overhead=TAKEN),))
 RULE = taint_rule("r", SICK, pool="n1")
 
 
@@ -219,6 +222,21 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(SLICE, TAINTED, set(), id="device tainted"),
         pytest.param(TAINTED, SLICE, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="device untainted"),
         pytest.param(SLICE, None, {ClusterEvent.SLICE_DELETED}, id="slice deleted"),
+        pytest.param(
+            TAKING, other(TAKING, generation=2), {ClusterEvent.SLICE_CHANGED}, id="slice with amounts of the node"
+        ),
+        pytest.param(
+            TAKING,
+            SLICE,
+            {ClusterEvent.SLICE_CHANGED, ClusterEvent.DEVICE_AMOUNTS_CHANGED},
+            id="devices take less of their node",
+        ),
+        pytest.param(
+            TAKING,
+            None,
+            {ClusterEvent.SLICE_DELETED, ClusterEvent.DEVICE_AMOUNTS_CHANGED},
+            id="devices that take of their node are gone",
+        ),
         pytest.param(gpu_slice("n1"), gpu_slice("n1", count=9), {ClusterEvent.SLICE_CHANGED}, id="device added"),
         pytest.param(None, RULE, set(), id="rule added"),
         pytest.param(RULE, None, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="rule deleted"),

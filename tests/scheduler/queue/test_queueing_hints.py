@@ -81,6 +81,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_FEATURES: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_FEATURES_DECLARED},
     ReasonCode.NODE_RESOURCES: {
         ClusterEvent.NODE_ADDED,
+        ClusterEvent.DEVICE_AMOUNTS_CHANGED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,

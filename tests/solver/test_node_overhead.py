@@ -147,7 +147,7 @@ def test_a_claim_in_use_is_shared_only_without_a_mapped_device(is_mapped: bool) 
         assert status_of(plan, "second").overhead == (overhead("cpu", "1"),)
         return
     (reason,) = s.unplaced(plan, "second").reasons
-    assert (reason.code, reason.message) == (
+    assert (reason.code, reason.status) == (
         ReasonCode.CLAIM_FULL,
         "node allocatable resource claim c has a mapped device and cannot be shared across pods",
     )
@@ -174,7 +174,7 @@ def test_pod_level_requests_have_to_cover_mapping_and_overhead(slack: int) -> No
     assert bool(plan.placements) == (slack == 4000)
     if not plan.placements:
         text = "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA"
-        assert any(each.startswith(text) for each in s.messages(plan, "p"))
+        assert any(each.status.startswith(text) for each in s.unplaced(plan, "p").reasons)
 
 
 def test_pods_that_use_a_claim_in_more_containers_are_another_class() -> None:

@@ -107,7 +107,9 @@ def _slice_views() -> list[Edits]:
         scopes.append({**_without("spec", others), "spec.perDeviceNodeSelection": None})
         scopes.append({**_without("spec", _SCOPES), **_without("spec.devices[]", others)})
     types = _first_of(_ATTRIBUTE, _TYPES)
-    return [{**scopes[index % len(scopes)], **edits} for index, edits in enumerate(types)]
+    by_device: Edits = {**scopes[0], "spec.devices[].nodeAllocatableResources.cpu.mapping.capacityKey": None}
+    by_capacity: Edits = {**scopes[0], "spec.devices[].nodeAllocatableResources": None}
+    return [*({**scopes[index % len(scopes)], **edits} for index, edits in enumerate(types)), by_device, by_capacity]
 
 
 _CPU: Final = {"cpu": "1000"}
@@ -360,6 +362,8 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
     },
     "PodGroup": {
         "spec.podGroupTemplateRef": "where its Workload's controller has it from",
+        "spec.workloadRef": "where its Workload's controller has it from",
+        "spec.disruptionMode.single": "the default",
         "spec.priority": "in 1.36 it does not bind the pods of the group",
         "spec.priorityClassName": "the API server copies its value into the priority",
         "spec.schedulingPolicy.basic": "no gang, as without a policy",
@@ -370,7 +374,7 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
         "status.devices[].conditions[].observedGeneration": _BYSTANDERS,
         **_all("status.devices[]", ("data", "networkData"), "the driver's report to others"),
     },
-    "ResourceSlice": {},
+    "ResourceSlice": {"spec.partitionTypeAttribute": "for displays; kube-scheduler's allocator does not read it"},
     "StorageClass": {
         **dict.fromkeys(("allowVolumeExpansion", "mountOptions", "parameters", "reclaimPolicy"), "the provisioner's"),
     },
@@ -380,21 +384,3 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
     },
 }
 """By kind and path: why a field and its parts are not read."""
-
-IN_WORK: Final[dict[str, tuple[str, ...]]] = {
-    "Pod": ("status.nodeAllocatableResourceClaimStatuses",),
-    "ResourceClaim": (
-        "spec.devices.requests[].exactly.derivedAttributes",
-        "spec.devices.requests[].firstAvailable[].derivedAttributes",
-        "status.allocation.devices.results[].skipNodeOperations",
-    ),
-    "ResourceSlice": (
-        "spec.devices[].consumesCounters[].compatibilityGroups",
-        "spec.devices[].nodeAllocatableResources",
-        "spec.partitionTypeAttribute",
-        "spec.skipNodeOperations",
-    ),
-}
-"""Fields of Kubernetes 1.37 whose rules are being written; an entry goes when its rule is there."""
-UNREADABLE: Final = frozenset({(f"{_SCHEDULING}/v1alpha3", "PodGroup"), (f"{_SCHEDULING}/v1beta1", "PodGroup")})
-"""Objects of Kubernetes 1.37 that are not decoded before their rules are there."""

@@ -53,7 +53,7 @@ class NodeAllocatableStatusWire(Wire, frozen=True):
 def mappings(
     resources: dict[str, NodeAllocatableWire] | None, legacy_mappings: dict[str, LegacyMappingWire] | None, field: str
 ) -> tuple[NodeAllocatableMapping, ...]:
-    """Read nodeAllocatableResources, and what Kubernetes 1.36 has in its place."""
+    """Read nodeAllocatableResources; without it, what Kubernetes 1.36 has in its place."""
     found = []
     for resource, each in sorted((resources or {}).items()):
         of_one = each.mapping or _Mapping()
@@ -62,7 +62,7 @@ def mappings(
             at = f"{field}.nodeAllocatableResources[{resource}].mapping"
             key, multiplier = of_one.capacity_key or "", _amount(text, at)
             found.append(NodeAllocatableMapping(resource=resource, capacity_key=key, allocation_multiplier=multiplier))
-    for resource, legacy in sorted((legacy_mappings or {}).items()):
+    for resource, legacy in sorted((legacy_mappings or {}).items()) if resources is None else ():
         at = f"{field}.nodeAllocatableResourceMappings[{resource}]"
         multiplier = _amount(legacy.allocation_multiplier, at)
         key = legacy.capacity_key or ""

@@ -147,6 +147,7 @@ class Inventory:
         """
         recorded = remembered.get(device)
         return self.draws.get(device) if recorded is None else recorded + self.exclusions.get(device, ())
+
     @property
     def maps_as_legacy(self) -> bool:
         """Whether some device maps node resources as Kubernetes 1.36 does."""

@@ -15,11 +15,12 @@ export DOVETAIL_KUBERNETES := $(KUBERNETES)
 
 ARGS ?=
 TESTS ?= tests
+OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile upstream versions controlplane test unit integration lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos hostile upstream versions controlplane test unit integration oldest lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -52,7 +53,7 @@ versions: sync ## The tests on the API server with every supported Kubernetes, g
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
-test: sync lint types layers unit integration ## Everything that must hold before a commit
+test: sync lint types layers unit integration oldest ## Everything that must hold before a commit
 	@echo "== all green"
 
 unit: sync ## Tests that need no control plane (TESTS=path narrows, ARGS=-x and others go to pytest)
@@ -63,6 +64,11 @@ integration: sync ## Tests on the real API server (built first where missing, mi
 	@echo "== tests on the real API server (SEED=$(SEED))"
 	@$(VENV)/python -m e2e.controlplane.build >/dev/null
 	@$(PYTEST) -m controlplane $(TESTS) $(ARGS)
+
+oldest: sync ## A short set of these tests on the oldest supported Kubernetes
+	@echo "== tests on the API server of Kubernetes 1.34 (SEED=$(SEED))"
+	@$(VENV)/python -m e2e.controlplane.build 1.34 >/dev/null
+	@DOVETAIL_KUBERNETES=1.34 $(PYTEST) -m controlplane $(OLDEST) $(ARGS)
 
 lint: sync ## Style, complexity, dead code, formatting
 	@echo "== lint"

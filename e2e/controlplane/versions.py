@@ -6,7 +6,7 @@ from typing import Final
 SUPPORTED: Final = ("1.34", "1.35", "1.36", "1.37")
 """Each has `go/VERSION.mod` and `go/VERSION.sum` with the newest patch that the module proxy serves."""
 OLDEST: Final = SUPPORTED[0]
-DEFAULT: Final = "1.36"
+DEFAULT: Final = SUPPORTED[-1]
 VARIABLE: Final = "DOVETAIL_KUBERNETES"
 """The environment variable that chooses a version for a whole test run; without it the default is meant."""
 

@@ -171,7 +171,7 @@ def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) ->
                 "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
             },
             "needs the feature protection",
-            marks=pytest.mark.kubernetes(since="1.36"),
+            marks=pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",)),
             id="a PodGroup",
         ),
     ],

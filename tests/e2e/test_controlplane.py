@@ -100,6 +100,7 @@ def test_api_server_answers_with_the_version_it_was_linked_from(control_plane: C
     assert "v1." in control_plane.kubectl("version")
 
 
+@pytest.mark.kubernetes(since="1.36", gates=("DRAResourcePoolStatus", "GenericWorkload"))
 def test_every_feature_of_dra_is_served(control_plane: ControlPlane) -> None:
     served = control_plane.kubectl("api-resources", "-o", "name")
     assert {

@@ -10,7 +10,7 @@ from e2e.controlplane.kubelet import BINDING_FAILS, BINDING_SECONDS
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Json, Start, World
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(gates=("DRADeviceBindingConditions",))]
 
 CONDITIONED = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 NEVER = {BINDING_SECONDS: "3600"}

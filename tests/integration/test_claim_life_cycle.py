@@ -153,7 +153,7 @@ def test_a_pod_with_one_claim_allocated_and_one_not_gets_the_other_on_the_same_n
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36")
+@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
 def test_pods_of_a_group_that_has_the_claim_add_no_entries(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     world.claim("shared")

@@ -17,7 +17,7 @@ from tests.support.extended_world import container, resource_of
 from tests.support.shell_proxy import lossy, the_first
 from tests.support.shell_world import Json, Start, World
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(gates=("DRAExtendedResource",))]
 
 
 def runs(world: World, name: str) -> Callable[[], bool]:

@@ -13,6 +13,7 @@ from tests.support.shell_world import Start, World
 pytestmark = pytest.mark.controlplane
 
 
+@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
 @pytest.mark.parametrize("claims", ["of their own", "from a template"])
 def test_a_member_that_goes_while_claims_are_written_takes_the_whole_gang_back(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, claims: str

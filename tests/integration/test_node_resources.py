@@ -11,7 +11,7 @@ from e2e.controlplane import versions
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(gates=("DRANodeAllocatableResources",))]
 
 
 def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: World, start: Start) -> None:

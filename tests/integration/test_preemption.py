@@ -232,7 +232,7 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
     wait_until(lambda: names(world) == {"high", "spared"})  # the other member may end after the room is taken
 
 
-@pytest.mark.kubernetes(since="1.36")
+@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
 def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
     world.add_nodes(4, devices=1)
     world.template()

@@ -43,7 +43,7 @@ def test_a_server_without_device_apis_is_waited_for(control_plane: ControlPlane,
     assert "Kubernetes 1.34 or newer" in problems(log)[0]
 
 
-@pytest.mark.kubernetes(since="1.36")
+@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
 def test_an_upgrade_of_the_server_is_noticed_while_pods_are_scheduled(
     control_plane: ControlPlane, world: World, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile upstream versions controlplane test unit integration oldest lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos hostile upstream versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -49,6 +49,9 @@ upstream: sync ## Kubernetes' own scheduler tests, with kube-scheduler and with 
 
 versions: sync ## The tests on the API server with every supported Kubernetes, gates as shipped and on, in one table
 	@$(VENV)/python -m e2e.versions $(ARGS)
+
+upgrade: sync ## The API server goes up and down through the versions while Dovetail schedules, in one table
+	@$(VENV)/python -m e2e.upgrade $(ARGS)
 
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
 	@$(VENV)/python -m e2e.controlplane $(ARGS)

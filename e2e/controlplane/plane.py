@@ -53,6 +53,7 @@ class ControlPlane:
         self._ends = contextlib.ExitStack()
         self._tokens = {"admin": secrets.token_hex(16), SCHEDULER_USER: secrets.token_hex(16)}
         self._port = free_port()
+        self._etcd = ""
         self.admin = self._access(self._tokens["admin"])
         self.kubeconfig = folder / "admin.kubeconfig"
 
@@ -190,12 +191,24 @@ class ControlPlane:
         command = [sys.executable, "-m", module, f"--kubeconfig={self.kubeconfig}", *arguments]
         return self._add(Component("kubelet", command, self.folder / "kubelet.log", cwd=REPOSITORY))
 
+    def change_version(self, kubernetes: str) -> None:
+        """Replace the API server and the controller manager by another version's, on the same etcd and address."""
+        binary = build.controlplane_binary(kubernetes)
+        for name in ("kube-controller-manager", "kube-apiserver"):
+            self.components.pop(name).stop()
+        self.kubernetes, self._binary = kubernetes, binary
+        self._start_servers()
+
     # how it starts
 
     def _start_all(self) -> None:
         subprocess.run([self._binary, "credentials", self.folder], check=True, capture_output=True)
         self.admin.write_kubeconfig(self.kubeconfig)
-        self._start_api_server(etcd=self._start_etcd())
+        self._etcd = self._start_etcd()
+        self._start_servers()
+
+    def _start_servers(self) -> None:
+        self._start_api_server(self._etcd)
         self._wait(self.components["kube-apiserver"], self._api_server_fails)
         self._start_controller_manager()
         self._wait(self.components["kube-controller-manager"], self._missing_account)

@@ -129,6 +129,8 @@ class Inventory:
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
     undeclared: dict[int, frozenset[int]] = field(default_factory=dict)
     """By record of a slice with `skipNodeOperations`, the nodes that see it and do not declare the feature for it."""
+    undeclaring: dict[frozenset[int] | None, frozenset[int]] = field(default_factory=dict)
+    """The values of `undeclared` by the nodes that see a record (None: all), which devices share."""
     pairings: dict[int, DevicePairs] = field(default_factory=dict)
     """By node, the places where devices of several drivers stand together."""
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
@@ -171,10 +173,13 @@ class Inventory:
             return frozenset() if index is None else frozenset((index,))
         return frozenset() if scope.node_selector is None else self.reaches.of(scope.node_selector)
 
-    def undeclaring(self, nodes: frozenset[int] | None) -> frozenset[int]:
-        """Return those of some nodes (None: of all) that do not declare the feature `OPTIONAL_NODE_OPERATIONS`."""
-        seen = range(len(self.nodes)) if nodes is None else nodes
-        return frozenset(i for i in seen if OPTIONAL_NODE_OPERATIONS not in self.nodes[i].declared_features)
+    def note_undeclared(self, record: DeviceRecord) -> None:
+        """Store which nodes that see a record do not declare the feature `OPTIONAL_NODE_OPERATIONS`."""
+        if record.nodes not in self.undeclaring:
+            seen = range(len(self.nodes)) if record.nodes is None else record.nodes
+            found = frozenset(i for i in seen if OPTIONAL_NODE_OPERATIONS not in self.nodes[i].declared_features)
+            self.undeclaring[record.nodes] = found
+        self.undeclared[record.index] = self.undeclaring[record.nodes]
 
     def pool_reach(self, pool: Pool) -> frozenset[int] | None:
         """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
@@ -278,7 +283,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             position=position,
         )
         if each.skip_node_operations:
-            inventory.undeclared[record.index] = inventory.undeclaring(nodes)
+            inventory.note_undeclared(record)
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)

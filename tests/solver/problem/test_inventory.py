@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from solver.domain import CounterId, DeviceTaintRule, NodeScope, NodeSelector, OwnedDevices
 from solver.feasibility import node_fit
@@ -41,6 +42,14 @@ def test_a_scope_reaches(scope: NodeScope, nodes: frozenset[int] | None, home: i
     at = b.scope(per_device=True) if is_per_device else scope
     record = only(s.inventory(NODES, b.resource_slice("pool", device, at=at)))
     assert (record.nodes, record.home) == (nodes, home)
+
+
+def test_devices_that_the_same_nodes_see_share_the_nodes_that_do_not_declare_skipping() -> None:
+    devices = [b.device(f"d{index}", scope=b.scope(all_nodes=True)) for index in range(2)]
+    fabric = b.resource_slice("fabric", *devices, at=b.scope(per_device=True))
+    stock = s.inventory(NODES, replace(fabric, skip_node_operations=("NodePrepareResources",)))
+    assert stock.undeclared[0] == frozenset({0, 1, 2})
+    assert stock.undeclared[0] is stock.undeclared[1]
 
 
 UNREACHED: tuple[tuple[str, NodeScope], ...] = (

@@ -18,7 +18,7 @@ from solver.explain.gangs import ONLY_OUTRANKED, GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.problem import skipped_pods
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import PlacedLevel, PodClass, Problem
 from solver.solution import Solution
 
 NOT_EXPLAINED: Final = Reason(
@@ -55,6 +55,7 @@ class _Reasons:
 
     problem: Problem
     proven: Mapping[str, bool]
+    levels: tuple[PlacedLevel, ...]
     before: Explanation
     after: "_AfterPlan"
     of_gangs: GangReasons
@@ -67,6 +68,7 @@ class _Reasons:
         return cls(
             problem=problem,
             proven={level.name: level.proven for level in report.levels},
+            levels=problem.placed_levels,
             before=before,
             after=_AfterPlan(problem, solution, extracted, budget),
             of_gangs=GangReasons.of(problem, solution, before),
@@ -76,7 +78,7 @@ class _Reasons:
     def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
         """Return the reasons of pods of a family, by position; winners of the own namespace are named."""
         problem, first = self.problem, family[0]
-        level = next(each.name for each in problem.placed_levels if first.index in each.worth)
+        level = next(each.name for each in self.levels if first.index in each.worth)
         found = self.before.reasons(family, is_proven=self.proven.get(level, False))
         found = self.of_gangs.added(family, found)
         if found[0].code not in ONLY_OUTRANKED:

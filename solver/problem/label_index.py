@@ -169,6 +169,10 @@ class LabelIndex:
         """Return the objects whose label has a value."""
         return self._column(key).among((value,))
 
+    def named(self, names: Collection[str]) -> Bits:
+        """Return the nodes with one of these names."""
+        return self._field(_NAME).among(names)
+
     def _holding(self, column: _Column, each: NodeSelectorRequirement) -> Bits:
         if each.operator in (NodeSelectorOperator.GT, NodeSelectorOperator.LT):
             return column.compared(each)

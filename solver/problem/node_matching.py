@@ -85,8 +85,7 @@ class NodeMatcher:
         """Return the nodes that a required affinity does not name, if it names nodes."""
         names = node_fit.named_nodes(required)
         if names is not None:
-            others = np.array([node.name not in names for node in self.nodes], dtype=np.bool_)
-            yield ExcludedNodes(others, node_fit.OTHER_NAME)
+            yield ExcludedNodes(~mask_of(self._index.named(names), len(self.nodes)), node_fit.OTHER_NAME)
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
         """Mark the nodes that match a nodeSelector and a required node affinity."""

@@ -176,8 +176,9 @@ class SuspectDevices:
     def _remember(self, claim: Claim | None) -> None:
         if claim is None or claim.allocation is None:
             return
-        for pod in self._cluster.pods_using(claim.id):
-            if pod.node_name and pod.controller is not None:
+        for each in self._cluster.pods_using(claim.id):
+            pod = self._cluster.seen_pod(each.id)  # one that is only assumed to be bound can get other devices yet
+            if pod is not None and pod.node_name and pod.controller is not None:
                 self._released.setdefault(str(pod.id), {})[claim.id] = claim
 
     def see(self, changes: Sequence[Change]) -> None:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
+from scheduler.cluster.unit import Unit
 from scheduler.commit.local_taints import SuspectDevices
 from scheduler.observe.metrics import Metrics
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, UnhealthyDevice
@@ -71,6 +72,16 @@ async def test_a_later_pod_of_that_name_does_not_inherit_the_devices() -> None:
     for change in (gone(RUNNING), seen(replace(FAILED, uid="uid-next"))):
         scene.see(change)
     assert scene.suspected == []
+
+
+async def test_devices_that_a_pod_lost_before_it_was_bound_are_not_suspect() -> None:
+    waiting = replace(RUNNING, node_name="")
+    later = replace(HELD, allocation=b.allocation(b.result("one", "gpu-7", "n1")))
+    scene = Scene()
+    scene.tell(waiting)
+    scene.cluster.assume(Unit(placements=(b.placement(waiting, "n1"),)))
+    scene.tell(replace(HELD, allocation=None), later, FAILED)
+    assert scene.suspected == ["n1/gpu-7"]
 
 
 async def test_a_failed_pod_without_a_controller_makes_no_device_suspect() -> None:

@@ -253,14 +253,16 @@ class PodGroupStatusWriter:
     def see(self, transition: Transition) -> None:
         """Drop what is kept of a PodGroup that was deleted or replaced; warn about a composite one's first child."""
         before, after = transition.before, transition.after
-        if isinstance(after, PodGroup) and after.parent:
+        if before is None and isinstance(after, PodGroup) and after.parent:
             self._warn_of_composite(after)
         if isinstance(before, PodGroup) and not (isinstance(after, PodGroup) and after.uid == before.uid):
             self._written.pop(before.uid, None)
             self._due.pop(before.id, None)
             self._later.pop(before.id, None)
+            self._composites.discard((before.id.namespace, before.parent))
 
     def _warn_of_composite(self, child: PodGroup) -> None:
+        """Warn once, and again after one of its children was deleted: nothing is kept of groups that ended."""
         composite = (child.id.namespace, child.parent)
         if composite not in self._composites:
             self._composites.add(composite)

@@ -121,6 +121,17 @@ def test_a_composite_group_is_warned_about_once(capsys: pytest.CaptureFixture[st
     ]
 
 
+def test_nothing_is_kept_of_a_composite_group_that_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(Logging(), sys.stdout)
+    scene = Scene()
+    child = PodGroup(id=GangId("default", "a", "scheduling.k8s.io"), uid="uid-a", parent="serving")
+    changed = msgspec.structs.replace(child, min_count=2)
+    for value in (child, changed, None, changed):
+        (transition,) = scene.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/a", value=value))
+        scene.groups.see(transition)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
 async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
     scene = Scene()
     scene.groups.report_unschedulable(GANG, "7 nodes lack room")

@@ -123,6 +123,7 @@ class Process:
         """Schedule until `stop` is set; start again where the API server serves other kinds or versions than before."""
         status = _SERVER_CHANGED
         while status == _SERVER_CHANGED:
+            self._health.drop_ready()
             status = await self._run(stop)
         return status
 

@@ -94,6 +94,10 @@ class Health:
         """Return the readiness check of this name; it starts as failed."""
         return self._ready.setdefault(name, Check(name, self._clock))
 
+    def drop_ready(self) -> None:
+        """Drop the readiness checks: a scheduler that starts again sets its own, and nobody sets one left over."""
+        self._ready.clear()
+
     @property
     def live_checks(self) -> Sequence[Check]:
         """The liveness checks, in the order of their first use."""

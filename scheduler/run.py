@@ -239,7 +239,6 @@ class Process:
             ends = (stop.wait(), self._wait_until_changed(served))
             keeping += [group.create_task(_set_after(ending, each)) for each in ends]
             if await _unless_stopped(ending, self._wait_until_ready(watches, elector, parts)):
-                orphaned_claims = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
                     memory_budget,
@@ -250,7 +249,7 @@ class Process:
                 )
                 rest = (
                     parts.stale_allocations.run(),
-                    orphaned_claims.run(),
+                    OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics).run(),
                     manually_bound.run(),
                     parts.pod_groups.run(),
                     readmission.run(),
@@ -264,6 +263,7 @@ class Process:
                 if not await cycle.finish(_FINISH_SECONDS):
                     _log.warning(logs.STOPPING, unfinished=True)
             await _cancel(keeping)
+            suspects.close()
         if elector is not None:
             await elector.release()
         _log.info(logs.STOPPED)

@@ -67,6 +67,12 @@ class LocalTaints:
         """Connect the receiver of changes."""
         self._see = see
 
+    def close(self) -> None:
+        """Stop the timers: each holds what receives its change, the whole cluster cache."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
     def add(self, device: DeviceId, seconds: float) -> tuple[Change, ...]:
         """Taint a device, or start its time again; return the change for the caller to apply."""
         timer = self._timers.pop(device, None)
@@ -122,6 +128,11 @@ class FailedDevices:
         self._out.connect(see)
         self._last.connect(see)
 
+    def close(self) -> None:
+        """Stop the timers."""
+        self._out.close()
+        self._last.close()
+
     def failed(self, devices: Iterable[DeviceId]) -> None:
         """Taint devices that failed, each for longer than the last time."""
         for device in dict.fromkeys(devices):
@@ -161,6 +172,10 @@ class SuspectDevices:
         """Connect the receiver of changes."""
         self._see = see
         self._taints.connect(see)
+
+    def close(self) -> None:
+        """Stop the timers."""
+        self._taints.close()
 
     def before(self, changes: Sequence[Change]) -> None:
         """

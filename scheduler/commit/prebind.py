@@ -172,8 +172,9 @@ class PreBind:
             event.set()
 
     def close(self) -> None:
-        """Stop every wait, and begin no other."""
+        """Stop every wait and the timers of failed devices, and begin no other wait."""
         self._is_closed = True
+        self._failed_devices.close()
         for events in self._waiters.values():
             for event in events:
                 event.set()

@@ -154,3 +154,15 @@ async def test_nothing_is_kept_of_devices_whose_time_is_over(count: int) -> None
     await scene.clock.sleep(15.0)
     await scene.clock.sleep(60.0)
     assert (scene.devices.count, scene.taints) == (0, {})
+
+
+async def test_nothing_changes_after_the_end() -> None:
+    scene = Scene(60.0)
+    scene.devices.failed((DEVICE,))
+    await scene.resting()
+    scene.devices.failed((OTHER,))
+    before = scene.taints
+    scene.devices.close()
+    await scene.clock.sleep(120.0)
+    assert scene.taints == before
+    assert len(before) == 2

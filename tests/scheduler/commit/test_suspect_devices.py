@@ -156,3 +156,11 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
     scene.tell(FAILED)
     scene.suspicion.see((gone(FAILED),))
     assert scene.suspicion._failed == {}  # noqa: SLF001 - that nothing piles up shows nowhere else
+
+
+async def test_nothing_changes_after_the_end() -> None:
+    clock, scene = Ahead(), Scene(seconds=60.0)
+    scene.tell(with_report(RUNNING, ""))
+    scene.suspicion.close()
+    await clock.sleep(60.0)
+    assert len(scene.changes) == 1

@@ -105,6 +105,8 @@ class ClusterEvent(StrEnum):
     """There is more capacity for volumes of a class, or a driver no longer publishes how much."""
     ATTACHMENTS_GREW = "AttachmentsGrew"
     """A node can have more volumes of a driver attached, or has fewer."""
+    CSI_DRIVER_INSTALLED = "CSIDriverInstalled"
+    """A CSI driver is new on a node, or pods do not need it on their nodes any more (preventPodSchedulingIfMissing)."""
 
 
 Events = set[ClusterEvent]
@@ -327,17 +329,24 @@ def _capacity_events(before: CSIStorageCapacity | None, after: CSIStorageCapacit
 
 def _storage_driver_events(before: CSIDriver | None, after: CSIDriver | None) -> Events:
     was_tracked = before is not None and before.tracks_capacity
-    return _where({ClusterEvent.STORAGE_GREW: was_tracked and not (after is not None and after.tracks_capacity)})
+    was_required = before is not None and before.is_required
+    return _where(
+        {
+            ClusterEvent.STORAGE_GREW: was_tracked and not (after is not None and after.tracks_capacity),
+            ClusterEvent.CSI_DRIVER_INSTALLED: was_required and not (after is not None and after.is_required),
+        }
+    )
 
 
 def _node_driver_events(before: CSINode | None, after: CSINode | None) -> Events:
     """Whether a driver is new on the node or has a higher limit, or none any more."""
     had = dict(before.limits) if before is not None else {}
-    is_more = any(
-        name not in had or (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0)
-        for name, limit in (after.limits if after is not None else ())
+    has = dict(after.limits) if after is not None else {}
+    is_new = bool(has.keys() - had.keys())
+    is_more = is_new or any(
+        (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0) for name, limit in has.items()
     )
-    return _where({ClusterEvent.ATTACHMENTS_GREW: is_more})
+    return _where({ClusterEvent.ATTACHMENTS_GREW: is_more, ClusterEvent.CSI_DRIVER_INSTALLED: is_new})
 
 
 T = TypeVar("T")

@@ -79,9 +79,15 @@ _NODE_SIZE: Final = frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.NODE_TOO_SM
 """What a node with more resources helps with, or one whose extended resource is served by devices now."""
 
 _VOLUME_PLACE: Final = frozenset(
-    {ReasonCode.VOLUME_ELSEWHERE, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY, ReasonCode.VOLUME_MISSING}
+    {
+        ReasonCode.VOLUME_ELSEWHERE,
+        ReasonCode.VOLUME_NONE,
+        ReasonCode.VOLUME_CAPACITY,
+        ReasonCode.VOLUME_MISSING,
+        ReasonCode.VOLUME_DRIVER_MISSING,
+    }
 )
-"""What depends on the volumes that exist or can be provisioned, and where."""
+"""What depends on the volumes that exist or can be provisioned, by which driver, and where."""
 
 _VOLUME_USE: Final = frozenset({ReasonCode.VOLUME_IN_USE, ReasonCode.VOLUME_EXCLUSIVE, ReasonCode.VOLUME_ATTACHMENTS})
 """What depends on the pods that use volumes."""
@@ -185,10 +191,16 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.VOLUME_OFFERED: _VOLUME_PLACE | {ReasonCode.OUTRANKED},
     # The class may have WaitForFirstConsumer; claims of a class that does not exist count as bound at once.
     ClusterEvent.STORAGE_CLASS_CHANGED: frozenset(
-        {ReasonCode.VOLUME_CLAIM_UNBOUND, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY}
+        {
+            ReasonCode.VOLUME_CLAIM_UNBOUND,
+            ReasonCode.VOLUME_NONE,
+            ReasonCode.VOLUME_CAPACITY,
+            ReasonCode.VOLUME_DRIVER_MISSING,
+        }
     ),
     ClusterEvent.STORAGE_GREW: frozenset({ReasonCode.VOLUME_CAPACITY}),
     ClusterEvent.ATTACHMENTS_GREW: frozenset({ReasonCode.VOLUME_ATTACHMENTS, ReasonCode.OUTRANKED}),
+    ClusterEvent.CSI_DRIVER_INSTALLED: frozenset({ReasonCode.VOLUME_DRIVER_MISSING, ReasonCode.OUTRANKED}),
 }
 """The reasons of a pod without a gang, by event."""
 

@@ -111,6 +111,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.VOLUME_EXCLUSIVE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_IN_USE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.VOLUME_ATTACHMENTS: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.VOLUME_DRIVER_MISSING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.PREEMPTING: ConditionReason.WAITING_FOR_VICTIMS,
     ReasonCode.NO_VICTIMS: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_INCOMPLETE: ConditionReason.WAITING_FOR_MEMBERS,

@@ -111,6 +111,8 @@ class ReasonCode(StrEnum):
     """Pods that were decided with the pod got the volumes or attachments that it needs."""
     VOLUME_ATTACHMENTS = "VolumeAttachments"
     """The node has as many volumes of a driver attached as it can have."""
+    VOLUME_DRIVER_MISSING = "VolumeDriverMissing"
+    """The CSI driver of a volume is not on the node, and its CSIDriver has preventPodSchedulingIfMissing."""
     GANG_INCOMPLETE = "GangIncomplete"
     """Too few members of the pod's gang exist, or its PodGroup does not exist."""
     GANG_INVALID = "GangInvalid"

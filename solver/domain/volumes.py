@@ -120,7 +120,7 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
 class CSINode(msgspec.Struct, frozen=True, kw_only=True):
     """
-    CSINode: by driver the limit of volumes that can be attached to the node, None for no limit.
+    CSINode: by driver of the node the limit of volumes that can be attached to the node, None for no limit.
 
     `topology_keys` are, by driver, the node labels that decide which of its volumes the node can access; without keys
     the node can access all. `migrated` are the in-tree plugins that the node has migrated to CSI.
@@ -147,10 +147,15 @@ class CSIStorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CSIDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """CSIDriver; `tracks_capacity` is spec.storageCapacity."""
+    """
+    CSIDriver; `tracks_capacity` is spec.storageCapacity, `is_required` spec.preventPodSchedulingIfMissing.
+
+    Pods with volumes of a required driver run only on nodes whose CSINode lists the driver.
+    """
 
     name: str
     tracks_capacity: bool = False
+    is_required: bool = False
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):

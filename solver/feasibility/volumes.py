@@ -56,6 +56,11 @@ TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max v
 """kube-scheduler's messages."""
 
 
+def driver_missing(driver: str) -> Reason:
+    """Return the reason that a required CSI driver is not on a node (CSIDriver.spec.preventPodSchedulingIfMissing)."""
+    return _on_nodes(ReasonCode.VOLUME_DRIVER_MISSING, f"{driver} CSI driver is not installed on the node")
+
+
 def _of_claim(code: ReasonCode, message: str) -> Reason:
     """Return a reason in the words of kube-scheduler's PreFilter."""
     return Reason(code=code, message=message, status=message)

@@ -192,6 +192,8 @@ class Rule(StrEnum):
     """Pods of one node would share a disk that cannot be shared."""
     VOLUME_ATTACHMENTS = "VolumeAttachments"
     """A node would have more volumes of a driver attached than it can."""
+    VOLUME_DRIVER_MISSING = "VolumeDriverMissing"
+    """A pod has a volume of a CSI driver that must be on its node and is not (preventPodSchedulingIfMissing)."""
 
     CONSTRAINT_MATCH = "ConstraintMatch"
     """Devices under matchAttribute have no value in common."""

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from solver.domain import (
+    CSINode,
     DiskKind,
     InlineDisk,
     Node,
@@ -80,6 +81,7 @@ def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
     yield from _one_pod(placed, running, storage)
     yield from _disks(placed, running)
     yield from _attachments(placed, running, storage, context)
+    yield from _drivers(placed, storage, context)
 
 
 def _claims(placed: _Placed, storage: _Storage, context: PlanContext) -> Iterator[Violation]:
@@ -332,6 +334,20 @@ def _attachments(
             if count > limits[driver]:
                 message = f"{count} volumes of {driver} would be attached, it can have {limits[driver]}"
                 yield broken(Rule.VOLUME_ATTACHMENTS, drivers.node, message)
+
+
+def _drivers(placed: Sequence[_Placed], storage: _Storage, context: PlanContext) -> Iterator[Violation]:
+    """A driver with preventPodSchedulingIfMissing is in the CSINode of each node where a pod has its volumes."""
+    required = {each.name for each in context.snapshot.storage_drivers if each.is_required}
+    if not required:
+        return
+    nodes = {each.node: each for each in context.snapshot.node_drivers}
+    for each in placed:
+        drivers = nodes.get(each.node.name, CSINode(node=each.node.name))
+        used = {driver for driver, _ in _counted(iter((each.pod,)), storage, drivers.migrated)}
+        for driver in sorted((used & required) - {name for name, _ in drivers.limits}):
+            message = f"node {each.node.name} does not have CSI driver {driver}"
+            yield broken(Rule.VOLUME_DRIVER_MISSING, each.pod.id, message)
 
 
 def _counted(pods: Iterator[Pod], storage: _Storage, migrated: Sequence[str]) -> set[tuple[str, str]]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from solver.domain import (
     Batch,
+    CSIDriver,
     CSINode,
     DiskKind,
     InlineDisk,
@@ -67,6 +68,7 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, Batch]:
         making = replace(making, allowed_topologies=(((v.HOST, (draw(st.sampled_from(names)),)),),))
     attached = VolumeAttachment(name="a", attacher=DRIVER, node="n2", volume="w1")
     limits = [CSINode(node=name, limits=((DRIVER, draw(st.sampled_from([None, 0, 1, 2]))),)) for name in names]
+    limits = limits[: draw(st.integers(1, len(names)))]
     snapshot = v.with_storage(
         b.snapshot(*(b.node(name) for name in names), *([running] if draw(st.booleans()) else [])),
         v.storage_class(),
@@ -77,6 +79,7 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, Batch]:
         *waiting,
         *(limits if draw(st.booleans()) else []),
         *([attached] if draw(st.booleans()) else []),
+        *([CSIDriver(name=DRIVER, is_required=True)] if draw(st.booleans()) else []),
     )
     return snapshot, b.batch(*pods)
 

@@ -595,12 +595,14 @@ def test_a_storage_capacity_that_cannot_be_read_offers_nothing(scene: Scene) -> 
     assert scene.place() == "node-1"
 
 
-def test_a_storage_driver_that_was_never_readable_counts_its_capacity(scene: Scene) -> None:
+def test_a_storage_driver_that_was_never_readable_must_be_on_the_node_and_have_room(scene: Scene) -> None:
     made: Json = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     scene.show(Kind.STORAGE_CLASSES, cluster_object("slow", **made))
     scene.show(Kind.STORAGE_DRIVERS, cluster_object("disk.example.com", spec=7))
     scene.show(Kind.VOLUME_CLAIMS, wish())
-    assert "did not have enough free storage" in scene.offer(volumes=DATA)
+    assert "disk.example.com CSI driver is not installed on the node" in scene.offer(volumes=DATA)
+    scene.show(Kind.NODE_DRIVERS, drivers())
+    assert "did not have enough free storage" in scene.place()
 
 
 def test_a_stand_in_survives_the_way_to_the_workers_replica(scene: Scene) -> None:

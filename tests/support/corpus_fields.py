@@ -256,7 +256,6 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
         **_all("spec", ("attachRequired", "fsGroupPolicy", "podInfoOnMount", "requiresRepublish"), _MOUNTED),
         **_all("spec", ("seLinuxMount", "serviceAccountTokenInSecrets", "tokenRequests"), _MOUNTED),
         "spec.nodeAllocatableUpdatePeriodSeconds": "how often the kubelet updates the limits of CSINode",
-        "spec.preventPodSchedulingIfMissing": "not yet: kube-scheduler 1.37 filters nodes without the driver by it",
         "spec.volumeLifecycleModes": "inline volumes of drivers need no decision",
     },
     "CSINode": {

@@ -312,7 +312,8 @@ def _storage_capacity(_raw: bytes, key: str, _: str) -> CSIStorageCapacity:
 
 
 def _storage_driver(_raw: bytes, key: str, _: str) -> CSIDriver:
-    return CSIDriver(name=key, tracks_capacity=True)
+    """Whatever it may restrict, it restricts."""
+    return CSIDriver(name=key, tracks_capacity=True, is_required=True)
 
 
 def _attachment(raw: bytes, _key: str, _: str) -> VolumeAttachment | None:

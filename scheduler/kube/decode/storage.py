@@ -156,6 +156,7 @@ class _Capacity(Wire, frozen=True):
 
 class _CsiDriverSpec(Wire, frozen=True):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class _CsiDriver(Wire, frozen=True):
@@ -286,7 +287,11 @@ def decode_storage_capacity(raw: bytes | msgspec.Raw) -> CSIStorageCapacity:
 def decode_storage_driver(raw: bytes | msgspec.Raw) -> CSIDriver:
     """Decode a CSIDriver."""
     wire = _csi_driver.decode(raw)
-    return CSIDriver(name=wire.metadata.name, tracks_capacity=bool(wire.spec.storage_capacity))
+    return CSIDriver(
+        name=wire.metadata.name,
+        tracks_capacity=bool(wire.spec.storage_capacity),
+        is_required=bool(wire.spec.prevent_pod_scheduling_if_missing),
+    )
 
 
 def decode_attachment(raw: bytes | msgspec.Raw) -> VolumeAttachment:

@@ -1,5 +1,5 @@
 """
-Volumes attached to nodes, by driver, where CSINode has attach limits; and inline disks of running pods.
+Volumes attached to nodes, by driver, where CSINode has attach limits; drivers that must be on nodes; inline disks.
 
 Disks are indexed by disk and not by pod: one pod may name thousands.
 """
@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import CSINode, DiskKind, InlineDisk, PersistentVolume, Pod, VolumeAttachment, VolumeClaimId
+from solver.domain import (
+    CSIDriver,
+    CSINode,
+    DiskKind,
+    InlineDisk,
+    PersistentVolume,
+    Pod,
+    VolumeAttachment,
+    VolumeClaimId,
+)
 from solver.problem.devices.inventory import Mask
 from solver.problem.node_arrays import MOST, Amounts
 
@@ -30,6 +39,7 @@ class Attachments:
     Unique volumes per node with a limit: of its pods, and of VolumeAttachments that no pod accounts for.
 
     `limits[driver]` is per node, `MOST` where there is no limit. `nodes_of[name]` are the nodes that have a volume.
+    `missing[driver]` are the nodes without a driver that must be there (CSIDriver.spec.preventPodSchedulingIfMissing).
     """
 
     node_count: int
@@ -37,11 +47,15 @@ class Attachments:
     counts: dict[str, Amounts] = field(default_factory=dict)
     nodes_of: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     migrated: dict[str, set[int]] = field(default_factory=dict)
+    missing: dict[str, Mask] = field(default_factory=dict)
 
     @classmethod
-    def of_limits(cls, drivers: Iterable[CSINode], node_index: Mapping[str, int]) -> "Attachments":
-        """Read the limits of nodes; nothing is attached yet."""
+    def of_drivers(
+        cls, drivers: Iterable[CSINode], required: Iterable[CSIDriver], node_index: Mapping[str, int]
+    ) -> "Attachments":
+        """Read the drivers of nodes with their limits; nothing is attached yet."""
         found = cls(len(node_index))
+        found.missing = {each.name: np.ones(len(node_index), dtype=np.bool_) for each in required if each.is_required}
         for each in drivers:
             node = node_index.get(each.node)
             if node is None:
@@ -49,6 +63,8 @@ class Attachments:
             for plugin in each.migrated:
                 found.migrated.setdefault(plugin, set()).add(node)
             for driver, limit in each.limits:
+                if driver in found.missing:
+                    found.missing[driver][node] = False
                 if limit is not None:
                     found._limit(driver)[node] = limit
         return found
@@ -112,6 +128,15 @@ class Attachments:
                 needed[there] -= 1
             refused |= (needed > 0) & (self.counts[driver] + needed > self.limits[driver])
         return refused
+
+    def without_driver(self, each: Attachable) -> Mask:
+        """Mark the nodes where a volume counts and its driver, which must be there, is not."""
+        missing = self.missing[each.driver]
+        if not each.plugin:
+            return missing
+        migrated: Mask = np.zeros(self.node_count, dtype=np.bool_)
+        migrated[list(self.migrated.get(each.plugin, ()))] = True
+        return missing & migrated
 
     def left(self, driver: str) -> Amounts:
         """Return how many more volumes of a driver each node can have."""

@@ -81,7 +81,7 @@ class VolumeIndex:
             inventory=inventory,
             reach=reach,
             supply=supply,
-            attached=Attachments.of_limits(snapshot.node_drivers, inventory.node_index),
+            attached=Attachments.of_drivers(snapshot.node_drivers, snapshot.storage_drivers, inventory.node_index),
             users=users,
             holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
             disks=Disks.of(running, inventory.node_index),
@@ -159,6 +159,7 @@ class VolumeIndex:
             for each in claims
         ):
             yield ExcludedNodes(self._all(), volumes.EXCLUSIVE_IN_USE)
+        yield from self._without_driver(claims)
         yield ExcludedNodes(self.attached.refused(attachable), volumes.TOO_MANY)
         bound = [self.volumes.get(each.volume) for each in claims if each.is_bound]
         if None in bound:
@@ -170,6 +171,14 @@ class VolumeIndex:
         for volume in bound:
             if volume is not None and (wanted := volumes.zones(volume)):
                 yield ExcludedNodes(~self._in_zones(wanted), volumes.OTHER_ZONE)
+
+    def _without_driver(self, claims: Iterable[PersistentVolumeClaim]) -> Iterator[ExcludedNodes]:
+        """Return the nodes without a driver of the volumes that must be there."""
+        missing = self.attached.missing
+        found = (self.attachable(claim.id) for claim in (claims if missing else ()))
+        required = {(each.driver, each.plugin): each for each in found if each is not None and each.driver in missing}
+        for each in required.values():
+            yield ExcludedNodes(self.attached.without_driver(each), volumes.driver_missing(each.driver))
 
     def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[ExcludedNodes]:
         """Return the nodes where unbound claims get no volume: too few are free, and none can be provisioned."""

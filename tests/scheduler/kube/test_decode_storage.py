@@ -215,6 +215,12 @@ def test_a_size_that_cannot_be_read_names_its_field() -> None:
             id="driver",
         ),
         pytest.param(
+            Kind.STORAGE_DRIVERS,
+            {"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": True}},
+            CSIDriver(name="d", is_required=True),
+            id="driver that must be on the node",
+        ),
+        pytest.param(
             Kind.ATTACHMENTS,
             {
                 "metadata": {"name": "a"},

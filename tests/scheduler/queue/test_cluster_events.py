@@ -315,6 +315,7 @@ DISK = v.volume("disk")
 LIMITED = CSINode(node="n1", limits=(("d", 2),))
 ROOM = CSIStorageCapacity(namespace="s", name="c", storage_class="x", topology=LabelSelector(), most=10)
 TELLING = CSIDriver(name="d", tracks_capacity=True)
+REQUIRED = CSIDriver(name="d", is_required=True)
 ATTACHED = VolumeAttachment(name="a", attacher="d", node="n1")
 USING = v.using(b.pod("p", node_name="n1"), "data")
 
@@ -349,7 +350,16 @@ USING = v.using(b.pod("p", node_name="n1"), "data")
         ),
         pytest.param(None, v.storage_class(), {ClusterEvent.STORAGE_CLASS_CHANGED}, id="class made"),
         pytest.param(v.storage_class(), None, set(), id="class gone"),
-        pytest.param(None, LIMITED, {ClusterEvent.ATTACHMENTS_GREW}, id="drivers known"),
+        pytest.param(
+            None, LIMITED, {ClusterEvent.ATTACHMENTS_GREW, ClusterEvent.CSI_DRIVER_INSTALLED}, id="drivers known"
+        ),
+        pytest.param(
+            LIMITED,
+            replace(LIMITED, limits=(*LIMITED.limits, ("e", None))),
+            {ClusterEvent.ATTACHMENTS_GREW, ClusterEvent.CSI_DRIVER_INSTALLED},
+            id="driver installed",
+        ),
+        pytest.param(LIMITED, replace(LIMITED, limits=()), set(), id="driver removed"),
         pytest.param(LIMITED, replace(LIMITED, limits=(("d", 3),)), {ClusterEvent.ATTACHMENTS_GREW}, id="limit raised"),
         pytest.param(
             LIMITED, replace(LIMITED, limits=(("d", None),)), {ClusterEvent.ATTACHMENTS_GREW}, id="limit gone"
@@ -363,6 +373,11 @@ USING = v.using(b.pod("p", node_name="n1"), "data")
         pytest.param(ROOM, replace(ROOM, most=9), set(), id="less room"),
         pytest.param(TELLING, replace(TELLING, tracks_capacity=False), {ClusterEvent.STORAGE_GREW}, id="driver silent"),
         pytest.param(replace(TELLING, tracks_capacity=False), TELLING, set(), id="driver telling"),
+        pytest.param(
+            REQUIRED, replace(REQUIRED, is_required=False), {ClusterEvent.CSI_DRIVER_INSTALLED}, id="not required now"
+        ),
+        pytest.param(REQUIRED, None, {ClusterEvent.CSI_DRIVER_INSTALLED}, id="required driver gone"),
+        pytest.param(replace(REQUIRED, is_required=False), REQUIRED, set(), id="required now"),
     ],
 )
 def test_facts(before: Object | None, after: Object | None, facts: set[ClusterEvent]) -> None:

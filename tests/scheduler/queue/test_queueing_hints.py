@@ -48,6 +48,7 @@ ROOM = (
         ClusterEvent.VOLUME_CLAIM_CHANGED,
         ClusterEvent.VOLUME_OFFERED,
         ClusterEvent.ATTACHMENTS_GREW,
+        ClusterEvent.CSI_DRIVER_INSTALLED,
     }
 )
 """What makes room for a pod that would fit alone."""
@@ -144,6 +145,9 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.VOLUME_EXCLUSIVE: VOLUME_USE,
     ReasonCode.VOLUME_IN_USE: VOLUME_USE,
     ReasonCode.VOLUME_ATTACHMENTS: VOLUME_USE | {ClusterEvent.ATTACHMENTS_GREW},
+    ReasonCode.VOLUME_DRIVER_MISSING: VOLUME_CLAIM
+    | VOLUME_PLACE
+    | {ClusterEvent.STORAGE_CLASS_CHANGED, ClusterEvent.CSI_DRIVER_INSTALLED},
     ReasonCode.VOLUME_BINDING_FAILED: set(),
     ReasonCode.VOLUME_CONTENDED: set(),
     ReasonCode.BUDGET: set(),

@@ -30,6 +30,7 @@ REASONS = (
     node_fit.insufficient("cpu"),
     node_fit.insufficient("memory"),
     volumes.DISK_IN_USE,
+    volumes.driver_missing("csi.example.com"),
     volumes.TOO_MANY,
     volumes.ELSEWHERE,
     volumes.NONE_TO_BIND,

@@ -130,6 +130,13 @@ def _moved_disk(**changes: Any) -> c.Change:
     return c.running("running", volumes=(entry,))
 
 
+_required = _changed("storage_drivers", "csi.example.com", is_required=True)
+
+
+def _installed(*names: str) -> c.Change:
+    return _changed("node_drivers", "n1", limits=tuple((name, None) for name in names))
+
+
 _STRANGER = VolumeBinding(claim=VolumeClaimId("default", "stranger"), claim_uid="uid-stranger")
 
 BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = tuple(
@@ -215,6 +222,12 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = tupl
             _changed("node_drivers", "n1", limits=(("csi.example.com", 3),)),
             {Rule.VOLUME_ATTACHMENTS},
         ),
+        ("a required driver is not on the node", c.both(_required, _installed()), {Rule.VOLUME_DRIVER_MISSING}),
+        (
+            "a required driver is not known to be on the node",
+            c.both(_required, _changed("node_drivers", "n1", node="n2")),
+            {Rule.VOLUME_DRIVER_MISSING},
+        ),
     )
 )
 
@@ -240,6 +253,8 @@ ACCEPTED: tuple[tuple[str, c.Change], ...] = (
     ("a zone of several", _volume("there", labels=(("failure-domain.beta.kubernetes.io/zone", "a__b"),))),
     ("another disk is written on the node", _moved_disk(is_read_only=False, name="other")),
     ("a limit of another driver", _changed("node_drivers", "n1", limits=(("x", 0), ("csi.example.com", None)))),
+    ("a required driver is on the node", c.both(_required, _installed("csi.example.com"))),
+    ("a driver that is not required is not on the node", _installed("x")),
     ("what is attached is counted once", c.both(
         _changed("node_drivers", "n1", limits=(("csi.example.com", 3),)),
         _changed("attachments", "a", volume="there"),

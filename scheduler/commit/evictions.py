@@ -274,7 +274,8 @@ class Evictions:
             self._reports.record_preemption(pod, preemptor, victim)
         try:
             message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
-            send = partial(pod_writes.mark_preempted, self._client, victim, message)
+            generation = pod.generation if pod is not None else 0
+            send = partial(pod_writes.mark_preempted, self._client, victim, message, generation)
             await self._writer.write(send, is_status=True)
         except KubeError as error:
             _log.debug(logs.EVENT_DROPPED, error=str(error))

@@ -151,8 +151,14 @@ def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
     )
 
 
-def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None) -> Json:
-    """Return the status with PodScheduled=False; a nominated node of None is not changed, "" removes it."""
+def unscheduled(
+    generation: int, *, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None
+) -> Json:
+    """
+    Return the status with PodScheduled=False; a nominated node of None is not changed, "" removes it.
+
+    `generation` is the metadata.generation of the pod that was decided.
+    """
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -160,6 +166,7 @@ def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node
         "message": message,
         "lastProbeTime": None,
         "lastTransitionTime": timestamp(since),
+        "observedGeneration": generation,
     }
     status: Json = {"conditions": [condition]}
     if nominated_node_name is not None:

@@ -97,10 +97,12 @@ def _is_blocked(error: ApiError) -> bool:
 
 
 async def mark_preempted(
-    client: Client, victim: Victim, message: str, *, timeout_seconds: float = WRITE_SECONDS
+    client: Client, victim: Victim, message: str, generation: int, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
     Set DisruptionTarget of a terminating victim with the reason PreemptionByScheduler, as kube-scheduler does.
+
+    `generation` is the metadata.generation with which the victim was chosen.
 
     The eviction itself sets it with the reason EvictionByEvictionAPI, which does not name the preemption.
     """
@@ -110,6 +112,7 @@ async def mark_preempted(
         "reason": PREEMPTED,
         "message": message,
         "lastTransitionTime": encode.timestamp(dt.datetime.now(dt.UTC)),
+        "observedGeneration": generation,
     }
     status, pod = {"conditions": [condition]}, (victim.pod, victim.pod_uid)
     try:

@@ -300,6 +300,7 @@ async def write_pod_condition(
     `since` is the lastTransitionTime (default: now). A nominated node of None is not changed, "" removes it.
     """
     status = encode.unscheduled(
+        pod.generation,
         reason=reason,
         message=message,
         since=since or dt.datetime.now(dt.UTC),

@@ -291,5 +291,6 @@ def _claims(pod: Pod) -> Iterable[AnyClaim]:
 
 
 def _is_own_write(before: Pod, after: Pod) -> bool:
-    """Whether two versions of a pod differ in nothing but what the scheduler writes itself."""
-    return msgspec.structs.replace(before, nominated_node_name=after.nominated_node_name) == after
+    """Whether two versions of a pod differ in nothing but what the scheduler writes itself, or never reads."""
+    same = {"nominated_node_name": after.nominated_node_name, "generation": after.generation}
+    return msgspec.structs.replace(before, **same) == after

@@ -126,7 +126,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     `requests` is what the pod takes from a node, sorted by resource: cpu in millicores, everything else in whole
     units. It sums containers, init containers, sidecars, overhead and pod-level resources as kube-scheduler does, and
-    leaves out the resource `pods`. `creation` is the RFC 3339 creation timestamp.
+    leaves out the resource `pods`. `creation` is the RFC 3339 creation timestamp. `generation` is
+    metadata.generation: it decides nothing, conditions name it as their observedGeneration.
     `gang` is the pod's gang, from its PodGroup, its coscheduling label or Dovetail's label. `gang_note` holds the
     gang annotations of the pod. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
     `affinity` and `anti_affinity` are the required terms; preferred terms have a weight of 1 to 100. `images` are the
@@ -146,6 +147,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     preemption_policy: str = "PreemptLowerPriority"
     creation: str = ""
+    generation: int = 0
     controller: Controller | None = None
     requests: tuple[tuple[str, int], ...] = ()
     containers: tuple[ContainerRequests, ...] = ()

@@ -280,4 +280,5 @@ def _kind(preemptor: Preemptor) -> object:
     pod = preemptor[0]
     if len(preemptor) > 1 or pod.claims or pod.gang is not None:
         return tuple(each.id for each in preemptor)
-    return structs.replace(pod, id=PodId(pod.id.namespace, ""), uid="", creation="", nominated_node_name="")
+    own = {"uid": "", "creation": "", "generation": 0, "nominated_node_name": ""}
+    return structs.replace(pod, id=PodId(pod.id.namespace, ""), **own)

@@ -10,10 +10,6 @@ from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wir
 from solver.domain import PREEMPTIBLE, PodDisruptionBudget
 
 
-class _BudgetMetadata(Metadata, frozen=True):
-    generation: int = 0
-
-
 class _Spec(Wire, frozen=True):
     selector: LabelSelectorWire | None = None
 
@@ -25,7 +21,7 @@ class _Status(Wire, frozen=True):
 
 
 class _Budget(Wire, frozen=True):
-    metadata: _BudgetMetadata
+    metadata: Metadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 

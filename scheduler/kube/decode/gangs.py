@@ -94,14 +94,10 @@ class _GroupStatus(Wire, frozen=True):
     resource_claim_statuses: list[_GroupClaim] | None = None
 
 
-class _GroupMetadata(Metadata, frozen=True):
-    generation: int = 0
-
-
 class PodGroupWire(Wire, frozen=True):
     """PodGroup (scheduling.k8s.io)."""
 
-    metadata: _GroupMetadata
+    metadata: Metadata
     spec: _GroupSpec = _GroupSpec()
     status: _GroupStatus = _GroupStatus()
 

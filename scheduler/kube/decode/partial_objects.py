@@ -66,6 +66,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("is_terminal",): (("status", "phase"),),
     ("is_deleting",): ((*_META, "deletionTimestamp"),),
     ("creation",): ((*_META, "creationTimestamp"),),
+    ("generation",): ((*_META, "generation"),),
     ("started",): (("status", "startTime"),),
     ("labels",): (_POD_LABELS,),
     ("priority",): (("spec", "priority"),),

@@ -189,6 +189,7 @@ def _convert(wire: PodWire) -> Pod:
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
         creation=metadata.creation_timestamp or "",
+        generation=metadata.generation,
         controller=_controller(metadata),
         requests=_requests(spec, status),
         containers=_containers(spec),

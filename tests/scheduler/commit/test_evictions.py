@@ -1,6 +1,7 @@
 """How preemptions are carried out: in which order, how many, and what becomes of what is refused."""
 
 import asyncio
+import json
 from typing import Any, cast
 
 import pytest
@@ -20,7 +21,8 @@ from tests.support.builders import node, pod
 from tests.support.cluster_builders import seen
 
 HIGH = pod("high", cpu=2, priority=10)
-LOWS = tuple(pod(f"low-{n}", cpu=1, node_name="n1") for n in range(2))
+GENERATION = 4
+LOWS = tuple(replace(pod(f"low-{n}", cpu=1, node_name="n1"), generation=GENERATION) for n in range(2))
 PREEMPTION = Preemption(
     placements=(Placement(pod=HIGH.id, pod_uid=HIGH.uid, node="n1"),),
     victims=tuple(Victim(pod=low.id, pod_uid=low.uid, node="n1", message="makes room") for low in LOWS),
@@ -34,11 +36,14 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.patched: dict[str, Any] = {}
         self.errors: dict[tuple[str, bool], Exception] = {}
 
     async def request(self, method: str, path: str, body: bytes = b"", **_: Any) -> bytes:
         is_trial = b"dryRun" in body
         self.asked.append(f"{method} {path.rpartition('pods/')[2]}{' (trial)' if is_trial else ''}")
+        if method == "PATCH":
+            self.patched[path.rpartition("pods/")[2]] = json.loads(body)
         error = next((each for (end, trial), each in self.errors.items() if end in path and trial == is_trial), None)
         if error is not None:
             raise error
@@ -122,6 +127,8 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
         "POST low-1/eviction",
     ]
     assert sorted(stage.ears.told) == ["low-0 for high on n1", "low-1 for high on n1"]
+    conditions = [stage.server.patched[f"low-{number}/status"]["status"]["conditions"] for number in (0, 1)]
+    assert [each["observedGeneration"] for (each,) in conditions] == [GENERATION, GENERATION]
     assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
 
 

@@ -144,7 +144,8 @@ def event(count: int = 1) -> EventRecord:
 
 CONDITION = {f"status.conditions[].{name}" for name in ("type", "status", "reason", "message", "lastTransitionTime")}
 """A condition of a type that the object does not have yet."""
-SCHEDULED = CONDITION - {"status.conditions[].type"} | {"status.conditions[].lastProbeTime"}
+OBSERVED = {"status.conditions[].observedGeneration"}
+SCHEDULED = CONDITION - {"status.conditions[].type"} | {"status.conditions[].lastProbeTime"} | OBSERVED
 HELD = {f"spec.{name}" for name in ("holderIdentity", "leaseDurationSeconds", "renewTime")}
 ALLOCATED = "status.allocation"
 WHOLE_ALLOCATION = {path_of(at) for at in leaves(corpus(versions.OLDEST).objects[CLAIM])}
@@ -198,9 +199,9 @@ CHANGES: dict[str, Change] = {
     "preempted": Change(
         POD,
         lambda c, _: pod_writes.mark_preempted(
-            c, Victim(pod=KEY, pod_uid=UID, node="node-7", message="for another"), "preempted"
+            c, Victim(pod=KEY, pod_uid=UID, node="node-7", message="for another"), "preempted", 7
         ),
-        CONDITION,
+        CONDITION | OBSERVED,
     ),
     "node-allocatable": Change(
         POD,
@@ -248,7 +249,7 @@ CHANGES: dict[str, Change] = {
             decode_pod_group(raw(s)),
             GroupCondition(type="PodGroupInitiallyScheduled", is_true=False, reason="r", message="m", since=NOW),
         ),
-        CONDITION | {"status.conditions[].observedGeneration"},
+        CONDITION | OBSERVED,
         since="1.36",
     ),
     "event series": Change(

@@ -32,7 +32,7 @@ RESTART_ALL = ("RestartAllContainersOnContainerExits",)
 def test_a_pod_is_read_with_all_that_decides() -> None:
     found = decoded(
         name="train-0",
-        meta={"labels": {"b": "2", "a": "1"}, "deletionTimestamp": "2026-01-02T00:00:00Z"},
+        meta={"labels": {"b": "2", "a": "1"}, "generation": 3, "deletionTimestamp": "2026-01-02T00:00:00Z"},
         status={"phase": "Running", "nominatedNodeName": "node-2"},
         nodeName="node-1",
         priority=7,
@@ -66,6 +66,7 @@ def test_a_pod_is_read_with_all_that_decides() -> None:
         priority=7,
         preemption_policy="Never",
         creation="2026-01-01T00:00:00Z",
+        generation=3,
         preferred_node_affinity=((1, NodeSelectorTerm()),),
         images=("busybox",),
         containers=found.containers,

@@ -191,12 +191,12 @@ def test_a_binding_names_the_pods_uid() -> None:
 
 @pytest.mark.parametrize(("nominated", "expected"), [("node-1", "node-1"), ("", None)])
 def test_a_nominated_node_is_set_or_taken_away(nominated: str, expected: str | None) -> None:
-    status = encode.unscheduled(reason="r", message="m", since=NOON, nominated_node_name=nominated)
+    status = encode.unscheduled(1, reason="r", message="m", since=NOON, nominated_node_name=nominated)
     assert status["nominatedNodeName"] == expected
 
 
 def test_a_pod_condition_leaves_the_nominated_node_alone() -> None:
-    assert encode.unscheduled(reason="r", message="m", since=NOON, nominated_node_name=None) == {
+    assert encode.unscheduled(3, reason="r", message="m", since=NOON, nominated_node_name=None) == {
         "conditions": [
             {
                 "type": "PodScheduled",
@@ -205,6 +205,7 @@ def test_a_pod_condition_leaves_the_nominated_node_alone() -> None:
                 "message": "m",
                 "lastProbeTime": None,
                 "lastTransitionTime": "2026-01-01T12:00:00Z",
+                "observedGeneration": 3,
             }
         ]
     }

@@ -27,7 +27,7 @@ COMPARED = {
 }
 SETS_APART = {"gang", "pod_group", "volumes", "nominated_node_name", "invalid"}
 DECIDES_NOTHING = {
-    *("id", "uid", "labels", "creation", "controller", "images", "is_preemptible", "gang_note"),
+    *("id", "uid", "labels", "creation", "generation", "controller", "images", "is_preemptible", "gang_note"),
     *("preferred_node_affinity", "preferred_affinity", "preferred_anti_affinity"),
     *("node_name", "scheduling_gates", "started", "is_deleting", "is_terminal", "has_failed", "unhealthy"),
 }
@@ -68,6 +68,7 @@ def test_pods_of_one_template_are_equal(world: World) -> None:
     "fields",
     [
         pytest.param({"creation": "2026-01-01T00:00:00Z"}, id="age"),
+        pytest.param({"generation": 7}, id="generation"),
         pytest.param({"labels": tuple(LABELS.items())}, id="labels"),
         pytest.param({"images": ("example.com/other",)}, id="images"),
     ],

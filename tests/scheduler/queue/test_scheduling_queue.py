@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -356,9 +358,12 @@ def test_a_pod_that_changes_without_end_while_its_claims_are_missing_rests_after
     assert names(pending, 2.1) == ["p"]
 
 
-def test_our_own_nomination_does_not_wake(pending: SchedulingQueue) -> None:
+@pytest.mark.parametrize("fields", [{"nominated_node_name": "n1"}, {"generation": 2}])
+def test_our_own_nomination_and_changes_that_nothing_reads_do_not_wake(
+    pending: SchedulingQueue, fields: dict[str, Any]
+) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
-    pending.offer(msgspec.structs.replace(pod("p"), nominated_node_name="n1"), 2.0)
+    pending.offer(msgspec.structs.replace(pod("p"), **fields), 2.0)
 
     assert pending.state(pod("p").id) is PodState.UNSCHEDULABLE
 

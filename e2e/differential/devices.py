@@ -338,7 +338,7 @@ _LANES: Final[tuple[Json, ...]] = (
     {"ints": [1, 2]},
 )
 _OF_LISTS: Final = (
-    f"device.attributes['{GPU}'].?lanes.orValue('').includes('y')",
+    f"'lanes' in device.attributes['{GPU}'] && device.attributes['{GPU}'].lanes.includes('y')",
     f"'lanes' in device.attributes['{GPU}'] && device.attributes['{GPU}'].lanes.includes('x')",
 )
 _TOLERATIONS: Final[tuple[Json, ...]] = (

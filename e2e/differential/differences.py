@@ -132,16 +132,6 @@ DIFFERENCES: Final = (
         repair=repairs.write_plain_capacity_names,
     ),
     Difference(
-        name="constraints on lists",
-        rule="matchAttribute and distinctAttribute on attributes with several values",
-        theirs="several values never match, and are distinct from a single one and from nothing else",
-        ours="they match where they have a value in common, and are distinct where they have none",
-        reason="the API says so; kube-scheduler does not pass the feature gate on to its allocator",
-        more=More.EITHER,
-        upstream=139332,
-        repair=repairs.drop_constraints_on_lists,
-    ),
-    Difference(
         name="whole devices charged by capacity",
         rule="nodeAllocatableResources with a capacityKey, on devices that are not shared",
         theirs="there is no consumed capacity to count, which ends the attempt for all nodes",
@@ -167,15 +157,6 @@ DIFFERENCES: Final = (
         reason="a tainted device takes no new consumer, says the API",
         more=More.KUBE_SCHEDULER,
         our_sign="which has taint",
-    ),
-    Difference(
-        name="namespaces by what they lack",
-        rule="namespaceSelector with NotIn or DoesNotExist, in required pod affinity and anti-affinity",
-        theirs="such a term of the pod that waits counts the pods of all namespaces",
-        ours="it counts the pods of the namespaces that it selects",
-        reason="the API says so; kube-scheduler resolves the selector, then evaluates it again on no labels",
-        more=More.EITHER,
-        repair=repairs.list_namespaces,
     ),
     Difference(
         name="full claim",

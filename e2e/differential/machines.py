@@ -40,9 +40,9 @@ def _node(chance: Chance, name: str) -> Manifest:
         spec["taints"] = list(taints.values())
     if chance.some("unschedulable", 0.25):
         spec["unschedulable"] = True
-    features = [RESTART_ALL] if chance.some("declared features", 0.5) else []
+    features = ["DRANodeAllocatableResources"]  # the API server asks for it where a slice has such devices
+    features += [RESTART_ALL] if chance.some("declared features", 0.5) else []
     features += ["DRAOptionalNodeOperations"] if chance.some("node operations", 0.7) else []
-    declared = {"declaredFeatures": features} if features else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -52,7 +52,7 @@ def _node(chance: Chance, name: str) -> Manifest:
             "capacity": (amounts := _allocatable(chance)),
             "allocatable": amounts,
             "conditions": [{"type": "Ready", "status": "True"}],
-            **declared,
+            "declaredFeatures": features,
         },
     }
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from e2e.audit.selectors import selects_labels
-from e2e.differential.devices import LANES
 from e2e.differential.groups import Case
-from e2e.differential.shapes import Json, namespace_labels
+from e2e.differential.shapes import Json
 
 
 def remove_admin_access(case: Case) -> None:
@@ -27,15 +25,6 @@ def write_plain_capacity_names(case: Case) -> None:
             amounts[name.rpartition("/")[2]] = amounts.pop(name)
 
 
-def drop_constraints_on_lists(case: Case) -> None:
-    """Take the constraints out that are about an attribute which may have several values."""
-    for claim in case.objects:
-        devices = claim["spec"].get("devices", {})
-        kept = [each for each in devices.get("constraints", ()) if LANES not in each.values()]
-        if "constraints" in devices and len(kept) < len(devices["constraints"]):
-            devices["constraints"] = kept
-
-
 def ask_nothing_besides_claims_of_others(case: Case) -> None:
     """Let a pod that names claims which are not its own ask for nothing else of its node."""
     own = {each["metadata"]["name"] for each in case.objects}
@@ -45,17 +34,6 @@ def ask_nothing_besides_claims_of_others(case: Case) -> None:
         for container in (*spec["containers"], *spec.get("initContainers", ())):
             container.get("resources", {}).pop("requests", None)
             container.get("resources", {}).pop("limits", None)
-
-
-def list_namespaces(case: Case) -> None:
-    """Name the namespaces that required terms select, instead of a selector."""
-    affinity = case.pod["spec"].get("affinity", {})
-    for field in ("podAffinity", "podAntiAffinity"):
-        for term in affinity.get(field, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ()):
-            selector = term.pop("namespaceSelector", None)
-            if selector is not None:
-                found = [name for name, labels in namespace_labels().items() if selects_labels(selector, labels)]
-                term["namespaces"] = sorted({*term.get("namespaces", ()), *found}) or ["there-is-none"]
 
 
 def _wanted(case: Case) -> Iterator[Json]:

@@ -14,7 +14,7 @@ from e2e.dovetail import Dovetail
 from tests.support.feature_scenes import FEATURES, Feature
 from tests.support.feature_stage import Side, Theatre
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.37")]
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,7 @@ MISTAKES: Final = [
     (constrained("gpu/a"), "constraints[0].requests[0]", "gpu/a is no request"),
     (constrained("gpu", "gpu"), "constraints[0].requests[1]", "gpu stands twice"),
     (constrained("gpu", attribute="rack"), "constraints[0].matchAttribute", "lacks its domain"),
+    (constrained("gpu", attribute="Example.COM/a"), "constraints[0].matchAttribute", "write example.com/a"),
     (constrained("gpu", attribute="example.com/a-b"), "constraints[0].matchAttribute", "is no attribute"),
     (constrained("gpu", attribute="exa_mple.com/a"), "constraints[0].matchAttribute", "is no attribute"),
     (constrained("gpu", attribute=f"{'a' * 64}/b"), "constraints[0].matchAttribute", "is no attribute"),
@@ -103,11 +104,7 @@ FINE: Final = {
         config=[{"requests": ["gpu"], "opaque": {"driver": "x", "parameters": {}}}],
     ),
     "names at their limits": devices(request("a" * 63, deviceClassName=f"{'a' * 63}.{'b' * 63}")),
-    "capitals in domains": devices(
-        request(),
-        constraints=[{"matchAttribute": "Example.COM/a"}],
-        config=[{"opaque": {"driver": "GPU", "parameters": {}}}],
-    ),
+    "capitals in a driver's name": devices(request(), config=[{"opaque": {"driver": "GPU", "parameters": {}}}]),
     "a toleration without an operator": devices(request(tolerations=[{"key": "a", "value": "b"}])),
 }
 """`spec.devices` that the API server takes."""

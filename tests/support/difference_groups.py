@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from e2e.differential.devices import API, GPU, LANES, NIC, ROOT, claim, device_class, published_slice
+from e2e.differential.devices import API, GPU, NIC, ROOT, claim, device_class, published_slice
 from e2e.differential.groups import Case, Group
-from e2e.differential.machines import EXTENDED, HOST, ZONE
-from e2e.differential.shapes import SCHEDULER, TEAM, pod
+from e2e.differential.machines import EXTENDED, ZONE
+from e2e.differential.shapes import SCHEDULER, pod
 from e2e.objects import Manifest
 
 Json = dict[str, Any]
@@ -65,11 +65,6 @@ def shown() -> dict[str, Group]:
             _devices("names", "a", {"name": "d0", "capacity": {"memory": {"value": "4"}}}),
             _claim("c", _exactly("names", capacity={"requests": {f"{GPU}/memory": "1"}})),
         ),
-        "constraints on lists": _group(
-            "lists",
-            _devices("lists", "a", _lanes("x", "y"), _lanes("y", "z", name="d1")),
-            _claim("c", _exactly("lists", count=2), constraints=[{"matchAttribute": LANES}]),
-        ),
         "whole devices charged by capacity": _using(
             _group(
                 "charged",
@@ -80,7 +75,6 @@ def shown() -> dict[str, Group]:
         "allocated claims uncharged": _using(
             _joining("uncharged", device=_taking("d0", cpu="3"), consumers=0), requests={"cpu": "2"}
         ),
-        "namespaces by what they lack": _apart("lacking"),
         "tainted since": _joining("tainted", device={"name": "d0", "taints": [{"key": "hot", "effect": "NoSchedule"}]}),
         "full claim": _joining("crowded", device={"name": "d0"}, consumers=256),
     }
@@ -122,18 +116,6 @@ def _joining(prefix: str, *, device: Json, consumers: int = 1) -> Group:
     return Group(0, frozenset(), cluster, (Case(_pod(prefix, [held["metadata"]["name"]])),))
 
 
-def _apart(prefix: str) -> Group:
-    """A pod that keeps off nodes with pods of teams that are not red; one with a pod of the red team runs there."""
-    lacks = {"matchExpressions": [{"key": TEAM, "operator": "NotIn", "values": [NAMESPACE]}]}
-    term = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": lacks}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    (node,) = _node(prefix, "a")
-    node["metadata"]["labels"][HOST] = node["metadata"]["name"]
-    runs = pod(f"{prefix}-r", NAMESPACE, {"nodeName": node["metadata"]["name"]})
-    waits = pod(f"{prefix}-p", NAMESPACE, {"schedulerName": SCHEDULER, "affinity": affinity})
-    return Group(0, frozenset(), ((node,), (runs,)), (Case(waits),))
-
-
 def _pod(prefix: str, claims: list[str]) -> Manifest:
     entries = [{"name": f"e{index}", "resourceClaimName": name} for index, name in enumerate(claims)]
     return pod(f"{prefix}-p", NAMESPACE, {"schedulerName": SCHEDULER, "resourceClaims": entries})
@@ -141,7 +123,12 @@ def _pod(prefix: str, claims: list[str]) -> Manifest:
 
 def _node(prefix: str, name: str, **amounts: str) -> list[Manifest]:
     room = {"cpu": "4", "memory": "4Gi", "pods": "10", **amounts}
-    status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+    status = {
+        "capacity": room,
+        "allocatable": room,
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "declaredFeatures": ["DRANodeAllocatableResources"],
+    }
     metadata = {"name": f"{prefix}-{name}", "labels": {ZONE: name}}
     return [{"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}]
 
@@ -177,13 +164,13 @@ def _lanes(*lanes: str, name: str = "d0") -> Json:
 
 
 def _charged(name: str) -> Json:
-    mapping = {"cpu": {"capacityKey": "cores"}}
-    return {"name": name, "capacity": {"cores": {"value": "2"}}, "nodeAllocatableResourceMappings": mapping}
+    taken = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}}
+    return {"name": name, "capacity": {"cores": {"value": "2"}}, "nodeAllocatableResources": taken}
 
 
 def _taking(name: str, **amounts: str) -> Json:
-    mappings = {resource: {"allocationMultiplier": amount} for resource, amount in amounts.items()}
-    return {"name": name, "nodeAllocatableResourceMappings": mappings}
+    taken = {resource: {"mapping": {"deviceMultiplier": amount}} for resource, amount in amounts.items()}
+    return {"name": name, "nodeAllocatableResources": taken}
 
 
 def _using(group: Group, requests: dict[str, str] | None = None) -> Group:

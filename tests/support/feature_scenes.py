@@ -121,8 +121,8 @@ def basic_resourceclaim_opaque_config(side: Side) -> Sequence[Stage]:
     objects[2]["spec"]["config"] = [of_class]
     asked = template("gpu", exactly(side), config=[{**of_claim, "requests": ["gpu"]}])
     config = [
-        {**of_class, "source": "FromClass", "requests": ["gpu"]},
-        {**of_claim, "source": "FromClaim", "requests": ["gpu"]},
+        {**of_class, "source": "FromClass"},
+        {**of_claim, "source": "FromClaim"},
     ]
     allocation = {
         "devices": {"config": config},
@@ -375,7 +375,7 @@ def maintenance_of_one_card(side: Side) -> Sequence[Stage]:
     ]
 
 
-@scene("kube-scheduler 1.36 does not hand list attributes to its allocator: it refuses devices that carry one")
+@scene()
 def list_attributes(side: Side) -> Sequence[Stage]:
     """A processor near two roots and a card behind one of them: they match when their lists meet."""
     roots = {"near": {PCIE_ROOT: {"strings": ["pci0000:00", "pci0000:80"]}}}
@@ -389,19 +389,15 @@ def list_attributes(side: Side) -> Sequence[Stage]:
         "both", exactly(side), exactly(side, "cpu", of="dra.cpu"), constraints=[{"matchAttribute": PCIE_ROOT}]
     )
     made = [*objects, asked, pod(side, "pod0", "both")]
-    if side.is_peer:
-        return [Stage(create=made, ends={"pod0": "pending"})]
     return [Stage(create=made, ends={"pod0": "n1"}, results={"pod0": ["gpu=n1/gpu-0", "cpu=n1/cpudevnuma000"]})]
 
 
-@scene("kube-scheduler 1.36 remembers one value per request, and takes A, B, A for distinct")
+@scene()
 def distinct_attribute_of_three(side: Side) -> Sequence[Stage]:
     """Three cards of different models: A, B, A is not enough, A, B, C is."""
     devices = [gpu(0, model="A"), gpu(1, model="B"), gpu(2, model="A")]
     asked = template("gpus", exactly(side, count=3), constraints=[{"distinctAttribute": f"{EXAMPLE}/model"}])
     objects = [*cluster(side, *devices), asked, pod(side, "pod0", "gpus")]
-    if side.is_peer:
-        return [Stage(create=objects, ends={"pod0": "n1"})]
     more = [node(side, "n2"), resource_slice(side, "n2", [*devices, gpu(3, model="C")])]
     return [Stage(create=objects, ends={"pod0": "pending"}), Stage(create=more, ends={"pod0": "n2"})]
 
@@ -549,9 +545,7 @@ def selector_that_fails_on_one_device(side: Side) -> Sequence[Stage]:
     return [Stage(create=made, ends={"pod0": "n1"}, results={"pod0": ["gpu=n1/gpu-1"]})]
 
 
-@scene(
-    "kube-scheduler 1.36.3 keeps counters by the pool's name without its driver, and reads one driver's as the other's"
-)
+@scene()
 def partitions_of_two_drivers_in_pools_of_one_name(side: Side) -> Sequence[Stage]:
     """A partition of a small card and one of a large card of another driver: both call their pool as the node."""
     large = "large.example.com"
@@ -564,4 +558,4 @@ def partitions_of_two_drivers_in_pools_of_one_name(side: Side) -> Sequence[Stage
     objects.append(resource_slice(side, "n1", [card], driver=large, count=2))
     asked = template("both", exactly(side), exactly(side, "large", of=large))
     made = [*objects, asked, pod(side, "pod0", "both")]
-    return [Stage(create=made, ends={"pod0": "pending" if side.is_peer else "n1"})]
+    return [Stage(create=made, ends={"pod0": "n1"})]

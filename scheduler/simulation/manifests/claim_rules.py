@@ -175,6 +175,9 @@ def _of_constraint(constraint: Body, at: str) -> Iterator[FieldError]:
         elif not _is_domain(domain) or ("/" not in short and not _is_identifier(short)):
             message = f"{attribute} is no attribute: write <domain>/<name>, the name of at most {_LONGEST_ID} letters, "
             yield FieldError(f"{at}.{name}", f"{message}digits and '_'")
+        elif domain != domain.lower():
+            lower = f"{domain.lower()}/{short}"
+            yield FieldError(f"{at}.{name}", f"{attribute} is refused by Kubernetes 1.37 and later: write {lower}")
 
 
 def _of_references(holder: Body, names: _Names, at: str) -> Iterator[FieldError]:

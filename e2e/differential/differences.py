@@ -141,15 +141,6 @@ DIFFERENCES: Final = (
         sign="ConsumedCapacity is nil",
     ),
     Difference(
-        name="allocated claims uncharged",
-        rule="nodeAllocatableResourceMappings, and claims that are allocated already",
-        theirs="what the devices of such a claim take of their node is not counted for the pod that comes to use it",
-        ours="it is counted, and written into the pod's status",
-        reason="the pod uses the devices all the same, and the node would be overcommitted",
-        more=More.KUBE_SCHEDULER,
-        repair=repairs.ask_nothing_besides_claims_of_others,
-    ),
-    Difference(
         name="tainted since",
         rule="taints of devices that are allocated already",
         theirs="a pod may join a claim whose device has since got a taint that the claim does not tolerate",

@@ -25,17 +25,6 @@ def write_plain_capacity_names(case: Case) -> None:
             amounts[name.rpartition("/")[2]] = amounts.pop(name)
 
 
-def ask_nothing_besides_claims_of_others(case: Case) -> None:
-    """Let a pod that names claims which are not its own ask for nothing else of its node."""
-    own = {each["metadata"]["name"] for each in case.objects}
-    spec = case.pod["spec"]
-    if any(each.get("resourceClaimName") not in own for each in spec.get("resourceClaims", ())):
-        spec.pop("resources", None)
-        for container in (*spec["containers"], *spec.get("initContainers", ())):
-            container.get("resources", {}).pop("requests", None)
-            container.get("resources", {}).pop("limits", None)
-
-
 def _wanted(case: Case) -> Iterator[Json]:
     for claim in case.objects:
         for request in claim["spec"].get("devices", {}).get("requests", ()):

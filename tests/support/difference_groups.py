@@ -72,9 +72,6 @@ def shown() -> dict[str, Group]:
                 _claim("c", _exactly("charged")),
             )
         ),
-        "allocated claims uncharged": _using(
-            _joining("uncharged", device=_taking("d0", cpu="3"), consumers=0), requests={"cpu": "2"}
-        ),
         "tainted since": _joining("tainted", device={"name": "d0", "taints": [{"key": "hot", "effect": "NoSchedule"}]}),
         "full claim": _joining("crowded", device={"name": "d0"}, consumers=256),
     }
@@ -166,11 +163,6 @@ def _lanes(*lanes: str, name: str = "d0") -> Json:
 def _charged(name: str) -> Json:
     taken = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}}
     return {"name": name, "capacity": {"cores": {"value": "2"}}, "nodeAllocatableResources": taken}
-
-
-def _taking(name: str, **amounts: str) -> Json:
-    taken = {resource: {"mapping": {"deviceMultiplier": amount}} for resource, amount in amounts.items()}
-    return {"name": name, "nodeAllocatableResources": taken}
 
 
 def _using(group: Group, requests: dict[str, str] | None = None) -> Group:

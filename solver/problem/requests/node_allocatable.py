@@ -170,6 +170,7 @@ def widen(problem: Problem, known: NodeAllocatable) -> Problem:
 _UNREFERENCED: Final = Reason(
     code=ReasonCode.NODE_RESOURCES,
     message="node(s) would charge a claim to no container: none of the pod's containers uses it",
+    status="cannot allocate all claims",
 )
 
 

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     road = [*options.kubernetes, *reversed(options.kubernetes[:-1])]
     try:
         changes = _changes(road)
-    except (build.BuildError, ComponentError, KubectlError, RequestError) as error:
+    except (build.BuildError, versions.UnknownVersionError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
         return 1
     table = Table(box=box.SIMPLE_HEAD)

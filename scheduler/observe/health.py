@@ -95,7 +95,7 @@ class Health:
         return self._ready.setdefault(name, Check(name, self._clock))
 
     def drop_ready(self) -> None:
-        """Drop the readiness checks: a scheduler that starts again sets its own, and nobody sets one left over."""
+        """Drop the readiness checks: a scheduler that starts again sets its own, and never an old one."""
         self._ready.clear()
 
     @property

@@ -18,7 +18,7 @@ FOLDER: Final = Path(__file__).parents[1] / "golden" / "corpus"
 MAP_KEYS: Final = frozenset({"key", "cpu", "storage", "gpu.example.com/memory", "gpu.example.com/model"})
 """The keys of the corpus' maps, which are no names of fields."""
 OPAQUE: Final = frozenset({"parameters", "fieldsV1"})
-"""Fields whose value is JSON of somebody else."""
+"""Fields whose value is JSON that the API does not define."""
 
 Json = dict[str, Any]
 Key = str | int

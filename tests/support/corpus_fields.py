@@ -1,7 +1,7 @@
 """
 Which objects of the corpus are decoded, as what, and which of their fields are not read, with the reason.
 
-A field that comes with a new Kubernetes is in none of these tables: the test fails until somebody decides about it.
+A field of a new Kubernetes is in none of these tables: the test fails until the decoder reads it or a table names it.
 """
 
 from collections.abc import Mapping

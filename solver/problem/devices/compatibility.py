@@ -7,7 +7,7 @@ each set of devices that may not is one of these, or contains one:
     two devices                 without a common group
     three devices               with the groups a and b, b and c, a and c
 
-A counter that nobody publishes keeps each such set apart, so that greedy, model, search and preemption need no rule of
+An unpublished counter keeps each such set apart, so that greedy, model, search and preemption need no rule of
 their own. A device `a` excludes all n of its rivals by a counter of n: `a` takes n of it, each rival 1. Of two devices
 and their n common rivals each takes n of 2n, each rival 1. One more counter, of which every device takes 1, is used up
 where devices in use are incompatible already, as after their slice has changed: then no further device fits.

@@ -225,13 +225,17 @@ def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     return map(tuple, found.values())
 
 
+def without_scores(problem: Problem) -> Problem:
+    """Return the same problem without the level `scores`: the other stages, and node classes, do not look at it."""
+    others = tuple(name for name in problem.policy.levels if name != SCORES)
+    return replace(problem, policy=structs.replace(problem.policy, levels=others))
+
+
 def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Search all other levels first, then score."""
     if SCORES not in problem.policy.levels:
         return stages.search(problem, start, budget)
-    others = tuple(name for name in problem.policy.levels if name != SCORES)
-    core = replace(problem, policy=structs.replace(problem.policy, levels=others))
-    found = stages.search(core, start, budget)
+    found = stages.search(without_scores(problem), start, budget)
     is_moved = found.solution is not start
     best = placed_again(problem, found.solution) if is_moved else found.solution
 

@@ -18,6 +18,9 @@ TESTS ?= tests
 OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
+# Tests on the API server mostly wait: three processes, each with a control plane of its own, keep two cores busy.
+UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
+CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
 .PHONY: help run compare differential bench chaos hostile upstream versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
@@ -61,17 +64,17 @@ test: sync lint types layers unit integration oldest ## Everything that must hol
 
 unit: sync ## Tests that need no control plane (TESTS=path narrows, ARGS=-x and others go to pytest)
 	@echo "== unit tests (SEED=$(SEED))"
-	@$(PYTEST) -m "not controlplane" $(TESTS) $(ARGS)
+	@$(UNIT) $(TESTS) $(ARGS)
 
 integration: sync ## Tests on the real API server (built first where missing, minutes the first time)
 	@echo "== tests on the real API server (SEED=$(SEED))"
 	@$(VENV)/python -m e2e.controlplane.build >/dev/null
-	@$(PYTEST) -m controlplane $(TESTS) $(ARGS)
+	@$(CONTROLPLANE) $(TESTS) $(ARGS)
 
 oldest: sync ## A short set of these tests on the oldest supported Kubernetes
 	@echo "== tests on the API server of Kubernetes 1.34 (SEED=$(SEED))"
 	@$(VENV)/python -m e2e.controlplane.build 1.34 >/dev/null
-	@DOVETAIL_KUBERNETES=1.34 $(PYTEST) -m controlplane $(OLDEST) $(ARGS)
+	@DOVETAIL_KUBERNETES=1.34 $(CONTROLPLANE) $(OLDEST) $(ARGS)
 
 lint: sync ## Style, complexity, dead code, formatting
 	@echo "== lint"

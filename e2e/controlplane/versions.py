@@ -44,5 +44,5 @@ def taint_rules(kubernetes: str | None = None) -> str:
 
 
 def minor(kubernetes: str) -> int:
-    """Return the minor number: 37 of "1.37"."""
-    return int(kubernetes.partition(".")[2])
+    """Return the minor number: 37 of "1.37" and of "1.37.2"."""
+    return int(kubernetes.split(".")[1])

@@ -4,11 +4,11 @@ The shell: everything that touches the cluster, the clock or a task.
 It caches the cluster, asks `solver.solve` for plans and makes them so. Decisions live in `solver`, not here.
 """
 
-from importlib import metadata
-
 
 def version() -> str:
     """Return the version of the installed distribution; `unknown` in a checkout that is not installed."""
+    from importlib import metadata  # noqa: PLC0415 - it takes longer to import than all that `--help` needs
+
     try:
         return metadata.version("dovetail-scheduler")
     except metadata.PackageNotFoundError:

@@ -9,6 +9,7 @@ from typing import Final
 from e2e.differential.peer import Verdict
 from scheduler.change import Change
 from scheduler.cluster import Cluster
+from scheduler.kube.access import ClusterAccess
 from scheduler.simulation import live_cluster
 from scheduler.status.conditions import condition_message
 from solver import SolverCache, feasible_nodes, solve
@@ -27,7 +28,7 @@ async def verdicts(
     kubeconfig: Path, uids: Iterable[str], policy: Policy, workers: ProcessPoolExecutor
 ) -> dict[str, Verdict]:
     """Give the verdicts on the pods with these uids, as the API server has the cluster now, by uid."""
-    found = await asyncio.to_thread(live_cluster.fetch, kubeconfig)
+    found = await asyncio.to_thread(live_cluster.fetch, ClusterAccess(kubeconfig))
     if found.warnings:
         raise DefectError("; ".join(found.warnings))
     loop = asyncio.get_running_loop()

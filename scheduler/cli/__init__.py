@@ -1,9 +1,13 @@
 """
 The command line `dovetail`: parses arguments, loads the settings and runs a command.
 
-One module for each command (`run`, `simulate`, `explain`, `defrag`, `replay`, `config`), each with `add` (its
-arguments) and `execute` (what it does); `arguments` has what several commands share, `main` the entry point and
-`version`. No code here touches the cluster. A command imports slow modules (client, solver) only when it runs.
+- `main` is the entry point. It lists the commands and imports the module of the one that is called: each module has
+  the name of its command, with `add` (its arguments) and `execute` (what it does).
+- `arguments`, `targets` and `selector_argument` are what commands share of their arguments, `watching` repeats one,
+  `exit_status` has what they return.
+
+A start takes a twentieth of a second: modules import the solver, the settings and the cluster's client in functions,
+when they use them. No code here touches the cluster.
 """
 
 from scheduler.cli.main import main

@@ -1,16 +1,25 @@
-"""Options, settings and exit statuses that several commands share."""
+"""Options that several commands share, with kubectl's names and meanings, and messages on standard error."""
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
-from scheduler.settings import Overrides, Settings, load
 
-WRONG: Final = 2
-"""The exit status for wrong arguments, and for files or objects that cannot be read."""
-_FORMATS: Final = ("table", "json", "yaml")
+if TYPE_CHECKING:  # these take a second to import, and help, completion and wrong arguments need none of them
+    from scheduler.kube.access import ClusterAccess
+    from scheduler.settings import Settings
+
+TABLE: Final = "table"
+WIDE: Final = "wide"
+_DOCUMENTS: Final = ("json", "yaml")
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+class UsageError(Exception):
+    """Arguments are wrong; the message says what to write instead."""
 
 
 def add_manifests(parser: argparse.ArgumentParser, text: str) -> None:
@@ -26,24 +35,97 @@ def manifests(options: argparse.Namespace) -> list[Path]:
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add `--kubeconfig` and `--config`."""
+    """Add `--kubeconfig`, `--context` and `--config`."""
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig file of the cluster (default: $KUBECONFIG)"
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="kubeconfig file of the cluster (default: $KUBECONFIG, else ~/.kube/config)",
+    )
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig file (default: its current context)"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file of Dovetail")
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add `-o`, the output format."""
-    parser.add_argument("-o", "--output", choices=_FORMATS, default=_FORMATS[0], help="output format (default: table)")
+def cluster_access(options: argparse.Namespace) -> "ClusterAccess":
+    """Return the cluster that `--kubeconfig` and `--context` choose, as kubectl does. Raise `ConfigurationError`."""
+    from scheduler.kube import access  # noqa: PLC0415 - the cluster's client takes a while to import
+
+    return access.find(options.kubeconfig, options.context)
 
 
-def settings_for(config: Path | None, scheduler_name: str | None) -> tuple[str, Settings]:
+def add_namespace(parser: argparse.ArgumentParser) -> None:
+    """Add `-n`."""
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", help="namespace of the objects (default: that of the context)"
+    )
+
+
+def add_namespaces(parser: argparse.ArgumentParser) -> None:
+    """Add `-n` and `-A`, of which one may be given."""
+    parser.set_defaults(all_namespaces=False)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="one namespace (default: that of the context)")
+    either.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
+
+
+def namespace_of(options: argparse.Namespace, access: "ClusterAccess | None") -> str:
+    """
+    Return the namespace that `-n` names, else that of the context; "" for `-A`.
+
+    `access` is None where the objects come from files: the namespace is then `default`.
+    """
+    if getattr(options, "all_namespaces", False):
+        return ""
+    if options.namespace:
+        return str(options.namespace)
+    return access.namespace if access is not None else _DEFAULT_NAMESPACE
+
+
+def add_selector(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `-l`, a label selector for `what`, such as `pods`; the value is a `LabelSelector` or None."""
+    parser.add_argument(
+        "-l",
+        "--selector",
+        type=_selector,
+        metavar="SELECTOR",
+        help=f"only {what} with these labels: `app=web`, `tier!=test`, `team in (a, b)`, `gpu`, `!old`, with commas "
+        "between",
+    )
+
+
+def _selector(text: str) -> Any:
+    from scheduler.cli import selector_argument  # noqa: PLC0415 - the solver's values take a second to import
+
+    try:
+        return selector_argument.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_format(parser: argparse.ArgumentParser, *, has_wide: bool = False) -> None:
+    """Add `-o`, the output format; `wide` for commands that have more columns than they show."""
+    formats = (TABLE, *((WIDE,) if has_wide else ()), *_DOCUMENTS)
+    more = "; wide shows more columns and shortens none" if has_wide else ""
+    parser.add_argument(
+        "-o", "--output", choices=formats, default=TABLE, help=f"output format (default: {TABLE}{more})"
+    )
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """Add `-w`; `scheduler.cli.watching` repeats the question."""
+    parser.add_argument("-w", "--watch", action="store_true", help="go on, and print again whatever changes")
+
+
+def settings_for(config: Path | None, scheduler_name: str | None) -> "tuple[str, Settings]":
     """
     Return a scheduler name (default: that of the first profile) and settings that have a profile for it.
 
     Print a warning for each deprecated key. Raise `SettingsError`.
     """
+    from scheduler.settings import Overrides, load  # noqa: PLC0415 - as above
+
     settings = load(config, warn=warn)
     name = scheduler_name or settings.profiles[0].scheduler_name
     if name not in settings.scheduler_names:
@@ -64,4 +146,14 @@ def warn(message: str) -> None:
 def refuse(message: str) -> int:
     """Write an error to standard error and return its exit status."""
     say(message)
-    return WRONG
+    return ExitStatus.WRONG
+
+
+def completed(status: int, forbidden: tuple[str, ...]) -> int:
+    """Say which kinds the caller may not list, and return the exit status that says so, else `status`."""
+    for kind in forbidden:
+        warn(f"cannot list {kind}: forbidden; the answer leaves them out")
+    if not forbidden:
+        return status
+    say("the ClusterRole dovetail-viewer (docs/operating.md) has the rights that this command needs")
+    return ExitStatus.INCOMPLETE

@@ -1,40 +1,46 @@
 """`dovetail defrag --for pod NS/NAME`: the fewest pods to move so that a pod or a gang fits."""
 
 import argparse
+import functools
 import sys
 from typing import Any, Final
 
-from scheduler.cli.arguments import add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
+from scheduler.cli.arguments import (
+    add_cluster,
+    add_format,
+    add_manifests,
+    add_namespace,
+    cluster_access,
+    completed,
+    manifests,
+    refuse,
+    say,
+    settings_for,
+)
+from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.targets import Target, TargetKind, target_of
 
-_DONE, _NO_PLAN = 0, 1
+_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
 _TIMEOUT_SECONDS: Final = 300.0
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    text = "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible."
-    parser = commands.add_parser(
-        "defrag",
-        help=text,
-        description=text,
-        epilog="Nothing is written without --apply. It moves only pods that this scheduler placed, that have a "
-        "controller and no higher priority. Exit status: 0 there is a plan (with --apply: the pod or gang fits now), "
-        "1 there is no plan or --apply stopped, 2 arguments are wrong or input cannot be read.",
-        allow_abbrev=False,
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "Nothing is written without --apply. It moves only pods that this scheduler placed, that have a controller and "
+        "no higher priority. Exit status: 0 there is a plan (with --apply: the pod or gang fits now), 1 there is no "
+        "plan or --apply stopped, 2 arguments are wrong or input cannot be read, 3 some kinds of objects may not be "
+        "listed."
     )
-    _add_options(parser)
-    parser.set_defaults(execute=execute)
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="wanted",
-        nargs=2,
-        metavar=("KIND", "NS/NAME"),
+        nargs="+",
+        metavar="OBJECT",
         required=True,
-        help="what has to fit: `pod NS/NAME` or `gang NS/NAME`; the namespace defaults to `default`",
+        help="what has to fit: pod/NAME, pod NAMESPACE/NAME, or the same with `gang`",
     )
+    add_namespace(parser)
     add_manifests(parser, "use manifests instead of the live cluster, as in `dovetail simulate`")
     add_cluster(parser)
     parser.add_argument(
@@ -58,57 +64,60 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, solve and print; with `--apply` also move the pods."""
-    kind, _ = options.wanted
-    if kind not in {"pod", "gang"}:
-        return refuse(f"defrag: --for {kind}: write `--for pod NS/NAME` or `--for gang NS/NAME`")
     if options.apply and options.filename:
         return refuse("defrag: --apply moves pods of a live cluster and cannot be combined with -f")
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation import defragment  # noqa: PLC0415 - the solver takes a second to import
 
+    access = None if options.filename else cluster_access(options)
+    target = target_of(options.wanted, options, _KINDS, access)
     try:
-        first = _look(options)
-    except (KubeError, defragment.UnknownPodError) as error:
+        first, forbidden = _look(options, access, target)
+    except defragment.UnknownPodError as error:
         return refuse(f"defrag: {error}")
     _print(first, options.output)
-    if not options.apply or not first.found.moves:
-        return _DONE if first.found.is_found else _NO_PLAN
+    if access is None or not options.apply or not first.found.moves:
+        return completed(ExitStatus.OK if first.found.is_found else ExitStatus.NO, forbidden)
+    if forbidden:
+        return completed(ExitStatus.NO, forbidden)
     if not first.found.is_stepwise:
         return refuse("defrag: --apply moves one pod after the other, but these moves depend on each other in a cycle")
     try:
-        defragment.carry_out(options.kubeconfig, first, lambda: _again(options), say, timeout_seconds=options.timeout)
+        look = functools.partial(_again, options, access, target)
+        defragment.carry_out(access, first, look, say, timeout_seconds=options.timeout)
     except (KubeError, defragment.StoppedError) as error:
         say(str(error))
-        return _NO_PLAN
+        return ExitStatus.NO
     say("done: the pod or gang fits now")
-    return _DONE
+    return ExitStatus.OK
 
 
-def _look(options: argparse.Namespace) -> Any:
-    """Read the cluster or the manifests and solve. Raise `KubeError` or `UnknownPodError`."""
+def _look(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any, tuple[str, ...]]:
+    """Read and solve; also return the kinds that the caller may not list. Raise `KubeError` or `UnknownPodError`."""
     from scheduler.simulation import case_builder, defragment, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     paths = manifests(options)
-    found = live_cluster.ClusterObjects() if paths else live_cluster.fetch(options.kubeconfig)
+    found = live_cluster.ClusterObjects() if paths else live_cluster.fetch(access)
     made = case_builder.CaseBuilder.of(found, documents.read(paths))
-    kind, wanted = options.wanted
+    kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
+    wanted = f"{target.namespace}/{target.name}"
     named = made.scheduler_of_gang(wanted) if kind == "gang" else made.scheduler_of(wanted)
     name, settings = settings_for(options.config, options.scheduler_name or named)
     case = made.case(name)
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, name)
-    batch = defragment.wanted(asked, *options.wanted)
-    return defragment.MovesFound(batch, defragment.relocation(asked, batch))
+    batch = defragment.wanted(asked, kind, wanted)
+    return defragment.MovesFound(batch, defragment.relocation(asked, batch)), found.forbidden
 
 
-def _again(options: argparse.Namespace) -> Any:
+def _again(options: argparse.Namespace, access: Any, target: Target) -> Any:
     """Solve again; None if the pod or gang no longer waits."""
     from scheduler.simulation import defragment  # noqa: PLC0415 - as above
 
     try:
-        return _look(options)
+        return _look(options, access, target)[0]
     except defragment.UnknownPodError:
         return None
 
@@ -119,5 +128,5 @@ def _print(solved: Any, form: str) -> None:
     if form == "table":
         defragment.show(solved.found, sys.stdout)
     else:
-        sys.stdout.write(printing.text(defragment.answer(solved.batch, solved.found), form))
+        sys.stdout.write(printing.text("Moves", defragment.answer(solved.batch, solved.found), form))
     sys.stdout.flush()

@@ -1,46 +1,60 @@
 """The entry point: parses the arguments and runs a command; wrong arguments give one line and exit status 2."""
 
 import argparse
+import importlib
 import os
-import platform
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from scheduler import version
-from scheduler.cli import config, defrag, explain, replay, run, simulate
-from scheduler.cli.arguments import WRONG, refuse, say
+from scheduler.cli.arguments import UsageError, refuse, say
+from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
-from scheduler.settings import SettingsError
 
-_COMMANDS: Final = (run, simulate, explain, defrag, replay, config)
+COMMANDS: Final = {
+    "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT). The default command.",
+    "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
+    "cluster.",
+    "explain": "Show why a pod waits, for each kind of node, and the nearest change that would make it schedulable.",
+    "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
+    "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
+    "config": "Print the default configuration or its schema, or check a file.",
+    "version": "Print the version.",
+}
+"""What each command does. Its module in this package has its name, and is imported only when it is called."""
 _DEFAULT: Final = "run"
-_DEFECT: Final = 70
-"""The exit status for a defect of Dovetail (EX_SOFTWARE of sysexits.h)."""
-_READER_GONE: Final = 141
-"""The exit status that a shell gives for a command that SIGPIPE ended."""
 _LONGEST: Final = 500
 """Characters of an error message that are shown."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 2 for wrong use, 70 for a defect, 130 when it was interrupted."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(_with_command(words))
+    """Run one command and return its `ExitStatus`; wrong arguments end the process with status 2."""
+    words = _with_command(list(sys.argv[1:] if arguments is None else arguments))
+    options = parser_for(words[0]).parse_args(words)
     try:
         status: int = options.execute(options)
-    except SettingsError as error:
-        return refuse(str(error))
     except KeyboardInterrupt:
-        return 130
+        return ExitStatus.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's own last flush fails
-        return _READER_GONE
+        return ExitStatus.READER_GONE
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line and a status
-        return _defect(error, options)
+        return _failed(error, options)
     return status
+
+
+def _failed(error: Exception, options: argparse.Namespace) -> int:
+    """Report what is wrong with arguments, settings or the access to the cluster in one line; else a defect."""
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - only what failed needs these slow imports
+    from scheduler.settings import SettingsError  # noqa: PLC0415 - the same
+
+    if isinstance(error, SettingsError):
+        return refuse(str(error))
+    if isinstance(error, (UsageError, KubeError)):
+        return refuse(f"{options.command}: {error}")
+    return _defect(error, options)
 
 
 def _defect(error: Exception, options: argparse.Namespace) -> int:
@@ -54,7 +68,7 @@ def _defect(error: Exception, options: argparse.Namespace) -> int:
         f"{options.command}: failed with {type(error).__name__}{place}: {str(error)[:_LONGEST] or 'no message'}. "
         f"This is a defect of Dovetail: please report it with the input that caused it{hint}"
     )
-    return _DEFECT
+    return ExitStatus.DEFECT
 
 
 def _with_command(words: list[str]) -> list[str]:
@@ -64,37 +78,40 @@ def _with_command(words: list[str]) -> list[str]:
     return [_DEFAULT, *words]
 
 
-def _version() -> str:
-    return f"dovetail {version()} (Python {platform.python_version()})"
-
-
-def _print_version(_: argparse.Namespace) -> int:
-    sys.stdout.write(f"{_version()}\n")
-    return 0
-
-
 class _Parser(argparse.ArgumentParser):
     """Reports wrong arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Write the message and exit."""
-        self.exit(WRONG, terminal.escaped(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+        self.exit(ExitStatus.WRONG, terminal.escaped(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+class _PrintVersion(argparse.Action):
+    """Prints the version and exits; reading it takes a while, so it is read only here."""
+
+    def __call__(self, *_: object) -> None:
+        """Print."""
+        from scheduler.cli import version  # noqa: PLC0415 - as above
+
+        sys.stdout.write(f"{version.text()}\n")
+        sys.exit(ExitStatus.OK)
+
+
+def parser_for(command: str) -> argparse.ArgumentParser:
+    """Return the parser, which knows all commands by name and the arguments of one of them."""
     parser = _Parser(
         prog="dovetail",
         description="A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together.",
-        epilog="The default command is run. See `dovetail COMMAND --help` for each command.",
+        epilog=f"The default command is {_DEFAULT}. See `dovetail COMMAND --help` for each command.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in _COMMANDS:
-        command.add(commands)
-    text = "Print the version."
-    shown = commands.add_parser("version", help=text, description=text, allow_abbrev=False)
-    shown.set_defaults(execute=_print_version)
-    for each in commands.choices.values():
-        each.add_argument("--debug", action="store_true", help="print the traceback of a defect")
+    for name, text in COMMANDS.items():
+        added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        if name == command:
+            module = importlib.import_module(f"scheduler.cli.{name}")
+            module.add(added)
+            added.add_argument("--debug", action="store_true", help="print the traceback of a defect")
+            added.set_defaults(execute=module.execute)
     return parser

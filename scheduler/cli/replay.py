@@ -2,25 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from scheduler.cli import simulate
 from scheduler.cli.arguments import add_format, refuse
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    text = "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file."
-    parser = commands.add_parser(
-        "replay",
-        help=text,
-        description=text,
-        epilog="The same file gives the same plan on every machine. The exit status is that of `dovetail simulate`.",
-        allow_abbrev=False,
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The same file gives the same plan on every machine. The exit status is that of `dovetail simulate`."
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the saved decision")
     add_format(parser)
-    parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

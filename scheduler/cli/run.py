@@ -2,15 +2,15 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from scheduler.settings import LogFormat, LogLevel, Overrides, load
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("json", "console")
+"""The values of `LogLevel` and `LogFormat` of the settings, which take a second to import."""
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    text = "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT). The default command."
-    parser = commands.add_parser("run", help=text, description=text, allow_abbrev=False)
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="configuration file (see `dovetail config --print-default`)"
     )
@@ -38,13 +38,14 @@ def add(commands: Any) -> None:
         metavar="HOST:PORT",
         help="address of /livez, /readyz and /metrics, such as :8080 or [::1]:8080",
     )
-    parser.add_argument("--log-level", choices=[each.value for each in LogLevel], help="lowest level that is logged")
-    parser.add_argument("--log-format", choices=[each.value for each in LogFormat], help="format of log lines")
-    parser.set_defaults(execute=execute)
+    parser.add_argument("--log-level", choices=LOG_LEVELS, help="lowest level that is logged")
+    parser.add_argument("--log-format", choices=LOG_FORMATS, help="format of log lines")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Load the settings and run; slow imports wait until the settings are valid."""
+    from scheduler.settings import Overrides, load  # noqa: PLC0415 - as above
+
     deprecations: list[str] = []
     settings = load(
         options.config,

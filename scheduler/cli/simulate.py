@@ -6,30 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.cli.arguments import (
-    WRONG,
     add_cluster,
     add_format,
     add_manifests,
+    cluster_access,
+    completed,
     manifests,
     refuse,
     say,
     settings_for,
     warn,
 )
+from scheduler.cli.exit_status import ExitStatus
 
 
-def add(commands: Any) -> None:
-    """Add the command to the parser."""
-    text = (
-        "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a cluster."
-    )
-    parser = commands.add_parser(
-        "simulate",
-        help=text,
-        description=text,
-        epilog="Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read "
-        "(the plan for the other manifests is printed all the same).",
-        allow_abbrev=False,
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read (the plan "
+        "for the other manifests is printed all the same), 3 some kinds of objects may not be listed."
     )
     add_manifests(parser, "YAML or JSON manifests, a folder of manifests, or - for standard input; may be repeated")
     parser.add_argument(
@@ -55,7 +50,6 @@ def add(commands: Any) -> None:
         help="keep the opaque parameters of drivers in the saved file (they may hold secrets)",
     )
     add_format(parser)
-    parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -64,16 +58,11 @@ def execute(options: argparse.Namespace) -> int:
     if not paths and not options.from_cluster:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
     name, settings = settings_for(options.config, options.scheduler_name)
-    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    found = live_cluster.ClusterObjects()
-    if options.from_cluster:
-        try:
-            found = live_cluster.fetch(options.kubeconfig)
-        except KubeError as error:
-            return refuse(f"--from-cluster: {error}")
+    from_cluster = options.from_cluster
+    found = live_cluster.fetch(cluster_access(options)) if from_cluster else live_cluster.ClusterObjects()
     case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
     for warning in case.warnings:
         warn(warning)
@@ -86,7 +75,7 @@ def execute(options: argparse.Namespace) -> int:
         except OSError as error:
             return refuse(f"--save: {options.save}: cannot be written: {error.strerror}")
     status = show(simulator.answer(asked), options.output)
-    return WRONG if case.problems else status
+    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden)
 
 
 def show(found: Any, form: str) -> int:
@@ -98,5 +87,5 @@ def show(found: Any, form: str) -> int:
     if form == "table":
         plan_output.show(found, sys.stdout)
     else:
-        sys.stdout.write(printing.text(plan_output.document(found), form))
-    return 1 if found.plan.unplaced or found.defects else 0
+        sys.stdout.write(printing.text("Plan", plan_output.document(found), form))
+    return ExitStatus.NO if found.plan.unplaced or found.defects else ExitStatus.OK

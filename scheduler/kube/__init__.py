@@ -1,6 +1,7 @@
 """
 The Kubernetes API: the only package that talks to the API server.
 
+    access                     which kubeconfig file, context and namespace a command uses
     kubeconfig, credentials    configuration, tokens and certificates
     client, paths, errors      HTTP requests and their errors
     discovery                  which kinds and versions the API server has

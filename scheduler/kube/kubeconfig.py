@@ -10,7 +10,7 @@ import base64
 import binascii
 import datetime as dt
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ _SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
 
 class Selected(NamedTuple):
     """
-    One context of a kubeconfig file: where `path` is, the names it uses, its cluster and its user.
+    One context of a kubeconfig file: where `path` is, the names it uses, its cluster, its user and its namespace.
 
     `expires_at` is when the credentials that an exec plugin gave have to be renewed (None: it does not say).
     """
@@ -39,6 +39,7 @@ class Selected(NamedTuple):
     user_name: str
     user: Mapping[str, Any]
     expires_at: dt.datetime | None = None
+    namespace: str = ""
 
     def as_config(self) -> dict[str, Any]:
         """A kubeconfig with this context alone."""
@@ -69,10 +70,26 @@ def select(path: Path, context: str = "") -> Selected:
         raise ConfigurationError(f"{path}: contexts[{name}].context.cluster is missing: write the name of a cluster")
     cluster = _entry(path, document, "cluster", cluster_name)
     user = _entry(path, document, "user", user_name) if user_name else {}
-    selected = Selected(path, name, cluster_name, cluster, user_name, user)
+    namespace = _text(path, chosen, "namespace", f"contexts[{name}].context.")
+    selected = Selected(path, name, cluster_name, cluster, user_name, user, namespace=namespace)
     _check_cluster(selected)
     _check_user(selected)
     return selected
+
+
+def select_among(paths: Sequence[Path], context: str = "") -> Selected:
+    """Choose the context in the first of several files that has it; one has to exist. Raises ConfigurationError."""
+    existing = [path for path in paths if path.exists()] or list(paths[:1])
+    documents = {path: _read(path) for path in existing}
+    current = (_text(path, document, "current-context", "") for path, document in documents.items())
+    name = context or next(filter(None, current), "")
+    having = (path for path, document in documents.items() if name and _has_context(document, name))
+    return select(next(having, existing[0]), name)
+
+
+def _has_context(document: Mapping[str, Any], name: str) -> bool:
+    entries = document.get(_SECTIONS["context"])
+    return isinstance(entries, list) and any(isinstance(each, dict) and each.get("name") == name for each in entries)
 
 
 def run_plugin(selected: Selected) -> Selected:

@@ -7,7 +7,8 @@ Manifests or a live cluster become the snapshot and batch that the scheduler wou
 - `defaults`, `controllers` and `claim_templates` do what API server, kubelet and controllers would do with the objects.
 - `case_builder` makes a `SimulationCase` of all that; `simulator` decides it, explains one pod, saves and loads cases.
 - `defragment` finds the moves of `dovetail defrag` and carries them out: the only writes of this package.
-- `plan_output` and `explanation_output` print the answers as tables, JSON or YAML, with `printing`.
+- `plan_output` and `explanation_output` print the answers as tables, JSON or YAML, with `printing`; `list_table` prints
+  lists as kubectl does.
 
 No rule of allocation belongs here. Only `scheduler.cli` calls this package.
 """

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
@@ -19,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.kube import paths, pod_writes
+from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.simulation import printing
@@ -46,17 +46,17 @@ Look = Callable[[], MovesFound | None]
 
 
 def carry_out(
-    kubeconfig: Path | None, first: MovesFound, look: Look, say: Callable[[str], None], *, timeout_seconds: float
+    access: ClusterAccess, first: MovesFound, look: Look, say: Callable[[str], None], *, timeout_seconds: float
 ) -> None:
     """Make all moves of a plan, one by one. Raise `StoppedError` at the first deviation, and `KubeError`."""
     left = first
     nodes = {each.pod: each.node for each in first.found.placements}
     try:
-        asyncio.run(_reserve(kubeconfig, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
+        asyncio.run(_reserve(access, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
         while left.found.moves:
             move = left.found.moves[0]
             say(f"{move.pod}: evicted from {move.source}, expected on {move.target}")
-            asyncio.run(_move(kubeconfig, move, timeout_seconds, say))
+            asyncio.run(_move(access, move, timeout_seconds, say))
             seen = look()
             if seen is None:
                 return
@@ -66,30 +66,30 @@ def carry_out(
                 raise StoppedError(f"{expected} moves were expected to be left, and there are {now}: stopped")
             left = seen
     finally:
-        asyncio.run(_free(kubeconfig, [(pod.id, pod.uid) for pod in first.batch.pods]))
+        asyncio.run(_free(access, [(pod.id, pod.uid) for pod in first.batch.pods]))
 
 
-async def _free(kubeconfig: Path | None, pods: Sequence[tuple[PodId, str]]) -> None:
+async def _free(access: ClusterAccess, pods: Sequence[tuple[PodId, str]]) -> None:
     """Remove the reservations. It retries, because no one else would remove them."""
     nothing = dict.fromkeys(pods, None)
     for _ in range(_TRIES - 1):
         with contextlib.suppress(KubeError):
-            return await _reserve(kubeconfig, nothing)
+            return await _reserve(access, nothing)
         await asyncio.sleep(_POLL_SECONDS)
-    return await _reserve(kubeconfig, nothing)
+    return await _reserve(access, nothing)
 
 
-async def _reserve(kubeconfig: Path | None, nodes: Mapping[tuple[PodId, str], str | None]) -> None:
+async def _reserve(access: ClusterAccess, nodes: Mapping[tuple[PodId, str], str | None]) -> None:
     """Reserve nodes for pods (key, uid) by a condition of their status; None removes the reservation."""
-    async with Client.connect(kubeconfig) as client:
+    async with access.connect() as client:
         for pod, node in nodes.items():
             with contextlib.suppress(NotFound, Conflict):  # deleted, or replaced by a pod of the same name
                 await pod_writes.reserve_node(client, pod, node)
 
 
-async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:
+async def _move(access: ClusterAccess, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:
     """Evict a pod and wait until its replacement runs. Raise `StoppedError` if that takes too long."""
-    async with Client.connect(kubeconfig) as client:
+    async with access.connect() as client:
         before = await _pods(client, move.pod.namespace)
         own = before.get(move.pod_uid)
         if own is None:

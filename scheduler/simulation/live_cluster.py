@@ -1,84 +1,95 @@
 """Lists the objects of a live cluster once; writes nothing."""
 
 import asyncio
-import os
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.kube import discovery, paths
+from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.json_parts import read_page
-from scheduler.kube.errors import ApiError, ConfigurationError
+from scheduler.kube.errors import ApiError, ConfigurationError, Forbidden
 from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 
 _PAGE: Final = "500"
-_TEMPLATES: Final = paths.collection(paths.RESOURCE_GROUP, "v1", "resourceclaimtemplates")
-_PRIORITIES: Final = paths.collection("scheduling.k8s.io", "v1", "priorityclasses")
+_DOCUMENTS: Final = (
+    ("resource.k8s.io/v1", "ResourceClaimTemplate", f"{paths.RESOURCE}/resourceclaimtemplates"),
+    ("scheduling.k8s.io/v1", "PriorityClass", paths.collection("scheduling.k8s.io", "v1", "priorityclasses")),
+)
+"""apiVersion, kind and path of the objects that are read as documents."""
 
 _item: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """The objects of a cluster: decoded changes, templates and priority classes as documents, and read errors."""
+    """
+    The objects of a cluster: decoded changes, templates and priority classes as documents, and read errors.
+
+    `forbidden` are the kinds that the caller may not list, by resource name; their objects are missing.
+    """
 
     changes: tuple[Change, ...] = ()
     documents: tuple[Document, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
 
 
-def fetch(kubeconfig: Path | None) -> ClusterObjects:
-    """List all objects that matter for scheduling. Raise `KubeError` for a problem of the server or the access."""
-    return asyncio.run(_fetch(kubeconfig))
+def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> ClusterObjects:
+    """
+    List the objects that matter for scheduling, or those of some kinds, without templates and priority classes.
+
+    Raise `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
+    """
+    return asyncio.run(_fetch(access, kinds))
 
 
-async def _fetch(kubeconfig: Path | None) -> ClusterObjects:
-    async with Client.connect(kubeconfig or _kubeconfig()) as client:
+async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> ClusterObjects:
+    async with access.connect() as client:
         served = await discovery.discover(client)
         if served.problem:
             raise ConfigurationError(served.problem)
-        listed = await asyncio.gather(*(_list(client, kind, path) for kind, path in served.paths))
-        warnings = [str(problem) for _, problems in listed for problem in problems]
-        documents = []
-        for api_version, kind, path in (
-            ("resource.k8s.io/v1", "ResourceClaimTemplate", _TEMPLATES),
-            ("scheduling.k8s.io/v1", "PriorityClass", _PRIORITIES),
-        ):
-            try:
-                items = await _items(client, path)
-            except (ApiError, ValueError) as error:
-                warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
-            else:
-                documents += [Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items]
-    changes = tuple(change for found, _ in listed for change in served.as_meant(found))
-    return ClusterObjects(changes, tuple(documents), tuple(warnings))
+        wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
+        listed = await asyncio.gather(*(_list(client, kind, path) for kind, path in wanted))
+        read = await asyncio.gather(*(_documents(client, *each) for each in _DOCUMENTS)) if kinds is None else []
+    return ClusterObjects(
+        changes=tuple(change for each in listed for change in served.as_meant(each.changes)),
+        documents=tuple(document for each in read for document in each.documents),
+        warnings=tuple(warning for each in (*listed, *read) for warning in each.warnings),
+        forbidden=tuple(kind for each in (*listed, *read) for kind in each.forbidden),
+    )
 
 
-def _kubeconfig() -> Path | None:
-    """Find the kubeconfig as kubectl does; None in a pod, which uses its service account."""
-    named = os.environ.get("KUBECONFIG")
-    if named:
-        return Path(named)
-    usual = Path.home() / ".kube" / "config"
-    return None if "KUBERNETES_SERVICE_HOST" in os.environ and not usual.exists() else usual
-
-
-async def _list(client: Client, kind: Kind, path: str) -> tuple[list[Change], list[Exception]]:
+async def _list(client: Client, kind: Kind, path: str) -> ClusterObjects:
     listed = ListWatch(kind)
     listed.start_listing()
     changes: list[Change] = []
     problems: list[Exception] = []
     while listed.needs_listing:
-        received = listed.receive_page(await client.request("GET", path, query=listed.page_query()))
+        try:
+            received = listed.receive_page(await client.request("GET", path, query=listed.page_query()))
+        except Forbidden:
+            return ClusterObjects(forbidden=(kind.value,))
         changes += received.changes
         problems += received.problems
-    return changes, problems
+    return ClusterObjects(tuple(changes), warnings=tuple(map(str, problems)))
+
+
+async def _documents(client: Client, api_version: str, kind: str, path: str) -> ClusterObjects:
+    try:
+        items = await _items(client, path)
+    except Forbidden:
+        return ClusterObjects(forbidden=(path.rpartition("/")[2],))
+    except (ApiError, ValueError) as error:
+        return ClusterObjects(warnings=(f"the cluster's objects of kind {kind} are left out: {error}",))
+    found = (Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items)
+    return ClusterObjects(documents=tuple(found))
 
 
 async def _items(client: Client, path: str) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from scheduler.observe import terminal
 
+API_VERSION: Final = "output.dovetail.dev/v1alpha1"
+"""apiVersion of JSON and YAML output; docs/commands.md lists its kinds."""
 WIDTH: Final = 120
 """Columns if the output is not a terminal."""
 
@@ -60,11 +62,17 @@ def visible(value: T) -> T:
     return value
 
 
-def text(document: object, form: str) -> str:
-    """Format plain values or structs as `yaml` or as indented JSON, with a newline at the end."""
-    encoded = msgspec.json.encode(document)
+def text(kind: str, fields: object, form: str) -> str:
+    """
+    Format plain values or a struct as one object of `API_VERSION`: as `yaml`, or as indented JSON.
+
+    `kind` is the kind of the object; the text ends in a newline.
+    """
+    own = msgspec.json.decode(msgspec.json.encode(fields), type=dict[str, msgspec.Raw])
+    encoded = msgspec.json.encode({"apiVersion": API_VERSION, "kind": kind, **own})
     if form == "yaml":
-        return yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True, width=WIDTH)
+        document = msgspec.json.decode(encoded)
+        return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return terminal.escaped_json(msgspec.json.format(encoded).decode()) + "\n"
 
 

@@ -74,5 +74,5 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.
     )
     assert m.run("simulate", "--from-cluster", "--kubeconfig", kubeconfig) == 2
     error = capsys.readouterr().err
-    assert error.startswith("dovetail: --from-cluster: ")
+    assert error.startswith("dovetail: simulate: ")
     assert error.count("\n") == 1

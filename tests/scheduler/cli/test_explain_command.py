@@ -97,6 +97,7 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
     assert m.run("explain", "pod", "default/p", "--snapshot", saved, "-o", "yaml") == 1
 
     assert yaml.safe_load(capsys.readouterr().out) == found
+    assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
     assert set(found) == {"pod", "waits", "node", "reasons", "nodes", "lostTo", "proven", "changes"}
     assert found["nodes"][0]["requests"] == [
         {"request": "gpus", "needed": 4, "matching": 8, "free": 6, "untainted": 6, "aligned": 3, "together": 3}
@@ -116,7 +117,8 @@ def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize("name", ["a/b/c", "team/"])
 def test_what_is_no_name_of_a_pod(name: str, saved: Path, capsys: Capture) -> None:
     assert m.run("explain", "pod", name, "--snapshot", saved) == 2
-    assert capsys.readouterr().err == f"dovetail: explain: {name!r} is not a pod name: write NS/NAME\n"
+    expected = f"dovetail: explain: {f'pod {name}'!r} names no pod: write pod/NAME or pod NAMESPACE/NAME\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_a_file_that_is_no_saved_case(tmp_path: Path, capsys: Capture) -> None:

@@ -47,6 +47,7 @@ def test_a_pod_with_a_template_is_placed_with_a_device(cluster: Path, tmp_path: 
 def test_the_report_has_status_levels_and_seconds(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
     pods = m.write_yaml(tmp_path / "pods.yaml", m.pod("p", template_name="t"))
     _, found, _ = answer(capsys, "-f", cluster, pods)
+    assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Plan")
     assert set(found) == {"placements", "unplaced", "preemptions", "report"}
     assert set(found["report"]) == {"status", "levels", "seconds"}
     assert found["report"]["status"] == "Optimal"
@@ -235,7 +236,9 @@ def test_opaque_parameters_are(
         pytest.param(["simulate", "-f", "x", "--config", "/absent"], "/absent: cannot be read", id="no configuration"),
         pytest.param(["simulate", "-f", "x", "--scheduler-name", "a b"], "'a b' is no name", id="no name"),
         pytest.param(
-            ["simulate", "--from-cluster", "--kubeconfig", "/absent"], "--from-cluster: /absent", id="no kubeconfig"
+            ["simulate", "--from-cluster", "--kubeconfig", "/absent"],
+            "simulate: /absent: no such file",
+            id="no kubeconfig",
         ),
         pytest.param(["replay", "/absent"], "/absent: cannot be read: No such file", id="no saved case"),
     ],

@@ -1,0 +1,22 @@
+"""The exit statuses of all commands. docs/commands.md lists them for users."""
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """What a command's exit status says. Scripts rely on the numbers."""
+
+    OK = 0
+    """The command did what it was asked; for a question: the pods are placed or fit, or there is something to list."""
+    NO = 1
+    """The answer is no: a pod waits, something does not fit, or there is no plan."""
+    WRONG = 2
+    """Arguments are wrong, or files, objects or the API server cannot be read."""
+    INCOMPLETE = 3
+    """The answer was printed, but the caller may not list some kinds: it may be wrong. It replaces `OK` and `NO`."""
+    DEFECT = 70
+    """A defect of Dovetail (EX_SOFTWARE of sysexits.h)."""
+    INTERRUPTED = 130
+    """Ctrl-C, as a shell reports SIGINT."""
+    READER_GONE = 141
+    """The reader of the output has gone (`dovetail … | head`), as a shell reports SIGPIPE."""

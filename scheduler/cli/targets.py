@@ -1,0 +1,93 @@
+"""Objects that a command is about: `pod/x`, `pod x`, `ns/team`, `NAMESPACE/x` or `x`."""
+
+import argparse
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scheduler.cli.arguments import UsageError, namespace_of
+
+if TYPE_CHECKING:
+    from scheduler.kube.access import ClusterAccess
+
+
+class TargetKind(StrEnum):
+    """Kinds of objects, by the singular names that kubectl takes."""
+
+    POD = "pod"
+    POD_GROUP = "podgroup"
+    CLAIM = "resourceclaim"
+    NODE = "node"
+    NAMESPACE = "namespace"
+
+
+_WORDS: Final = {
+    TargetKind.POD: ("pods", "po"),
+    TargetKind.POD_GROUP: ("podgroups", "gang", "gangs"),
+    TargetKind.CLAIM: ("resourceclaims", "claim", "claims"),
+    TargetKind.NODE: ("nodes", "no"),
+    TargetKind.NAMESPACE: ("namespaces", "ns"),
+}
+_KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind.value, *words)}
+_CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE})
+
+
+class Target(NamedTuple):
+    """An object; `namespace` is "" for a node or a namespace."""
+
+    kind: TargetKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Write it as messages name objects: `pod ns/name`."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def add_target(parser: argparse.ArgumentParser, kinds: Sequence[TargetKind], *, is_optional: bool = False) -> None:
+    """Add the object as one or two words; the first of `kinds` is meant where none is written."""
+    written = " or ".join(f"{kind}/NAME" for kind in kinds)
+    parser.add_argument(
+        "target",
+        nargs="*" if is_optional else "+",
+        metavar="OBJECT",
+        help=f"{written}; NAME and NAMESPACE/NAME mean a {kinds[0]}",
+    )
+
+
+def target_of(
+    words: Sequence[str], options: argparse.Namespace, kinds: Sequence[TargetKind], access: "ClusterAccess | None"
+) -> Target:
+    """
+    Return the object that words name; `-n` of `options`, else the context, gives the namespace that they leave out.
+
+    Raise `UsageError`, and `ConfigurationError` where the kubeconfig is needed and cannot be read.
+    """
+    kind, rest = _split(words, kinds)
+    namespace, _, name = rest.rpartition("/")
+    if not name or "/" in namespace or (namespace and kind in _CLUSTER_SCOPED):
+        raise UsageError(f"{' '.join(words)!r} names no {kind}: write {_forms(kind)}")
+    if kind in _CLUSTER_SCOPED:
+        return Target(kind, "", name)
+    if namespace and options.namespace and namespace != options.namespace:
+        raise UsageError(f"{rest!r} is in namespace {namespace}, but -n is {options.namespace}: give one of them")
+    return Target(kind, namespace or namespace_of(options, access), name)
+
+
+def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKind, str]:
+    """Split the words into kind and the rest."""
+    text = "/".join(words)
+    first, slash, rest = text.partition("/")
+    is_kind = first.lower() in _KINDS and (slash or len(words) == 1)
+    if len(words) > 2 or (len(words) == 2 and not is_kind):  # noqa: PLR2004 - kind and name
+        raise UsageError(f"{' '.join(words)!r}: write one object, as {' or '.join(map(_forms, kinds))}")
+    if not is_kind:
+        return kinds[0], text
+    kind = _KINDS[first.lower()]
+    if kind not in kinds:
+        raise UsageError(f"{text!r} is a {kind}: this command takes {' or '.join(map(_forms, kinds))}")
+    return kind, rest
+
+
+def _forms(kind: TargetKind) -> str:
+    return f"{kind}/NAME" if kind in _CLUSTER_SCOPED else f"{kind}/NAME or {kind} NAMESPACE/NAME"

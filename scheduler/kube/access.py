@@ -1,0 +1,53 @@
+"""Which cluster a command talks to: kubeconfig file, context and namespace, found as kubectl finds them."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from scheduler.kube import kubeconfig
+from scheduler.kube.client import Client
+
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+class ClusterAccess(NamedTuple):
+    """A kubeconfig file (None: the service account of the pod), a context in it ("": the current one), a namespace."""
+
+    path: Path | None
+    context: str = ""
+    namespace: str = _DEFAULT_NAMESPACE
+
+    def connect(self) -> contextlib.AbstractAsyncContextManager[Client]:
+        """Open a client. Raise `ConfigurationError`."""
+        return Client.connect(self.path, self.context)
+
+
+def find(
+    path: Path | None,
+    context: str = "",
+    environment: Mapping[str, str] = os.environ,
+    service_account: Path = _SERVICE_ACCOUNT,
+) -> ClusterAccess:
+    """
+    Return the access by a file, else by $KUBECONFIG, else by ~/.kube/config, else by the pod's service account.
+
+    Of several files in $KUBECONFIG the first with the context is read. Raise `ConfigurationError`.
+    """
+    paths = [path] if path is not None else _usual(environment)
+    if not paths:
+        with contextlib.suppress(OSError):
+            return ClusterAccess(None, "", (service_account / "namespace").read_text().strip())
+        return ClusterAccess(None)
+    selected = kubeconfig.select_among(paths, context)
+    return ClusterAccess(selected.path, selected.context, selected.namespace or _DEFAULT_NAMESPACE)
+
+
+def _usual(environment: Mapping[str, str]) -> list[Path]:
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    if named:
+        return named
+    usual = Path.home() / ".kube" / "config"
+    return [] if "KUBERNETES_SERVICE_HOST" in environment and not usual.exists() else [usual]

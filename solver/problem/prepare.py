@@ -22,7 +22,7 @@ from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
 from solver.problem.prefilter import ClaimContext
 from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
-from solver.problem.requests import enumeration, node_allocatable
+from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes import attach_limits
@@ -103,7 +103,7 @@ class _Preparation:
         requests = self._outline(batch, rejected)
         problem = self._dense(requests, batch)
         if requests.node_takes is not None:
-            problem = node_allocatable.widen(problem, requests.node_takes)
+            problem = widened_requests.widen(problem, requests.node_takes)
         problem = problem.with_limits(requests.places(problem))
         problem = _with_volume_limits(problem)
         problem = _with_inter_pod_rules(problem, requests.interpod)

@@ -1,0 +1,271 @@
+"""
+Widen the requests of classes by what their devices take of the node's own resources (KEP-5517).
+
+The devices of a pod are not known before the search. So its request grows by the most that any device takes which the
+pod can get on the node: exact where the matching devices of a node take the same, else conservative. Where nodes
+differ, a class becomes a family with one class for each amount.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import Pod, Reason, ReasonCode
+from solver.feasibility import capacity
+from solver.problem import node_arrays
+from solver.problem.devices.inventory import Mask
+from solver.problem.limits import Limit, one_domain
+from solver.problem.problem import Part, PodClass, Problem, Source
+from solver.problem.requests.component import Ask
+from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of
+from solver.problem.skipped_pods import NOT_REACHED
+
+Amounts = npt.NDArray[np.int64]
+ByNode = dict[str, Amounts]
+"""Units per node, by resource."""
+
+
+def widen(problem: Problem, known: NodeAllocatable) -> Problem:
+    """
+    Widen the requests of every class; a class whose requests come to differ between nodes is split.
+
+    Where every node takes another amount, each class becomes as many as there are nodes. The pods of classes beyond
+    `_MOST_CLASSES` are rejected as not reached, gangs whole; the first pod or gang never is.
+    """
+    asked = _Asked(problem, is_legacy=known.inventory.maps_as_legacy)
+    split: dict[int, list[PodClass]] = {}
+    rejected: dict[int, tuple[Reason, ...]] = {}
+    left = _MOST_CLASSES
+    for unit in _units(problem):
+        splits = [_Split.of(each, asked, known) for each in unit]
+        more = sum(len(each.kinds) - 1 for each in splits)
+        if not split or more <= left:
+            left -= more
+            split.update((each.pod_class.index, each.classes()) for each in splits)
+        else:
+            split.update((each.pod_class.index, [each.without_nodes()]) for each in splits)
+            rejected.update((position, (NOT_REACHED,)) for each in unit for position in each.members)
+    kept = [split[each.index][0] for each in problem.classes]
+    added = (one for each in problem.classes for one in split[each.index][1:])
+    numbered = (replace(each, index=len(kept) + number) for number, each in enumerate(added))
+    requests = replace(problem.requests, takes_node_resources=True)
+    widened = replace(problem, requests=requests, classes=[*kept, *numbered]).rejecting(rejected)
+    return widened.with_limits(_one_pod_each(widened))
+
+
+_MOST_CLASSES: Final = 10_000
+"""How many classes splitting may add to a problem: they take about a second of a decision."""
+
+
+def _units(problem: Problem) -> list[list[PodClass]]:
+    """Group the classes whose pods are left out only together: those of a family, and of a gang; first pods first."""
+    units: defaultdict[object, list[PodClass]] = defaultdict(list)
+    for each in problem.classes:
+        units[problem.pod(each.members[0]).gang or each.family].append(each)
+    return sorted(units.values(), key=lambda unit: (-unit[0].priority, not unit[0].is_overdue, unit[0].members[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split:
+    """A class with the amounts that its devices take: `kinds` by row, and which of them each node has (-1: none)."""
+
+    pod_class: PodClass
+    names: Sequence[str]
+    kinds: Amounts
+    kind_of: Amounts
+
+    @classmethod
+    def of(cls, each: PodClass, asked: "_Asked", known: NodeAllocatable) -> "_Split":
+        """Add up what the devices of a class take of each node, and rule nodes out that cannot be charged."""
+        problem, pod = asked.problem, asked.problem.pod(each.members[0])
+        total, refused = _total(each, asked, pod)
+        for resource, amount in known.fixed(pod).items():
+            total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
+        total, uncovered = _covered(total, pod)
+        verdicts = each.verdicts
+        verdicts = verdicts.without((node_arrays.ExcludedNodes(refused & verdicts.allowed, _UNREFERENCED),))
+        verdicts = verdicts.without(
+            node_arrays.ExcludedNodes(nodes & verdicts.allowed, _uncovered(resource))
+            for resource, nodes in uncovered.items()
+        )
+        names = sorted(name for name, amounts in total.items() if amounts.any())
+        kind_of = np.full(problem.node_count, -1, dtype=np.int64)
+        rows = np.stack([total[name] for name in names], axis=1) if names else kind_of[:, np.newaxis]
+        kinds = rows[:1]
+        if verdicts.allowed.any():
+            kinds, kind_of[verdicts.allowed] = np.unique(rows[verdicts.allowed], axis=0, return_inverse=True)
+        return cls(replace(each, verdicts=verdicts), names, kinds, kind_of)
+
+    def without_nodes(self) -> PodClass:
+        """Return the class with all nodes ruled out."""
+        return replace(self.pod_class, verdicts=self.pod_class.verdicts.within(self.kind_of < -1))
+
+    def classes(self) -> list[PodClass]:
+        """Add the amounts to the requests, in one class for each set of nodes where they are the same."""
+        if not self.names:
+            return [self.pod_class]
+        found = []
+        for number, kind in enumerate(self.kinds.tolist()):
+            widened = dict(self.pod_class.requests)
+            for name, amount in zip(self.names, kind, strict=True):
+                widened[name] = widened.get(name, 0) + amount
+            pairs = tuple(sorted(pair for pair in widened.items() if pair[1] > 0))
+            verdicts = self.pod_class.verdicts.within(self.kind_of == number)
+            found.append(replace(self.pod_class, verdicts=verdicts, requests=pairs))
+        return found
+
+
+_UNREFERENCED: Final = Reason(
+    code=ReasonCode.NODE_RESOURCES,
+    message="node(s) would charge a claim to no container: none of the pod's containers uses it",
+    status="cannot allocate all claims",
+)
+
+
+def _uncovered(resource: str) -> Reason:
+    return Reason(
+        code=ReasonCode.NODE_RESOURCES,
+        message=f"node(s) have devices that take more {resource} than the pod-level requests cover",
+        status=f"pod level request for {resource} is insufficient to cover the aggregated container and "
+        "node-allocatable DRA requests",
+    )
+
+
+def _none(problem: Problem) -> Amounts:
+    return np.zeros(problem.node_count, dtype=np.int64)
+
+
+def _bounded(amounts: Amounts) -> Amounts:
+    """Limit amounts to one that no node has: a driver may publish any number, and sums have to stay in 64 bits."""
+    bounded: Amounts = np.minimum(amounts, node_arrays.MOST + 1)
+    return bounded
+
+
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """What devices that the same nodes see take of them, by resource: the most of one, and the sum of all."""
+
+    most: dict[str, int] = field(default_factory=dict)
+    every: dict[str, int] = field(default_factory=dict)
+
+    def add(self, nano_units: Mapping[str, int]) -> None:
+        """Add a device."""
+        for name, nano in nano_units.items():
+            amount = min(capacity.request_units(name, nano), node_arrays.MOST + 1)
+            self.most[name] = max(self.most.get(name, 0), amount)
+            self.every[name] = min(self.every.get(name, 0) + amount, node_arrays.MOST + 1)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """What devices take of nodes, by demand and by the number of containers that use the claim; see `_by_node`."""
+
+    problem: Problem
+    is_legacy: bool
+    """Whether the devices map as in Kubernetes 1.36."""
+    known: dict[tuple[int, int], dict[bool, ByNode]] = field(default_factory=dict)
+
+    def of(self, component: int, containers: int) -> ByNode:
+        """Return the most that one copy of a component takes of each node."""
+        total: ByNode = {}
+        for alternatives in self.problem.requests.components[component].requests:
+            ways = [self._of_ask(ask, containers) for ask in alternatives]
+            for name in {name for way in ways for name in way}:
+                most = np.maximum.reduce([way.get(name, _none(self.problem)) for way in ways])
+                total[name] = _bounded(total.get(name, _none(self.problem)) + most)
+        return total
+
+    def _of_ask(self, ask: Ask, containers: int) -> ByNode:
+        key = (ask.demand, containers)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = _by_node(self.problem, *key)
+        if not ask.needed:
+            return found[True]
+        return {name: _bounded(amounts * ask.needed) for name, amounts in found[False].items()}
+
+
+def _by_node(problem: Problem, demand: int, containers: int) -> dict[bool, ByNode]:
+    """
+    Return for a demand the most that one device takes on each node, and (key True) what all of them take together.
+
+    No pod gets a device on a node that has less than it takes.
+    """
+    answers, found = problem.requests.answers[demand], {False: ByNode(), True: ByNode()}
+    taken: dict[tuple[frozenset[int] | None, frozenset[int]], _Taken] = {}
+    reaches: dict[tuple[frozenset[int] | None, frozenset[int]], Sequence[int]] = {}
+    for index, verdict in answers.verdicts.items() if not problem.requests.demands[demand].is_admin else ():
+        record = problem.inventory.records[index]
+        if record.device.takes_node_resources and verdict.name == "YES":
+            key = (record.nodes, answers.lost(index))
+            if key not in taken:
+                taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
+            consumed = dict(answers.consumption.get(index, ()))
+            taken[key].add(capacity.node_resources(record.device, consumed, containers))
+    for key, each in taken.items():
+        for name, amount in each.most.items():
+            most = found[False].setdefault(name, _none(problem))
+            most[reaches[key]] = np.maximum(most[reaches[key]], amount)
+            every = found[True].setdefault(name, _none(problem))
+            every[reaches[key]] = _bounded(every[reaches[key]] + each.every[name])
+    return found
+
+
+def _total(each: PodClass, asked: _Asked, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_]]:
+    """
+    Add up a pod's parts; also give the nodes where a claim takes something that can be charged to no container.
+
+    That is a claim for extended resources, and with devices of Kubernetes 1.36 each claim that no container uses.
+    """
+    problem, total = asked.problem, ByNode()
+    refused = np.zeros(problem.node_count, dtype=np.bool_)
+    unused = {special.id for special in each.specials[:1] if special is not None}
+    if asked.is_legacy:
+        unused.update(claim for claim in pod.claim_ids if not containers_of(pod, claim))
+    for part, source in _copies(problem, each):
+        for name, amounts in asked.of(part.component, len(containers_of(pod, source.claim))).items():
+            total[name] = _bounded(total.get(name, _none(problem)) + amounts)
+            if source.claim in unused:
+                refused |= amounts > 0
+    return total, refused
+
+
+def _copies(problem: Problem, each: PodClass) -> Iterator[tuple[Part, Source]]:
+    """Yield every copy of a component that a pod needs, of its own claims and of shared ones."""
+    owners = [(each.parts, each.sources[0])]
+    owners += [(shared.parts, shared.sources) for shared in map(problem.shared.__getitem__, each.shared)]
+    for parts, sources in owners:
+        for part, copies in zip(parts, sources, strict=True):
+            yield from ((part, source) for source in copies)
+
+
+def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, dict[str, Mask]]:
+    """Take away what pod-level requests hold already, and return by resource the nodes where that is not enough."""
+    slack = dict(pod.level_slack)
+    return total, {name: total.pop(name) > slack[name] for name in sorted(total.keys() & slack.keys())}
+
+
+def _one_pod_each(problem: Problem) -> Iterator[Limit]:
+    """Let one pod of the batch have a shared claim whose devices may map resources of their node."""
+    for shared in problem.shared:
+        if any(_may_map(problem, part.component) for part in shared.parts):
+            takes = {each.index: 1 for each in problem.classes if shared.index in each.shared}
+            message = f"node(s) would share claim {shared.claim.id.name}, which takes resources of its node"
+            status = NOT_SHARED.format(shared.claim.id.name)
+            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1, status=status)
+            yield Limit("node_allocatable-claim", one_domain(problem.node_count), (1,), takes, reason)
+
+
+def _may_map(problem: Problem, component: int) -> bool:
+    """Whether a component can get a device that maps resources of its node."""
+    asks = (ask for alternatives in problem.requests.components[component].requests for ask in alternatives)
+    demands = {ask.demand for ask in asks if not problem.requests.demands[ask.demand].is_admin}
+    return any(
+        verdict.name == "YES" and bool(problem.inventory.records[index].device.node_allocatable)
+        for demand in demands
+        for index, verdict in problem.requests.answers[demand].verdicts.items()
+    )

@@ -62,10 +62,11 @@ def assemble(
     fence: WriteFence,
     elector: LeaderElector | None,
     *,
+    failed_devices: FailedDevices,
     metrics: Metrics,
     health: Health,
 ) -> Components:
-    """Make the components by these settings; nothing runs yet, and nothing is known of the cluster."""
+    """Make the components by these settings; nothing runs yet, and of the cluster only failed devices are known."""
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
     queue = _queue(settings, cluster, replacements)
@@ -75,7 +76,6 @@ def assemble(
     events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
     reports = StatusWriter(client, writer, metrics, events, StatusTokenBucket(settings.commit.status_share))
     writer.connect(partial(_count_write, metrics, reports))
-    failed_devices = FailedDevices(settings.commit.avoid_failed_device_seconds, metrics)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)

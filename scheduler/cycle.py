@@ -72,8 +72,8 @@ class SchedulingCycle:
         parts.attempt_metrics.connect(parts.queue.counts)
         self._last_units = 0
         self._last_seconds = 0.0
-        parts.prebind.connect(self.see, self._ended.set)
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
+        parts.prebind.connect(self.see, self._ended.set)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +21,14 @@ from scheduler import version
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.extended_resource_claims import OrphanedClaims
-from scheduler.commit.local_taints import SuspectDevices
+from scheduler.commit.local_taints import FailedDevices, SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
 from scheduler.components import Components, assemble
 from scheduler.cycle import SchedulingCycle
 from scheduler.kube import discovery
+from scheduler.kube.api_change import ApiChange
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
 from scheduler.kube.errors import ConfigurationError, KubeError
@@ -50,8 +52,6 @@ _FINISH_SECONDS: Final = 15.0
 _STOPPED, _LOST, _MISCONFIGURED, _SERVER_CHANGED = 0, 1, 2, 3
 _DISCOVERY_SECONDS: Final = 10.0
 """How often the server is asked whether it was upgraded or rolled back."""
-_CHANGED_CHECKS: Final = 3
-"""How often in a row it must answer the same: during an upgrade, servers of both versions answer."""
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _DEFAULT_NAMESPACE: Final = "dovetail-system"
 
@@ -92,6 +92,9 @@ class Process:
         self._lease_client: Final = lease_client
         self._health: Final = health
         self.metrics: Final = Metrics(version())
+        self._failed_devices: Final = FailedDevices(settings.commit.avoid_failed_device_seconds, self.metrics)
+        self._suspects: Final = SuspectDevices(settings.commit.suspect_device_seconds, self.metrics)
+        self._api_change: Final = ApiChange()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -177,13 +180,14 @@ class Process:
         return served
 
     async def _wait_until_changed(self, served: discovery.DiscoveredKinds) -> None:
-        """Return when the server serves other kinds or versions, `_CHANGED_CHECKS` times in a row the same ones."""
-        found, count = served, 0
-        while count < _CHANGED_CHECKS:
+        """Return when the server serves other kinds or versions, and does not only seem to: see `ApiChange`."""
+        self._api_change.begin(served)
+        while True:
             await asyncio.sleep(_DISCOVERY_SECONDS)
             with contextlib.suppress(KubeError):
-                last, found = found, await discovery.discover(self._client)
-                count = 0 if found.has_same_api(served) else count + 1 if found.has_same_api(last) else 1
+                found = await discovery.discover(self._client)
+                if self._api_change.saw(found, time.monotonic()):
+                    break
         _log.warning(logs.SERVER_CHANGED, before=served.git_version, now=found.git_version)
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
@@ -222,15 +226,22 @@ class Process:
         _log.info(logs.SERVER, version=served.git_version, kinds=served.optional)
         ending = asyncio.Event()
         fence: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
-        parts = assemble(self._settings, self._client, fence, elector, metrics=self.metrics, health=self._health)
+        parts = assemble(
+            self._settings,
+            self._client,
+            fence,
+            elector,
+            failed_devices=self._failed_devices,
+            metrics=self.metrics,
+            health=self._health,
+        )
         parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
         memory_budget = self._memory_budget(parts.cluster)
-        suspects = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
-        suspects.connect(cycle.see)
+        self._suspects.connect(parts.cluster, cycle.see)
         manually_bound = ManuallyBoundPods(parts.cluster, parts.status, self._settings.scheduler_names, self.metrics)
-        see = partial(_see, parts.quarantine, memory_budget, cycle, (manually_bound, suspects))
+        see = partial(_see, parts.quarantine, memory_budget, cycle, (manually_bound, self._suspects))
         watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
@@ -263,7 +274,7 @@ class Process:
                 if not await cycle.finish(_FINISH_SECONDS):
                     _log.warning(logs.STOPPING, unfinished=True)
             await _cancel(keeping)
-            suspects.close()
+            self._suspects.disconnect()
         if elector is not None:
             await elector.release()
         _log.info(logs.STOPPED)

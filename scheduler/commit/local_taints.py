@@ -2,7 +2,8 @@
 Device taints that only this process knows: for devices that failed, and for suspect ones.
 
 To the cluster cache, the queue and the worker's replica a local taint is a DeviceTaintRule that is written nowhere
-and ends with this process's leadership.
+and ends with this process's leadership. It outlives the cluster cache: where the scheduler starts again in its process,
+because the API server was upgraded, the taints that still last go into the new cache.
 
 `FailedDevices`: binding conditions of the device failed (KEP-5007). It gets a NoSchedule taint, so that not even a
 request that tolerates everything takes it again at once; only a toleration of its key covers it. The time doubles with
@@ -17,7 +18,7 @@ were evicted or preempted do not count.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.backoff import doubled
 from scheduler.change import Change, Kind, split_key
@@ -48,6 +49,10 @@ _FIRST_SECONDS: Final = 1.0
 _log: Final = logs.logger()
 
 
+def _ignore(_: Sequence[Change]) -> None:
+    """Receive changes while there is no cluster cache."""
+
+
 class LocalTaints:
     """
     Puts one taint on devices, each for its own time.
@@ -60,18 +65,18 @@ class LocalTaints:
         self._taint: Final = taint
         self._metrics: Final = metrics
         self._on_end: Final = on_end
-        self._see: See = lambda _: None
+        self._see: See = _ignore
         self._timers: Final[dict[DeviceId, asyncio.TimerHandle]] = {}
 
     def connect(self, see: See) -> None:
-        """Connect the receiver of changes."""
+        """Connect the receiver of changes, and give it the taints that last."""
         self._see = see
+        if self._timers:
+            see([self._change(device, is_tainted=True) for device in self._timers])
 
-    def close(self) -> None:
-        """Stop the timers: each holds what receives its change, the whole cluster cache."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+    def disconnect(self) -> None:
+        """Let go of the receiver, which is the whole cluster cache; taints go on, and end by themselves."""
+        self._see = _ignore
 
     def add(self, device: DeviceId, seconds: float) -> tuple[Change, ...]:
         """Taint a device, or start its time again; return the change for the caller to apply."""
@@ -115,7 +120,7 @@ class FailedDevices:
         last = Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE)
         self._out: Final = LocalTaints("failed", out, metrics, lambda device: self._last.add(device, self.seconds))
         self._last: Final = LocalTaints("failed-before", last, metrics, self._forget)
-        self._see: See = lambda _: None
+        self._see: See = _ignore
 
     @property
     def count(self) -> int:
@@ -123,15 +128,16 @@ class FailedDevices:
         return len(self._failures)
 
     def connect(self, see: See) -> None:
-        """Connect the receiver of changes."""
+        """Connect the receiver of changes, and give it the taints that last."""
         self._see = see
         self._out.connect(see)
         self._last.connect(see)
 
-    def close(self) -> None:
-        """Stop the timers."""
-        self._out.close()
-        self._last.close()
+    def disconnect(self) -> None:
+        """Let go of the receiver of changes."""
+        self._see = _ignore
+        self._out.disconnect()
+        self._last.disconnect()
 
     def failed(self, devices: Iterable[DeviceId]) -> None:
         """Taint devices that failed, each for longer than the last time."""
@@ -157,25 +163,35 @@ class FailedDevices:
         return ()
 
 
+class _Released(NamedTuple):
+    """The claims of a pod as they were before they lost their allocations; a pod of the same name has another uid."""
+
+    uid: str
+    claims: dict[ClaimId, Claim]
+
+
 class SuspectDevices:
     """Taints devices for so many seconds after a pod failed on them, or the kubelet reported them unhealthy."""
 
-    def __init__(self, cluster: Cluster, seconds: float, metrics: Metrics) -> None:
-        self._cluster: Final = cluster
+    def __init__(self, seconds: float, metrics: Metrics) -> None:
+        self._cluster = Cluster()
         self._seconds: Final = seconds
         self._taints: Final = LocalTaints("suspect", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
-        self._see: See = lambda _: None
+        self._see: See = _ignore
         self._failed: Final[dict[str, str]] = {}
-        self._released: Final[dict[str, dict[ClaimId, Claim]]] = {}
+        self._released: Final[dict[str, _Released]] = {}
 
-    def connect(self, see: See) -> None:
-        """Connect the receiver of changes."""
-        self._see = see
+    def connect(self, cluster: Cluster, see: See) -> None:
+        """Connect the cluster cache and the receiver of changes, and give it the taints that last."""
+        self._cluster, self._see = cluster, see
         self._taints.connect(see)
 
-    def close(self) -> None:
-        """Stop the timers."""
-        self._taints.close()
+    def disconnect(self) -> None:
+        """Let go of the cluster cache and of what it showed; pods and claims are listed anew."""
+        self._cluster, self._see = Cluster(), _ignore
+        self._failed.clear()
+        self._released.clear()
+        self._taints.disconnect()
 
     def before(self, changes: Sequence[Change]) -> None:
         """
@@ -194,7 +210,10 @@ class SuspectDevices:
         for each in self._cluster.pods_using(claim.id):
             pod = self._cluster.seen_pod(each.id)  # one that is only assumed to be bound can get other devices yet
             if pod is not None and pod.node_name and pod.controller is not None:
-                self._released.setdefault(str(pod.id), {})[claim.id] = claim
+                released = self._released.get(str(pod.id))
+                if released is None or released.uid != pod.uid:
+                    released = self._released[str(pod.id)] = _Released(pod.uid, {})
+                released.claims[claim.id] = claim
 
     def see(self, changes: Sequence[Change]) -> None:
         """Look at the statuses of pods."""
@@ -205,12 +224,13 @@ class SuspectDevices:
     def _look_at(self, key: str, pod: Pod | None) -> None:
         if pod is None or not pod.has_failed:
             self._failed.pop(key, None)
-        released = self._released.get(key, {})
-        if pod is None or pod.is_terminal:
+        released = self._released.get(key)
+        lost = released.claims if released is not None and pod is not None and released.uid == pod.uid else {}
+        if pod is None or pod.is_terminal or not lost:
             self._released.pop(key, None)
         if pod is None or not pod.claims:
             return
-        claims = [claim for each in pod.claim_ids if (claim := released.get(each) or self._cluster.claim(each))]
+        claims = [claim for each in pod.claim_ids if (claim := lost.get(each) or self._cluster.claim(each))]
         self._suspect(_unhealthy_devices(pod, claims))
         if pod.has_failed and pod.controller is not None and self._failed.get(key) != pod.uid:
             self._failed[key] = pod.uid

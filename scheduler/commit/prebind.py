@@ -172,9 +172,9 @@ class PreBind:
             event.set()
 
     def close(self) -> None:
-        """Stop every wait and the timers of failed devices, and begin no other wait."""
+        """Stop every wait, and begin no other wait."""
         self._is_closed = True
-        self._failed_devices.close()
+        self._failed_devices.disconnect()
         for events in self._waiters.values():
             for event in events:
                 event.set()

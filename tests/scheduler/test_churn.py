@@ -169,7 +169,8 @@ class Town:
         )
         self.parts.pod_groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
         self.cycle = SchedulingCycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
-        self.suspicion = SuspectDevices(self.cluster, 60.0, self.metrics)
+        self.suspicion = SuspectDevices(60.0, self.metrics)
+        self.suspicion.connect(self.cluster, self.cycle.see)
         self.strays = ManuallyBoundPods(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
         self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))
 

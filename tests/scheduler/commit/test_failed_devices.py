@@ -162,7 +162,23 @@ async def test_nothing_changes_after_the_end() -> None:
     await scene.resting()
     scene.devices.failed((OTHER,))
     before = scene.taints
-    scene.devices.close()
+    scene.devices.disconnect()
     await scene.clock.sleep(120.0)
     assert scene.taints == before
     assert len(before) == 2
+
+
+async def test_a_new_cluster_cache_gets_the_taints_that_are_left() -> None:
+    """The scheduler starts again in its process when the API server was upgraded."""
+    scene = Scene(60.0)
+    scene.devices.failed((DEVICE, OTHER))
+    await scene.clock.sleep(1.0)
+    scene.devices.failed((DEVICE,))
+    scene.devices.disconnect()
+
+    scene.cluster = Cluster()
+    scene.devices.connect(scene.see)
+    assert scene.taints == {"gpu-0": BINDING_FAILED_TAINT, "gpu-1": SUSPECT_TAINT}
+    assert await scene.resting() == 2.0
+    scene.devices.failed((DEVICE,))
+    assert await scene.resting() == 4.0

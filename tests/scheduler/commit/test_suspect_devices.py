@@ -27,8 +27,8 @@ class Scene:
     def __init__(self, seconds: float = 60.0) -> None:
         self.cluster = Cluster()
         self.changes: list[Change] = []
-        self.suspicion = SuspectDevices(self.cluster, seconds, Metrics())
-        self.suspicion.connect(self.changes.extend)
+        self.suspicion = SuspectDevices(seconds, Metrics())
+        self.suspicion.connect(self.cluster, self.changes.extend)
         self.tell(HELD)
 
     def tell(self, *objects: object) -> None:
@@ -72,6 +72,29 @@ async def test_a_later_pod_of_that_name_does_not_inherit_the_devices() -> None:
     for change in (gone(RUNNING), seen(replace(FAILED, uid="uid-next"))):
         scene.see(change)
     assert scene.suspected == []
+
+
+async def test_nor_one_that_a_list_shows_in_its_place() -> None:
+    """A watch that begins anew lists objects: a pod that was replaced meanwhile comes as one change of its key."""
+    scene = Scene()
+    scene.tell(RUNNING)
+    scene.see(gone(HELD))
+    scene.tell(replace(FAILED, uid="uid-next"))
+    assert scene.suspected == []
+
+    scene.tell(FAILED)
+    assert scene.suspected == []
+
+
+async def test_what_the_next_pod_lost_is_its_own() -> None:
+    other = replace(HELD, allocation=b.allocation(b.result("one", "gpu-7", "n1")))
+    scene = Scene()
+    scene.tell(RUNNING)
+    scene.see(gone(HELD))
+    scene.tell(replace(RUNNING, uid="uid-next"), other)
+    scene.see(gone(other))
+    scene.tell(replace(FAILED, uid="uid-next"))
+    assert scene.suspected == ["n1/gpu-7"]
 
 
 async def test_devices_that_a_pod_lost_before_it_was_bound_are_not_suspect() -> None:
@@ -161,6 +184,20 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
 async def test_nothing_changes_after_the_end() -> None:
     clock, scene = Ahead(), Scene(seconds=60.0)
     scene.tell(with_report(RUNNING, ""))
-    scene.suspicion.close()
+    scene.suspicion.disconnect()
     await clock.sleep(60.0)
     assert len(scene.changes) == 1
+
+
+async def test_a_new_cluster_cache_gets_the_suspects_that_are_left() -> None:
+    clock, scene, changes = Ahead(), Scene(seconds=60.0), list[Change]()
+    scene.tell(with_report(RUNNING, "gpu.example.com/n1/gpu-0"))
+    await clock.sleep(30.0)
+    scene.suspicion.disconnect()
+    scene.suspicion.connect(Cluster(), changes.extend)
+    assert [(each.key, each.value is not None) for each in changes] == [("suspect gpu.example.com/n1/gpu-0", True)]
+
+    await clock.sleep(30.0)
+    assert changes[1:] == [replace(changes[0], value=None)]
+    scene.suspicion.connect(Cluster(), changes.extend)
+    assert len(changes) == 2

@@ -1,0 +1,52 @@
+"""When the API server counts as changed, while old and new servers answer in turn."""
+
+import random
+
+from scheduler.kube.api_change import ApiChange
+from scheduler.kube.discovery import DiscoveredKinds
+
+OLD, NEW = DiscoveredKinds(minor=36, git_version="v1.36.5"), DiscoveredKinds(minor=37, git_version="v1.37.2")
+
+
+def answers(change: ApiChange, served: DiscoveredKinds, found: DiscoveredKinds, now: float) -> int:
+    """Count the equal answers that it takes."""
+    change.begin(served)
+    return next(number for number in range(1, 1000) if change.saw(found, now))
+
+
+def test_three_equal_answers_are_a_change() -> None:
+    change = ApiChange()
+    change.begin(OLD)
+    assert [change.saw(each, 0.0) for each in (NEW, NEW, OLD, NEW, NEW, NEW)] == [False] * 5 + [True]
+
+
+def test_answers_that_differ_from_each_other_are_none() -> None:
+    other = DiscoveredKinds(minor=37, problem="half of it")
+    change = ApiChange()
+    change.begin(OLD)
+    assert [change.saw(each, 0.0) for each in (NEW, NEW, other, NEW, NEW)] == [False] * 5
+
+
+def test_a_patch_is_no_change() -> None:
+    change = ApiChange()
+    change.begin(OLD)
+    assert not any(change.saw(DiscoveredKinds(minor=36, git_version="v1.36.6"), 0.0) for _ in range(100))
+
+
+def test_each_change_within_an_hour_doubles_the_answers() -> None:
+    change = ApiChange()
+    assert [answers(change, OLD, NEW, now) for now in (0.0, 60.0, 120.0, 180.0, 240.0)] == [3, 6, 12, 24, 24]
+    assert answers(change, OLD, NEW, 3600.0) == 24
+    assert answers(change, OLD, NEW, 3 * 3600.0) == 3
+
+
+def test_an_upgrade_of_several_servers_starts_it_again_a_few_times_only() -> None:
+    """An hour in which each answer comes from an old or a new server by chance."""
+    chance, change, served, restarts = random.Random(3), ApiChange(), OLD, 0  # noqa: S311 - repeatable answers
+    change.begin(served)
+    for number in range(360):
+        found = chance.choice((OLD, NEW))
+        if change.saw(found, 10.0 * number):
+            served, restarts = found, restarts + 1
+            change.begin(served)
+    assert 1 <= restarts <= 3

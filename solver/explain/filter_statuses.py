@@ -116,7 +116,7 @@ def counted_by_filter(excluded: Iterable[ExcludedNodes]) -> tuple[Reason, ...]:
     counts, seen = dict[Reason, int](), None
     for plugin, group in groupby(ordered, key=lambda each: plugin_of(each.reason)):
         found = list(group)
-        for nodes, reason in _without_storage(_joined(found)) if plugin in _SEVERAL else _firsts(found):
+        for nodes, reason in _joined(found) if plugin in _SEVERAL else _firsts(found):
             lost = int(np.count_nonzero(nodes if seen is None else nodes & ~seen))
             if lost:
                 counts[reason] = counts.get(reason, 0) + lost
@@ -129,16 +129,6 @@ def _order(reason: Reason) -> tuple[int, int]:
     if reason.message in _INTER_POD_ORDER:
         return FilterPlugin.INTER_POD_AFFINITY, _INTER_POD_ORDER.index(reason.message)
     return plugin_of(reason), _AFTER_ALLOCATION.get(reason.code, 0)
-
-
-def _without_storage(found: Iterable[ExcludedNodes]) -> list[ExcludedNodes]:
-    """Drop nodes without room for a volume where another volume cannot be: VolumeBinding then gives one reason."""
-    joined = list(found)
-    none = [each.nodes for each in joined if each.reason == volumes.NONE_TO_BIND]
-    return [
-        each._replace(nodes=each.nodes & ~none[0]) if none and each.reason == volumes.TOO_LITTLE else each
-        for each in joined
-    ]
 
 
 def _joined(found: Iterable[ExcludedNodes]) -> Iterator[ExcludedNodes]:

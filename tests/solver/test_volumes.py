@@ -227,6 +227,41 @@ def test_storage_that_tells_its_room_has_to_have_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "found", "codes"),
+    [
+        pytest.param(1, 2, {ReasonCode.VOLUME_CAPACITY: 3}, id="the smaller one is to be made"),
+        pytest.param(2, 1, {ReasonCode.VOLUME_NONE: 2, ReasonCode.VOLUME_CAPACITY: 1}, id="it has a volume on n1"),
+    ],
+)
+def test_a_node_without_two_volumes_has_the_reason_of_the_first(
+    made: int, found: int, codes: dict[ReasonCode, int]
+) -> None:
+    driver = CSIDriver(name="csi.example.com", tracks_capacity=True)
+    claims = [volume_claim("a", storage=DYNAMIC, size=f"{made}Gi"), volume_claim("b", size=f"{found}Gi")]
+    small = volume("small", nodes=["n1"], size="1Gi")
+    plan = decide(cluster(MAKING, LOCAL_CLASS, driver, small, *claims), using(pod("p"), "a", "b"))
+    assert {code: count for code, _, count in why(plan)} == codes
+
+
+def test_a_claim_with_a_selected_node_comes_first() -> None:
+    driver = CSIDriver(name="csi.example.com", tracks_capacity=True)
+    selected = volume_claim("a", storage=DYNAMIC, size="2Gi", selected="n2")
+    stand = cluster(MAKING, LOCAL_CLASS, driver, selected, volume_claim("b", size="1Gi"))
+    codes = {code: count for code, _, count in why(decide(stand, using(pod("p"), "a", "b")))}
+    assert codes == {ReasonCode.VOLUME_NONE: 2, ReasonCode.VOLUME_CAPACITY: 1}
+
+
+def test_the_small_claims_of_a_class_get_the_volumes_that_are_there() -> None:
+    """So the reason is that of the claim between the two."""
+    driver = CSIDriver(name="csi.example.com", tracks_capacity=True)
+    found = [volume_claim("a", size="1Gi"), volume_claim("c", size="3Gi")]
+    made = volume_claim("b", storage=DYNAMIC, size="2Gi")
+    large = volume("large", nodes=["n1"], size="9Gi")
+    plan = decide(cluster(MAKING, LOCAL_CLASS, driver, large, *found, made, names=("n1",)), using(pod("p"), *"abc"))
+    assert [each[0] for each in why(plan)] == [ReasonCode.VOLUME_CAPACITY]
+
+
+@pytest.mark.parametrize(
     ("objects", "code", "message"),
     [
         pytest.param((), ReasonCode.VOLUME_CLAIM_MISSING, 'persistentvolumeclaim "data" not found', id="missing"),

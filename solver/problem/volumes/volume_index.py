@@ -1,7 +1,7 @@
 """Storage objects of a snapshot, indexed for one batch; gives what the volumes of each pod refuse and ask."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -104,7 +104,8 @@ class VolumeIndex:
         waiting = self.waiting(pod)
         shapes = tuple(self.supply.shape_of(each) for each in waiting)
         attachable = {claim.id: each for claim in claims if (each := self._limited(claim)) is not None}
-        refusals = tuple(each for each in self._refusals(pod, claims, shapes, attachable.values()) if each.nodes.any())
+        unbound = {each.id: shape for each, shape in zip(waiting, shapes, strict=True)}
+        refusals = tuple(each for each in self._refusals(pod, claims, unbound, attachable.values()) if each.nodes.any())
         named = {claim for claim, each in attachable.items() if self.users[claim] > 1 or self.attached.is_there(each)}
         rest = Counter((each.driver, each.plugin) for claim, each in attachable.items() if claim not in named)
         terms = VolumeKey(
@@ -145,7 +146,7 @@ class VolumeIndex:
         self,
         pod: Pod,
         claims: Iterable[PersistentVolumeClaim],
-        shapes: tuple[int, ...],
+        unbound: Mapping[VolumeClaimId, int],
         attachable: Iterable[Attachable],
     ) -> Iterator[ExcludedNodes]:
         """Return the refused nodes in the order of kube-scheduler's plugins: restrictions, limits, binding, zones."""
@@ -167,7 +168,7 @@ class VolumeIndex:
         for volume in bound:
             if volume is not None and volume.node_affinity is not None:
                 yield ExcludedNodes(~self.reach.mask(self.reach.of(volume.node_affinity)), volumes.ELSEWHERE)
-        yield from self._unbindable(shapes)
+        yield from self._unbindable([each for each in claims if each.id in unbound], unbound)
         for volume in bound:
             if volume is not None and (wanted := volumes.zones(volume)):
                 yield ExcludedNodes(~self._in_zones(wanted), volumes.OTHER_ZONE)
@@ -180,21 +181,39 @@ class VolumeIndex:
         for each in required.values():
             yield ExcludedNodes(self.attached.without_driver(each), volumes.driver_missing(each.driver))
 
-    def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[ExcludedNodes]:
-        """Return the nodes where unbound claims get no volume: too few are free, and none can be provisioned."""
-        counts = Counter(shapes)
-        for shape in counts:
-            supply = self.supply.supplies[shape]
-            makers = Counter[Bits]()
-            for other, count in counts.items():
-                if self.is_below(other, shape):
-                    makers[self.supply.supplies[other].made_on] += count
-            needed = np.zeros(len(supply.counts), dtype=np.int64)
-            for made_on, count in makers.items():
-                needed += count * ~mask_of(made_on, len(needed))
-            short = ~supply.makes & (supply.counts < needed)
-            yield ExcludedNodes(short & ~supply.can_make, volumes.NONE_TO_BIND)
-            yield ExcludedNodes(short & supply.can_make, volumes.TOO_LITTLE)
+    def _unbindable(
+        self, claims: Sequence[PersistentVolumeClaim], shapes: Mapping[VolumeClaimId, int]
+    ) -> Iterator[ExcludedNodes]:
+        """
+        Return the nodes where unbound claims get no volume: too few are free, and none can be provisioned.
+
+        VolumeBinding gives the reason of the first such claim: those with a selected node first, then small ones.
+        """
+        counts, tried = Counter(shapes.values()), Counter[int]()
+        short = {shape: self._short(shape, counts) for shape in counts}
+        refused: dict[Reason, Mask] = {volumes.NONE_TO_BIND: ~self._all(), volumes.TOO_LITTLE: ~self._all()}
+        open_nodes = self._all()
+        for shape in (shapes[each.id] for each in sorted(claims, key=_binding_order)):
+            supply, tried[shape] = self.supply.supplies[shape], tried[shape] + 1
+            fails = open_nodes & short[shape]
+            if tried[shape] < counts[shape]:  # the first ones of a shape get the volumes that are there
+                fails &= supply.counts < tried[shape]
+            refused[volumes.NONE_TO_BIND] |= fails & ~supply.can_make
+            refused[volumes.TOO_LITTLE] |= fails & supply.can_make
+            open_nodes &= ~fails
+        yield from (ExcludedNodes(nodes, reason) for reason, nodes in refused.items())
+
+    def _short(self, shape: int, counts: Mapping[int, int]) -> Mask:
+        """Mark the nodes with too few volumes for the claims of a shape, and of those that compete for them."""
+        supply, makers = self.supply.supplies[shape], Counter[Bits]()
+        for other, count in counts.items():
+            if self.is_below(other, shape):
+                makers[self.supply.supplies[other].made_on] += count
+        needed = np.zeros(len(supply.counts), dtype=np.int64)
+        for made_on, count in makers.items():
+            needed += count * ~mask_of(made_on, len(needed))
+        short: Mask = ~supply.makes & (supply.counts < needed)
+        return short
 
     def is_below(self, one: int, other: int) -> bool:
         """Whether every volume that fits claims of one shape fits claims of the other."""
@@ -220,6 +239,11 @@ def _unbound(every: Iterable[PersistentVolume]) -> tuple[list[PersistentVolume],
         elif each.claim is not None and each.phase != "Bound":
             kept.setdefault(each.claim, []).append(each)
     return free, kept
+
+
+def _binding_order(claim: PersistentVolumeClaim) -> tuple[bool, int]:
+    is_open = claim.selected_node is None
+    return is_open, (claim.request or 0) * is_open
 
 
 def _is_exclusive(claim: PersistentVolumeClaim | None) -> bool:

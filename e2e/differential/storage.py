@@ -14,6 +14,7 @@ WEIGHTS: Final = {
     "static volumes": 0.6,
     "provisioning": 0.6,
     "storage capacity": 0.4,
+    "required drivers": 0.3,
     "attach limits": 0.4,
     "exclusive volumes": 0.4,
     "inline disks": 0.2,
@@ -83,6 +84,8 @@ def _capacities(chance: Chance, prefix: str, driver: str) -> list[Manifest]:
     """Make the driver, and what it says that it has left per zone."""
     tells = chance.has("storage capacity")
     spec = {"attachRequired": True, "storageCapacity": tells}
+    if chance.has("required drivers"):
+        spec["preventPodSchedulingIfMissing"] = True  # KEP-5030, 1.37
     made: list[Manifest] = [{"apiVersion": STORAGE, "kind": "CSIDriver", "metadata": {"name": driver}, "spec": spec}]
     made += [
         {

@@ -9,6 +9,7 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from tests.support.shell_world import Start, World
+from tests.support.volume_world import VolumeWorld
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +22,14 @@ def account(control_plane: ControlPlane) -> Path:
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     """Nodes, devices and pods that only this test knows; gone afterwards."""
     made = World(control_plane, namespace)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def volumes(world: World) -> Iterator[VolumeWorld]:
+    """The world's storage; gone afterwards."""
+    made = VolumeWorld(world)
     yield made
     made.clear()
 

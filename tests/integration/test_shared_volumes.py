@@ -1,7 +1,6 @@
 """Gangs that share one volume claim, which is bound by them together, on the real API server."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,10 @@ import pytest
 from tests.integration.test_binding_conditions import configured
 from tests.integration.test_gangs import pod_group
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Start
 from tests.support.volume_world import Provisioner, VolumeWorld
 
 pytestmark = pytest.mark.controlplane
-
-
-@pytest.fixture
-def volumes(world: World) -> Iterator[VolumeWorld]:
-    """The world's storage; gone afterwards."""
-    made = VolumeWorld(world)
-    yield made
-    made.clear()
 
 
 def gang(volumes: VolumeWorld, name: str, count: int, *claims: str, minimum: int | None = None) -> None:

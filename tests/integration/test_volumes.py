@@ -1,25 +1,16 @@
 """Pods with volumes on the real API server, whose own controller binds what Dovetail keeps and what is made."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_binding_conditions import configured
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Start
 from tests.support.volume_world import Provisioner, VolumeWorld
 
 pytestmark = pytest.mark.controlplane
-
-
-@pytest.fixture
-def volumes(world: World) -> Iterator[VolumeWorld]:
-    """The world's storage; gone afterwards."""
-    made = VolumeWorld(world)
-    yield made
-    made.clear()
 
 
 def test_pods_of_a_set_get_the_local_volumes_of_their_nodes(volumes: VolumeWorld, start: Start) -> None:

@@ -26,6 +26,7 @@ class VolumeWorld:
         self.provisioner = f"{world.word}.csi.example.com"
         self._volumes: list[str] = []
         self._nodes: list[str] = []
+        self._is_driver_there = False
         self._create(f"{STORAGE}/storageclasses", self._class(self.local, "kubernetes.io/no-provisioner"))
         self._create(f"{STORAGE}/storageclasses", self._class(self.made, self.provisioner))
 
@@ -39,6 +40,19 @@ class VolumeWorld:
     def limit(self, node: str, count: int) -> None:
         """Let the node have so many volumes of the stand-in's attached."""
         self._drive(node, {"allocatable": {"count": count}})
+
+    def require(self, *, is_required: bool = True) -> None:
+        """Have the stand-in's driver on each node with its volumes (preventPodSchedulingIfMissing), or no longer."""
+        spec = {"preventPodSchedulingIfMissing": is_required}
+        if self._is_driver_there:
+            self.plane.request("PATCH", f"{STORAGE}/csidrivers/{self.provisioner}", {"spec": spec}, content=_MERGE)
+            return
+        self._create(f"{STORAGE}/csidrivers", {"metadata": {"name": self.provisioner}, "spec": spec})
+        self._is_driver_there = True
+
+    def install(self, node: str, driver: str = "") -> None:
+        """Install a driver on a node, without another the stand-in's."""
+        self._drive(node, {"name": driver or self.provisioner})
 
     def zoned(self, node: str, zone: str) -> None:
         """Put the node into a zone of the stand-in's, from where all that it makes there is reached."""
@@ -132,6 +146,7 @@ class VolumeWorld:
             *(f"/api/v1/persistentvolumes/{each}" for each in self._volumes),
             *(f"{STORAGE}/csinodes/{each}" for each in self._nodes),
             *(f"{STORAGE}/storageclasses/{each}" for each in (self.local, self.made)),
+            f"{STORAGE}/csidrivers/{self.provisioner}",
         ):
             with contextlib.suppress(RequestError):
                 self.plane.request("DELETE", path)

@@ -31,20 +31,37 @@ COMPARED = re.compile(r'gomega\.Equal\((?=(fmt\.Sprintf\()?"0/8 nodes are availa
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Lines that go behind (`after`) or before the one line of a file that matches."""
+    """Lines that go behind (`after`) or before each line of a file that matches; `count` lines have to."""
 
     file: str
     line: re.Pattern[str]
     lines: str
     after: bool = False
+    count: int = 1
+
+
+QUEUE_IS_EMPTY = Edit(
+    "scheduler/filters/filters_test.go",
+    re.compile(r"^\t{3}// Make sure pending queue is empty\.$", re.MULTILINE),
+    "\t\t\tif testutils.IsProcess() {\n\t\t\t\treturn\n\t\t\t}\n",
+)
+"""What is left out is asked of the built-in scheduler's queue, once the pod is bound."""
 
 
 def edits(minor: str) -> tuple[Edit, ...]:
     """Return the edits for a minor release such as `1.37`."""
     if minor == "1.36":
-        return _edits_of_util("NextPod")
+        return (*_edits_of_util("NextPod"), QUEUE_IS_EMPTY)
     return (
         *_edits_of_util("NextEntity"),
+        QUEUE_IS_EMPTY,
+        Edit(
+            "scheduler/preemption/podgroup/podgrouppreemption_test.go",
+            re.compile(r"^\t{3}for _, podName := range tt\.expectedToHaveNNNInfo \{$", re.MULTILINE),
+            "\t\t\t\tif testutils.IsProcess() {\n\t\t\t\t\tbreak\n\t\t\t\t}\n",
+            after=True,
+            count=2,
+        ),
         Edit(
             f"{STEPS}/stepsframework.go",
             re.compile(r"^\tfor i, step := range steps \{$", re.MULTILINE),
@@ -92,12 +109,15 @@ def write(go: Sequence[str], environment: dict[str, str], minor: str, target: Pa
 
 
 def edited(text: str, edit: Edit) -> str:
-    """Apply an edit. Raises BuildError where not exactly one line matches."""
-    found = list(edit.line.finditer(text))
-    if len(found) != 1:
-        raise BuildError(f"{edit.file} of {MODULE} has {len(found)} lines like {edit.line.pattern}, not one")
-    at = found[0].end() + 1 if edit.after else found[0].start()
-    return text[:at] + edit.lines + text[at:]
+    """Apply an edit. Raises BuildError where more or fewer lines match."""
+    changed, found = edit.line.subn(lambda line: _beside(line[0], edit), text)
+    if found != edit.count:
+        raise BuildError(f"{edit.file} of {MODULE} has {found} lines like {edit.line.pattern}, not {edit.count}")
+    return changed
+
+
+def _beside(line: str, edit: Edit) -> str:
+    return f"{line}\n{edit.lines}".removesuffix("\n") if edit.after else f"{edit.lines}{line}"
 
 
 def _module_folder(go: Sequence[str], environment: dict[str, str], target: Path) -> Path:

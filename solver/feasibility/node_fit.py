@@ -32,6 +32,7 @@ from solver.domain import (
     wording,
 )
 
+_CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
 """At most 19 significant digits, because Python refuses to parse thousands of digits."""
 
@@ -104,8 +105,20 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
             return True
         case "Equal" | "":
             return toleration.value == taint.value
+        case "Gt":
+            return _is_less(toleration.value, taint.value)
+        case "Lt":
+            return _is_less(taint.value, toleration.value)
         case _:
             return False
+
+
+def _is_less(lower: str, upper: str) -> bool:
+    """Compare as a toleration does (KEP-5471): 64-bit integers in canonical form; anything else does not match."""
+    if not (_CANONICAL.fullmatch(lower) and _CANONICAL.fullmatch(upper)):
+        return False
+    low, high = integer(lower), integer(upper)
+    return low is not None and high is not None and low < high
 
 
 def first_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:

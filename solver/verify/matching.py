@@ -16,6 +16,7 @@ from solver.domain import (
     Toleration,
 )
 
+_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 _LARGEST: Final = 2**63 - 1
 
@@ -80,5 +81,15 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     same_effect = toleration.effect in {"", taint.effect}
     same_key = toleration.key in ({taint.key} if taint.key == BINDING_FAILED_TAINT else {"", taint.key})
-    same_value = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}
+    same_value = {
+        "Exists": True,
+        "Equal": toleration.value == taint.value,
+        "": toleration.value == taint.value,
+        "Gt": _is_decimal_above(taint.value, toleration.value),
+        "Lt": _is_decimal_above(toleration.value, taint.value),
+    }
     return same_effect and same_key and same_value.get(toleration.operator, False)
+
+
+def _is_decimal_above(high: str, low: str) -> bool:
+    return all(_DECIMAL.fullmatch(each) for each in (high, low)) and _is_ordered((low,), (high,))

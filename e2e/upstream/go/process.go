@@ -41,6 +41,9 @@ const (
 
 var starts atomic.Int32
 
+// passing are plugins of tests that note their calls, or that refuse pods in a few tests, which known.toml lists.
+var passing = map[string]bool{"filter-plugin": true, "mockBindPlugin": true, "mockPGPostFilterPlugin": true}
+
 // processConfig is what the process is told: where to serve /readyz, and what the test's configuration asks for.
 type processConfig struct {
 	Address  string           `json:"address"`
@@ -122,7 +125,7 @@ func looksInside(sched *scheduler.Scheduler) string {
 	known := plugins.NewInTreeRegistry()
 	for _, framework := range sched.Profiles {
 		for _, name := range framework.ListPlugins().Names() {
-			if _, ok := known[name]; !ok {
+			if _, ok := known[name]; !ok && !passing[name] {
 				return "adds plugins of its own to the scheduler"
 			}
 		}

@@ -1,7 +1,7 @@
 // Leaves out or replaces what a test of pod groups does inside the built-in scheduler.
 //
-// This file becomes part of a copy of the package test/integration/scheduler/podgroup/stepsframework.
-package stepsframework
+// This file becomes part of a copy of the package in test/integration/scheduler/podgroup/stepsframework.
+package podgroup
 
 import "testing"
 

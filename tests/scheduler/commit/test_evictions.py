@@ -16,7 +16,18 @@ from scheduler.kube.errors import ServerError, TooManyRequests
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
+from solver.domain import (
+    COSCHEDULING_GROUP,
+    SCHEDULING_GROUP,
+    GangId,
+    Placement,
+    Pod,
+    PodGroup,
+    Policy,
+    Preemption,
+    PreemptionRules,
+    Victim,
+)
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import seen
 
@@ -79,8 +90,8 @@ class Ears:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
-        self.told.append(f"{victim.id.name} for {preemptor.id.name} on {eviction.node}")
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim, group_uid: str) -> None:
+        self.told.append(f"{victim.id.name} for {group_uid or preemptor.id.name} on {eviction.node}")
 
 
 class Stage:
@@ -130,6 +141,20 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
     conditions = [stage.server.patched[f"low-{number}/status"]["status"]["conditions"] for number in (0, 1)]
     assert [each["observedGeneration"] for (each,) in conditions] == [GENERATION, GENERATION]
     assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
+
+
+@pytest.mark.parametrize(("source", "preemptor"), [(SCHEDULING_GROUP, "u-1"), (COSCHEDULING_GROUP, "high")])
+async def test_a_pod_group_of_kubernetes_is_named_in_place_of_its_pod(
+    stage: Stage, source: str, preemptor: str
+) -> None:
+    gang = GangId("default", "g", source)
+    member = replace(HIGH, gang=gang)
+    stage.cluster.apply(seen(PodGroup(id=gang, uid="u-1", min_count=1)))
+    stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: member})
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert sorted(stage.ears.told) == [f"low-{n} for {preemptor} on n1" for n in range(2)]
 
 
 @pytest.mark.parametrize(

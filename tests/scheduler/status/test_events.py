@@ -69,6 +69,8 @@ def test_events_name_pods_of_their_own_namespace_only() -> None:
     second = pod("second")
     assert events.preempted(MINE, second, "n1", NOW).note == f"Preempted by pod {second.uid} on node n1"
     assert events.preempted(MINE, second, "n1", NOW).related is not None
+    assert events.preempted(MINE, second, "n1", NOW, "u-1").note == "Preempted by podgroup u-1 on node n1"
+    assert "u-1" not in _said(events.preempted(MINE, OTHER, "n1", NOW, "u-1"))
     assert "Pod default/second of priority" in events.preempting(second, MINE, "n1", NOW).note
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from solver.domain import BINDING_FAILED_TAINT
+from solver.feasibility.node_fit import tolerates
 from solver.verify.matching import selects, untolerated
 from tests.support import builders as b
 
@@ -61,3 +62,24 @@ def test_a_selector_without_terms_matches_nothing() -> None:
 @pytest.mark.parametrize(("key", "is_tolerated"), [("", False), ("other", False), (BINDING_FAILED_TAINT, True)])
 def test_a_device_that_did_not_get_ready_is_tolerated_by_name_alone(key: str, *, is_tolerated: bool) -> None:
     assert (not list(untolerated([b.taint(BINDING_FAILED_TAINT)], (b.toleration(key),)))) is is_tolerated
+
+
+@pytest.mark.parametrize(
+    ("operator", "toleration", "taint", "is_tolerated"),
+    [
+        ("Gt", "900", "950", True),
+        ("Gt", "900", "900", False),
+        ("Gt", "-2", "-1", True),
+        ("Lt", "10", "9", True),
+        ("Lt", "10", "15", False),
+        ("Lt", "10", "09", False),
+        ("Lt", "10", "+9", False),
+        ("Gt", "0", "9223372036854775808", False),
+        ("Gt", "few", "950", False),
+        ("Other", "1", "1", False),
+    ],
+)
+def test_a_toleration_compares_whole_numbers(operator: str, toleration: str, taint: str, *, is_tolerated: bool) -> None:
+    tainted, tolerating = b.taint("level", taint), b.toleration("level", operator, toleration)
+    assert (not list(untolerated([tainted], (tolerating,)))) is is_tolerated
+    assert tolerates(tolerating, tainted) is is_tolerated

@@ -14,11 +14,16 @@ _NEVER: Final = 99
 
 
 class Gate(NamedTuple):
-    """The minor versions from which on a gate exists and is on without a flag, and the last one that has it."""
+    """
+    The minor versions from which on a gate exists and is on without a flag, and the last one that has it.
+
+    Before its first version, the gate named by `before` was for the same.
+    """
 
     first: int
     on: int = _NEVER
     last: int = _NEVER
+    before: str = ""
 
 
 GATES: Final = {
@@ -27,7 +32,7 @@ GATES: Final = {
     "DRADerivedAttributes": Gate(37),
     "DRADeviceBindingConditions": Gate(34, on=36),
     "DRADeviceCompatibilityGroups": Gate(37),
-    "DRADeviceTaintRules": Gate(35, on=37),
+    "DRADeviceTaintRules": Gate(35, on=37, before="DRADeviceTaints"),
     "DRADeviceTaints": Gate(34, on=36),
     "DRAExtendedResource": Gate(34, on=36),
     "DRAFractionalCapacityRange": Gate(37, on=37),
@@ -62,8 +67,10 @@ def chosen() -> FeatureGates:
 
 
 def has_gate(name: str, gates: FeatureGates, kubernetes: str) -> bool:
-    """Whether a gate is on in a control plane. Raises KeyError for one that is not in the table."""
+    """Whether a control plane has what a gate is for. Raises KeyError for one that is not in the table."""
     gate = GATES[name]
+    if gate.before and minor(kubernetes) < gate.first:
+        return has_gate(gate.before, gates, kubernetes)
     return (gate.first if gates == "on" else max(gate.first, gate.on)) <= minor(kubernetes) <= gate.last
 
 
@@ -71,7 +78,8 @@ def gate_flags(gates: FeatureGates, kubernetes: str) -> list[str]:
     """Return the flag that every component gets; none for the defaults."""
     if gates == "defaults":
         return []
-    return ["--feature-gates=" + ",".join(f"{name}=true" for name in GATES if has_gate(name, "on", kubernetes))]
+    known = (name for name, gate in GATES.items() if gate.first <= minor(kubernetes) <= gate.last)
+    return ["--feature-gates=" + ",".join(f"{name}=true" for name in known)]
 
 
 def api_flags(gates: FeatureGates) -> list[str]:

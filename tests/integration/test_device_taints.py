@@ -10,6 +10,7 @@ from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
+BY_RULES = pytest.mark.kubernetes(gates=("DRADeviceTaintRules",))
 RULES = f"/apis/{versions.taint_rules()}/devicetaintrules"
 
 
@@ -47,6 +48,7 @@ def message(world: World, pod: str) -> str:
     return str(world.condition(pod).get("message", ""))
 
 
+@BY_RULES
 def test_nothing_new_arrives_at_a_device_that_a_rule_taints_until_the_rule_goes(tainted: World, start: Start) -> None:
     tainted.template()
     taint(tainted)
@@ -61,6 +63,7 @@ def test_nothing_new_arrives_at_a_device_that_a_rule_taints_until_the_rule_goes(
     assert tainted.problems() == []
 
 
+@BY_RULES
 def test_a_claim_whose_device_was_tainted_since_takes_no_new_pod(tainted: World, start: Start) -> None:
     tainted.claim("shared")
     start()
@@ -81,18 +84,20 @@ def test_a_claim_whose_device_was_tainted_since_takes_no_new_pod(tainted: World,
     assert tainted.problems() == []
 
 
-def test_a_taint_in_the_slice_keeps_pods_away_until_the_driver_withdraws_it(tainted: World, start: Start) -> None:
-    tainted.template()
-    taint_in_the_slice(tainted, [{"key": "example.com/hot", "effect": "NoSchedule"}])
+@pytest.mark.kubernetes(gates=("DRADeviceTaints",))
+def test_a_taint_in_the_slice_keeps_pods_away_until_the_driver_withdraws_it(world: World, start: Start) -> None:
+    world.add_nodes(1, devices=1)
+    world.template()
+    taint_in_the_slice(world, [{"key": "example.com/hot", "effect": "NoSchedule"}])
     start()
-    tainted.pod("p")
-    wait_until(lambda: "1 tainted" in message(tainted, "p"))
+    world.pod("p")
+    wait_until(lambda: "1 tainted" in message(world, "p"))
 
-    taint_in_the_slice(tainted, [])
-    wait_until(lambda: "p" in tainted.bound())
+    taint_in_the_slice(world, [])
+    wait_until(lambda: "p" in world.bound())
 
 
-@pytest.mark.kubernetes(since="1.35")
+@pytest.mark.kubernetes(since="1.35", gates=("DRADeviceTaintRules",))
 def test_a_rule_whose_effect_is_none_keeps_nobody_away(tainted: World, start: Start) -> None:
     tainted.template()
     taint(tainted, effect="None")

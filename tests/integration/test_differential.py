@@ -17,7 +17,11 @@ from e2e.differential.report import Tally
 from solver.domain import Policy
 from tests.support.difference_groups import shown
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [  # kube-scheduler 1.37 mended differences that its older versions have
+    pytest.mark.controlplane,
+    pytest.mark.kubernetes(since="1.37"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 SAMPLES = [range(first, first + 4) for first in range(0, 16, 4)]
 """Numbers of the groups that are compared here, 40 cases each; `make differential` goes on from there."""

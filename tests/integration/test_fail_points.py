@@ -60,9 +60,29 @@ def cases() -> Iterator[str]:
             yield from (f"{scene}-{kind}-{number}-{moment}" for moment in moments)
 
 
+NEEDS: Final = {
+    **dict.fromkeys(
+        ("gang", "withdrawn", "gang-preemption"), pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+    ),
+    "extended": pytest.mark.kubernetes(gates=("DRAExtendedResource",)),
+}
+"""What a scene needs of the server."""
+
+
+def scene_of(case: str) -> str:
+    """Return the name of a case's scene."""
+    return max((each for each in SCENES if case.startswith(f"{each}-")), key=len)
+
+
+CASES: Final = [
+    pytest.param(case, marks=[NEEDS[scene_of(case)]] if scene_of(case) in NEEDS else [])
+    for case in (cases() if os.environ.get("FAIL_POINTS") == "all" else SAMPLE)
+]
+
+
 def read(case: str) -> tuple[type[Scene], str, int, str]:
     """Take a case's name apart: scene, kind and number of the write, moment."""
-    scene = max((each for each in SCENES if case.startswith(f"{each}-")), key=len)
+    scene = scene_of(case)
     for kind, number in SCENES[scene].writes:
         head = f"{scene}-{kind}-{number}-"
         if case.startswith(head):
@@ -156,7 +176,7 @@ class Case:
         wait_until(lambda: not leader.is_running())
 
 
-@pytest.mark.parametrize("case", tuple(cases()) if os.environ.get("FAIL_POINTS") == "all" else SAMPLE)
+@pytest.mark.parametrize("case", CASES)
 def test_nothing_is_lost_leaked_or_given_twice_when(
     world: World, start: Start, account: Path, tmp_path: Path, case: str
 ) -> None:

@@ -88,6 +88,8 @@ MISTAKES: Final = [
     (configured(parameters={"a": "x" * 10_240}), "config[0].opaque.parameters", "are larger than 10240 bytes"),
 ]
 """`spec.devices` of a claim, the field below it, and words of the message."""
+SINCE_1_37: Final = frozenset({"write example.com/a"})
+"""The messages about what older API servers take."""
 
 FINE: Final = {
     "sizes at their limits": devices(*(request(f"r{n}", selectors=selectors(*["true"] * 32)) for n in range(32))),

@@ -168,6 +168,7 @@ def test_a_pod_runs_only_once_its_claim_is_allocated_and_reserved_for_it(
     wait_until(lambda: phase(control_plane, namespace) == "Running")
 
 
+@pytest.mark.kubernetes(gates=("DRADeviceBindingConditions",))
 def test_binding_conditions_become_true(control_plane: ControlPlane, namespace: str, node: str) -> None:
     create_claim(control_plane, namespace)
     control_plane.request("POST", f"/api/v1/namespaces/{namespace}/pods", pod(node, resourceClaimName="claim"))

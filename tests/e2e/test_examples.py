@@ -17,6 +17,14 @@ Manifest = dict[str, Any]
 
 EXAMPLES = read_examples()
 EACH = pytest.mark.parametrize("example", [pytest.param(each, id=each.path.stem) for each in EXAMPLES])
+WITH_SHARES = pytest.mark.kubernetes(gates=("DRAConsumableCapacity",))
+AS_SERVED = pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(each, id=each.path.stem, marks=[WITH_SHARES] if "-share-of-" in each.path.stem else [])
+        for each in EXAMPLES
+    ],
+)
 NAME = re.compile(r"^\d\d-[a-z-]+\.yaml$")
 
 
@@ -156,7 +164,7 @@ def test_an_example_for_another_scheduler_gives_it_the_pods() -> None:
 
 
 @pytest.mark.controlplane
-@EACH
+@AS_SERVED
 def test_the_api_server_keeps_every_field(control_plane: ControlPlane, namespace: str, example: Example) -> None:
     is_elsewhere = any(kinds(example, "Namespace"))
     arguments = ("-f", str(example.path)) if is_elsewhere else ("-n", namespace, "-f", str(example.path))

@@ -160,6 +160,7 @@ def test_every_device_keeps_the_limits_of_the_api() -> None:
 
 
 @pytest.mark.controlplane
+@pytest.mark.kubernetes(gates=("DRAConsumableCapacity", "DRAExtendedResource", "DRAPartitionableDevices"))
 async def test_the_api_server_accepts_the_demo_fleet_unchanged(control_plane: ControlPlane) -> None:
     async with wire.session(control_plane.kubeconfig, 16) as session:
         await publish.publish(session, DEMO)

@@ -99,6 +99,7 @@ async def test_an_adopted_claim_is_another_version_and_nothing_else(cluster: Clu
         await writes.release(cluster.client, claim, [consumers[0].uid], deallocate=True)
 
 
+@pytest.mark.kubernetes(gates=("DRADeviceBindingConditions",))  # which has the timestamp
 async def test_an_allocation_is_stored_as_it_was_decided_with_its_first_consumer(cluster: Cluster) -> None:
     before = dt.datetime.now(dt.UTC).replace(microsecond=0)
     claim, consumers = await allocated(cluster, "a", allocation=ALLOCATION)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
@@ -34,8 +34,8 @@ def manifests(options: argparse.Namespace) -> list[Path]:
     return [path for each in options.filename for path in each]
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add `--kubeconfig`, `--context` and `--config`."""
+def add_cluster(parser: argparse.ArgumentParser, *, has_config: bool = True) -> None:
+    """Add `--kubeconfig`, `--context` and, for commands that decide, `--config`."""
     parser.add_argument(
         "--kubeconfig",
         type=Path,
@@ -45,7 +45,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig file (default: its current context)"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file of Dovetail")
+    if has_config:
+        parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file of Dovetail")
 
 
 def cluster_access(options: argparse.Namespace) -> "ClusterAccess":
@@ -84,24 +85,15 @@ def namespace_of(options: argparse.Namespace, access: "ClusterAccess | None") ->
 
 
 def add_selector(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `-l`, a label selector for `what`, such as `pods`; the value is a `LabelSelector` or None."""
+    """Add `-l`, a label selector for `what`, such as `pods`; `selector_argument.parse` reads it."""
     parser.add_argument(
         "-l",
         "--selector",
-        type=_selector,
+        default="",
         metavar="SELECTOR",
         help=f"only {what} with these labels: `app=web`, `tier!=test`, `team in (a, b)`, `gpu`, `!old`, with commas "
         "between",
     )
-
-
-def _selector(text: str) -> Any:
-    from scheduler.cli import selector_argument  # noqa: PLC0415 - the solver's values take a second to import
-
-    try:
-        return selector_argument.parse(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_format(parser: argparse.ArgumentParser, *, has_wide: bool = False) -> None:

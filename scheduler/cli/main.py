@@ -14,25 +14,33 @@ from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
 
 COMMANDS: Final = {
-    "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT). The default command.",
+    "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
     "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
     "cluster.",
     "explain": "Show why a pod waits, for each kind of node, and the nearest change that would make it schedulable.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
     "config": "Print the default configuration or its schema, or check a file.",
-    "version": "Print the version.",
+    "completion": "Print the completion script of a shell.",
+    "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
 }
 """What each command does. Its module in this package has its name, and is imported only when it is called."""
 _DEFAULT: Final = "run"
+_COMPLETING: Final = "_ARGCOMPLETE"
+"""The environment variable that the completion scripts of argcomplete set."""
 _LONGEST: Final = 500
 """Characters of an error message that are shown."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitStatus`; wrong arguments end the process with status 2."""
-    words = _with_command(list(sys.argv[1:] if arguments is None else arguments))
-    options = parser_for(words[0]).parse_args(words)
+    if _COMPLETING in os.environ:
+        from scheduler.cli import completion  # noqa: PLC0415 - only completion needs it
+
+        completion.complete(parser_of_line(os.environ["COMP_LINE"]))
+    is_plugin = Path(sys.argv[0]).name == "kubectl-dovetail"
+    words = _with_command(list(sys.argv[1:] if arguments is None else arguments), "--help" if is_plugin else _DEFAULT)
+    options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parse_args(words)
     try:
         status: int = options.execute(options)
     except KeyboardInterrupt:
@@ -71,11 +79,11 @@ def _defect(error: Exception, options: argparse.Namespace) -> int:
     return ExitStatus.DEFECT
 
 
-def _with_command(words: list[str]) -> list[str]:
+def _with_command(words: list[str], default: str) -> list[str]:
     """Insert the default command: `dovetail --config F` means `dovetail run --config F`."""
     if words and (not words[0].startswith("-") or words[0] in {"-h", "--help", "--version"}):
         return words
-    return [_DEFAULT, *words]
+    return [default, *words]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,12 +105,18 @@ class _PrintVersion(argparse.Action):
         sys.exit(ExitStatus.OK)
 
 
-def parser_for(command: str) -> argparse.ArgumentParser:
+def parser_of_line(line: str) -> argparse.ArgumentParser:
+    """Return the parser for a command line that is being typed."""
+    return _parser_for(next((word for word in line.split() if word in COMMANDS), ""), "dovetail")
+
+
+def _parser_for(command: str, program: str) -> argparse.ArgumentParser:
     """Return the parser, which knows all commands by name and the arguments of one of them."""
+    default = f"The default command is {_DEFAULT}. " if program == "dovetail" else ""
     parser = _Parser(
-        prog="dovetail",
+        prog=program,
         description="A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together.",
-        epilog=f"The default command is {_DEFAULT}. See `dovetail COMMAND --help` for each command.",
+        epilog=f"{default}See `{program} COMMAND --help` for each command.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")

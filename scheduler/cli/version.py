@@ -1,23 +1,73 @@
-"""`dovetail version`: the version of this program."""
+"""`dovetail version`: the versions of this program, of the API server and of the schedulers in the cluster."""
 
 import argparse
 import platform
 import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler import version
+from scheduler.cli.arguments import TABLE, add_cluster, add_format, cluster_access, say
 from scheduler.cli.exit_status import ExitStatus
 
+if TYPE_CHECKING:
+    from scheduler.kube.server_versions import ServerVersions
 
-def add(_: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command: none."""
+_SECONDS: Final = 3.0
+"""How long the API server may take to answer."""
 
 
-def execute(_: argparse.Namespace) -> int:
-    """Print."""
-    sys.stdout.write(f"{text()}\n")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The version of a scheduler is the image of its pods. Exit status: 0 also if the API server does not answer, "
+        "which is said on standard error."
+    )
+    parser.add_argument("--client", action="store_true", help="only this program: ask no API server")
+    add_cluster(parser, has_config=False)
+    add_format(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print this program's version at once, and then what the API server answers."""
+    if options.output == TABLE:
+        sys.stdout.write(f"{text()}\n")
+        sys.stdout.flush()
+    server = None if options.client else _server(options)
+    if options.output != TABLE:
+        from scheduler.simulation import printing  # noqa: PLC0415 - only documents need it
+
+        sys.stdout.write(printing.text("Versions", _document(server), options.output))
+    elif server is not None:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(server)))
     return ExitStatus.OK
 
 
 def text() -> str:
-    """Return the version in one line."""
+    """Return this program's version in one line."""
     return f"dovetail {version()} (Python {platform.python_version()})"
+
+
+def _server(options: argparse.Namespace) -> "ServerVersions | None":
+    from scheduler.kube import server_versions  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - as above
+
+    try:
+        return server_versions.read(cluster_access(options), timeout_seconds=_SECONDS)
+    except TimeoutError:
+        say(f"version: the API server does not answer within {_SECONDS:.0f} s")
+    except KubeError as error:
+        say(f"version: {error}")
+    return None
+
+
+def _document(server: "ServerVersions | None") -> dict[str, Any]:
+    return {"dovetail": version(), "python": platform.python_version(), "server": server}
+
+
+def _lines(server: "ServerVersions") -> list[str]:
+    lines = [f"Kubernetes {server.kubernetes} at {server.address}"]
+    if server.schedulers is None:
+        return [*lines, "scheduler: you may not list pods"]
+    if not server.schedulers:
+        return [*lines, "scheduler: no running pod has the label app.kubernetes.io/name=dovetail"]
+    return lines + [f"scheduler {each.image}, {each.pods} running in {each.namespace}" for each in server.schedulers]

@@ -42,7 +42,7 @@ def test_config_refuses_a_wrong_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.startswith(f"dovetail: {path}: apiVersion: missing")
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["version", "--client"], ["--version"]], ids=" ".join)
 def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status = main(arguments)
@@ -82,7 +82,7 @@ def test_wrong_use_is_one_line_and_status_2(
 
 def test_commands_that_only_print_import_nothing_of_the_cluster() -> None:
     program = (
-        "import sys; from scheduler.cli import main; main(['version']); "
+        "import sys; from scheduler.cli import main; main(['version', '--client']); "
         "print(sorted({'kubernetes', 'aiohttp', 'structlog'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,0 +1,86 @@
+"""Completion: what the scripts of the shells and kubectl are answered, in processes of their own as there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import manifests as m
+
+ROOT = Path(__file__).parents[3]
+
+
+def answered(code: str, *words: str, **environment: str) -> str:
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = {list(words)!r}; {code}"
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT / "config",
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stderr == ""
+    return result.stdout
+
+
+def for_kubectl(*words: str) -> list[str]:
+    code = "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl()"
+    return [line.partition("\t")[0] for line in answered(code, *words).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["de"], ["defrag", ":4"]),
+        (["explain", "--sn"], ["--snapshot", ":4"]),
+        (["explain", "pod/x", "-o", ""], ["table", "json", "yaml", ":4"]),
+        (["run", "--log-level", "w"], ["warning", ":4"]),
+        (["config", "--check", "def"], ["default.yaml", ":4"]),
+        (["simulate", "-f", "../doc"], ["../docs/", ":6"]),
+        (["explain", "-n", ""], [":4"]),
+        (["explain", "a pod", "--snap"], ["--snapshot", ":4"]),
+    ],
+    ids=" ".join,
+)
+def test_kubectl_is_answered_by_its_protocol(words: list[str], expected: list[str]) -> None:
+    assert for_kubectl(*words) == expected
+
+
+def test_all_commands_have_their_descriptions() -> None:
+    code = "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl()"
+    lines = answered(code, "").splitlines()
+    assert "config\tPrint the default configuration or its schema, or check a file." in lines
+
+
+def test_the_script_of_bash_completes_words() -> None:
+    """Bash itself, with a program `dovetail` on its path."""
+    script = (
+        f'dovetail() {{ "{sys.executable}" -m scheduler "$@"; }}; export -f dovetail; '
+        "source <(dovetail completion bash); "
+        'COMP_LINE="dovetail explain --sn"; COMP_POINT=${#COMP_LINE}; _python_argcomplete dovetail; '
+        'echo "${COMPREPLY[*]}"'
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    result = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["--snapshot"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_names_both_programs(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("completion", shell) == 0
+    script = capsys.readouterr().out
+    assert "dovetail" in script
+    assert "kubectl-dovetail" in script
+
+
+def test_completion_imports_neither_solver_nor_client() -> None:
+    code = (
+        "from scheduler.cli.completion import complete_for_kubectl; complete_for_kubectl(); "
+        "print(sorted(set(sys.modules) & {'solver', 'yaml', 'rich', 'kubernetes'}))"
+    )
+    assert answered(code, "defrag", "-l", "a=b", "--").splitlines()[-1] == "[]"

@@ -56,7 +56,7 @@ versions: sync ## The tests on the API server with every supported Kubernetes, g
 upgrade: sync ## The API server goes up and down through the versions while Dovetail schedules, in one table
 	@$(VENV)/python -m e2e.upgrade $(ARGS)
 
-controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
+controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
 test: sync lint types layers unit integration oldest ## Everything that must hold before a commit

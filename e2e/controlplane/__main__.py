@@ -12,6 +12,7 @@ from e2e.controlplane import versions
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import ComponentError
+from e2e.fleet import fleets, publish
 
 CHECK_SECONDS = 1.0
 
@@ -30,7 +31,9 @@ def main() -> None:
             kubelet=not arguments.without_kubelet,
             folder=arguments.keep,
         ) as plane:
-            print(_usage(plane), flush=True)
+            if arguments.examples:
+                publish.publish_to(plane.kubeconfig, fleets.demo_fleet())
+            print(_usage(plane, has_nodes=arguments.examples), flush=True)
             while True:
                 for component in plane.components.values():
                     component.check()
@@ -47,18 +50,27 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--gates", choices=("on", "defaults"), default="on", help="every DRA feature, or as shipped")
     parser.add_argument("--kube-scheduler", action="store_true", help="start the peer too; it serves default-scheduler")
     parser.add_argument("--without-kubelet", action="store_true", help="leave bound pods alone")
+    parser.add_argument("--examples", action="store_true", help="create the nodes and devices that examples/ is about")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="put state and logs there and leave them at the end")
     return parser.parse_args()
 
 
-def _usage(plane: ControlPlane) -> str:
+def _usage(plane: ControlPlane, *, has_nodes: bool) -> str:
+    nodes = (
+        "It has nodes with devices, for the files in examples/; their pods name the scheduler dovetail:\n\n"
+        "  .venv/bin/dovetail --leader-elect=false --log-format=console"
+        if has_nodes
+        else "It has no nodes yet: start it with --examples, or create Node objects and patch their status."
+    )
     return f"""
 The control plane of Kubernetes {plane.kubernetes} is up: {plane.server} ({", ".join(plane.components)})
 
   export KUBECONFIG={plane.kubeconfig}
   {plane.kubectl_binary} get nodes
 
-It has no nodes yet: create Node objects, then patch their status. Logs are in {plane.folder}.
+{nodes}
+
+Logs are in {plane.folder}.
 Ctrl-C ends everything."""
 
 

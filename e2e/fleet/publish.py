@@ -1,9 +1,25 @@
 """A fleet on a real API server: created as kubelets and drivers would, and taken away again."""
 
+import asyncio
+from pathlib import Path
+
 import aiohttp
 
 from e2e import objects
+from e2e.controlplane import wire
 from e2e.fleet.shape import Fleet
+
+_CONNECTIONS = 32
+
+
+def publish_to(kubeconfig: Path, fleet: Fleet) -> None:
+    """Create the fleet with the rights of a kubeconfig. Raises RequestError."""
+    asyncio.run(_publish_to(kubeconfig, fleet))
+
+
+async def _publish_to(kubeconfig: Path, fleet: Fleet) -> None:
+    async with wire.session(kubeconfig, _CONNECTIONS) as session:
+        await publish(session, fleet)
 
 
 async def publish(session: aiohttp.ClientSession, fleet: Fleet) -> None:

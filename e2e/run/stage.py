@@ -1,6 +1,5 @@
 """The scene: what is started and created, in order, each step with a line that says how long it took."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any, Self
 from rich.console import Console
 
 from e2e import audit, dovetail, table
-from e2e.controlplane import build, wire
+from e2e.controlplane import build
 from e2e.controlplane.gates import FeatureGates
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component
@@ -21,7 +20,6 @@ from e2e.scenarios.examples import Example, read_examples
 
 SCHEDULERS = ("dovetail", "kube-scheduler")
 PEER_NAME = "default-scheduler"
-CONNECTIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class Stage:
                 plane = ends.enter_context(ControlPlane.start(feature_gates=gates, kubelet=True, folder=folder))
             fleet = fleets.demo_fleet()
             with _step(console, _describe(fleet)):
-                asyncio.run(_publish(plane, fleet))
+                publish.publish_to(plane.kubeconfig, fleet)
             running = _start_scheduler(console, plane, scheduler)
             ends.callback(running.stop)
             examples = read_examples()
@@ -99,11 +97,6 @@ def _start_scheduler(console: Console, plane: ControlPlane, scheduler: str) -> C
         kubeconfig = dovetail.install(plane)
     with _step(console, "Dovetail started with its service account"):
         return dovetail.Dovetail.start(kubeconfig, plane.folder / "dovetail.log")
-
-
-async def _publish(plane: ControlPlane, fleet: Fleet) -> None:
-    async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
-        await publish.publish(session, fleet)
 
 
 def _describe(fleet: Fleet) -> str:

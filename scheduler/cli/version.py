@@ -10,7 +10,7 @@ from scheduler.cli.arguments import TABLE, add_cluster, add_format, cluster_acce
 from scheduler.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from scheduler.kube.server_versions import ServerVersions
+    from scheduler.simulation.server_versions import ServerVersions
 
 _SECONDS: Final = 3.0
 """How long the API server may take to answer."""
@@ -48,8 +48,8 @@ def text() -> str:
 
 
 def _server(options: argparse.Namespace) -> "ServerVersions | None":
-    from scheduler.kube import server_versions  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - as above
+    from scheduler.simulation import server_versions  # noqa: PLC0415 - the cluster's client takes a while to import
 
     try:
         return server_versions.read(cluster_access(options), timeout_seconds=_SECONDS)

@@ -18,7 +18,7 @@ from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 
 _PAGE: Final = "500"
-_DOCUMENTS: Final = (
+DOCUMENTS: Final = (
     ("resource.k8s.io/v1", "ResourceClaimTemplate", f"{paths.RESOURCE}/resourceclaimtemplates"),
     ("scheduling.k8s.io/v1", "PriorityClass", paths.collection("scheduling.k8s.io", "v1", "priorityclasses")),
 )
@@ -57,7 +57,7 @@ async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> Clust
             raise ConfigurationError(served.problem)
         wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
         listed = await asyncio.gather(*(_list(client, kind, path) for kind, path in wanted))
-        read = await asyncio.gather(*(_documents(client, *each) for each in _DOCUMENTS)) if kinds is None else []
+        read = await asyncio.gather(*(_documents(client, *each) for each in DOCUMENTS)) if kinds is None else []
     return ClusterObjects(
         changes=tuple(change for each in listed for change in served.as_meant(each.changes)),
         documents=tuple(document for each in read for document in each.documents),

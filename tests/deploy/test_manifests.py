@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.kube import paths
 from scheduler.observe import metrics
 from scheduler.settings import load
+from scheduler.simulation import live_cluster
 from solver.domain import quantity
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -62,9 +64,46 @@ def test_the_role_names_the_lease_of_the_configuration() -> None:
 
 
 def test_nothing_is_granted_by_wildcard() -> None:
-    granted = [word for kind in ("ClusterRole", "Role") for rule in _object(kind)["rules"] for word in _words(rule)]
+    roles = [one for one in _objects() if one["kind"] in {"ClusterRole", "Role"}]
+    granted = [word for role in roles for rule in role.get("rules", ()) for word in _words(rule)]
     assert granted
     assert [word for word in granted if "*" in word] == []
+
+
+def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
+    granted = {
+        (group, resource)
+        for rule in _object("ClusterRole", "dovetail-viewer")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    listed = {
+        _group_and_resource(path)
+        for path in (*paths.COLLECTIONS.values(), *(each[2] for each in live_cluster.DOCUMENTS))
+    }
+    optional = {
+        ("resource.k8s.io", "devicetaintrules"),
+        ("scheduling.k8s.io", "podgroups"),
+        ("scheduling.x-k8s.io", "podgroups"),
+    }
+    assert granted == listed | optional
+    verbs = {verb for rule in _object("ClusterRole", "dovetail-viewer")["rules"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch"}
+
+
+def _group_and_resource(path: str) -> tuple[str, str]:
+    """Split `/apis/GROUP/VERSION/RESOURCE`, or `/api/v1/RESOURCE`."""
+    parts = path.split("/")
+    return (parts[2] if parts[1] == "apis" else "", parts[-1])
+
+
+def test_critical_pods_have_a_quota_where_clouds_want_one() -> None:
+    quota = _object("ResourceQuota", "dovetail-critical-pods")
+    pods = _object("Deployment")["spec"]
+    assert quota["metadata"]["namespace"] == _object("Deployment")["metadata"]["namespace"]
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert scope["values"] == [pods["template"]["spec"]["priorityClassName"]]
+    assert int(quota["spec"]["hard"]["pods"]) > pods["replicas"]
 
 
 def _words(rule: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
+from tests.support.people import kubeconfig_of
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -57,7 +58,7 @@ def test_one_pod_moves_and_the_large_one_runs(world: World, start: Start, capsys
     assert node_of(world, "first") != node_of(world, "second")
     world.pod("large", template="two")
     wait_until(lambda: bool(world.condition("large")))
-    access = ("--kubeconfig", world.plane.kubeconfig)
+    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
 
     assert m.run("defrag", "--for", "pod", f"{world.namespace}/large", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out
@@ -107,7 +108,7 @@ def test_room_is_made_for_a_whole_gang(world: World, start: Start, capsys: pytes
     for name in sorted(members):
         member(world, name)
     wait_until(lambda: all(world.condition(name) for name in members))
-    access = ("--kubeconfig", world.plane.kubeconfig)
+    access = ("--kubeconfig", kubeconfig_of(world.plane, "dovetail-operator"))
 
     assert m.run("defrag", "--for", "gang", f"{world.namespace}/g", *access) == 0
     assert "1 move (proven" in capsys.readouterr().out

@@ -143,9 +143,10 @@ def refuse(message: str) -> int:
 
 def completed(status: int, forbidden: tuple[str, ...]) -> int:
     """Say which kinds the caller may not list, and return the exit status that says so, else `status`."""
-    for kind in forbidden:
-        warn(f"cannot list {kind}: forbidden; the answer leaves them out")
     if not forbidden:
         return status
-    say("the ClusterRole dovetail-viewer (docs/operating.md) has the rights that this command needs")
+    warn(
+        f"cannot list {', '.join(forbidden)}: forbidden. The answer leaves them out; the ClusterRole dovetail-viewer "
+        "allows it (docs/operating.md)"
+    )
     return ExitStatus.INCOMPLETE

@@ -59,7 +59,7 @@ def test_with_view_alone_what_is_missing_is_said_by_kind(
     printed = capsys.readouterr()
     assert status == 3
     assert json.loads(printed.out)["apiVersion"] == "output.dovetail.dev/v1alpha1"
-    missing = {line.split()[4].rstrip(":") for line in printed.err.splitlines() if "cannot list" in line}
+    missing = set(printed.err.partition("cannot list ")[2].partition(": forbidden")[0].split(", "))
     assert {"nodes", "persistentvolumes", "storageclasses", "priorityclasses"} <= missing
     assert not {"pods", "resourceclaims", "resourceslices", "deviceclasses"} & missing
     assert "ClusterRole dovetail-viewer" in printed.err

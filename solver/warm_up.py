@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from solver.decide import solve
 from solver.domain import (
     Batch,
     Budget,
@@ -20,7 +21,6 @@ from solver.domain import (
     Snapshot,
     SubRequest,
 )
-from solver.solve import solve
 
 _DRIVER: Final = "warm-up.example.com"
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from solver.decide import solve
 from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
@@ -39,7 +40,6 @@ from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Verdict
 from solver.problem.solver_cache import SolverCache
-from solver.solve import solve
 
 _ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
 

@@ -127,7 +127,7 @@ def test_pods_that_get_no_volumes_are_not_tried_one_after_the_other(monkeypatch:
     claims = [volume_claim(f"{name}-{n}", selector={name[0]: "y"}) for n in range(8) for name in NAMES]
     hostile = [using(b.pod(f"h{n}", cpu=8, priority=n), *(f"{name}-{n}" for name in NAMES)) for n in range(8)]
     world = with_storage(b.snapshot(b.node("n1", cpu=8)), storage_class(), *VOLUMES, *claims)
-    prepared = counted(monkeypatch, sys.modules["solver.solve"], "prepare")
+    prepared = counted(monkeypatch, sys.modules["solver.decide"], "prepare")
 
     plan = placed(world, b.batch(*hostile, b.pod("victim", cpu=8, namespace="other")))
 

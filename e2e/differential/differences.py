@@ -158,6 +158,15 @@ DIFFERENCES: Final = (
         more=More.KUBE_SCHEDULER,
         our_sign="the most that a claim can have",
     ),
+    Difference(
+        name="node resources of extended resources",
+        rule="extended resources served by devices with nodeAllocatableResources",
+        theirs="the pod finds a node, and what its status then says of the claim is refused time and again",
+        ours="such a device does not serve extended resources",
+        reason="the status may only name claims of spec.resourceClaims",
+        more=More.KUBE_SCHEDULER,
+        our_sign="which a pod's status cannot say",
+    ),
 )
 
 OF_ALLOCATIONS: Final = (

@@ -118,6 +118,12 @@ class ContainerRequests(msgspec.Struct, frozen=True, kw_only=True):
     is_sidecar: bool = False
     claims: tuple[str, ...] = ()
     """Names of the entries of spec.resourceClaims that the container uses."""
+    limit_slack: tuple[tuple[str, int], ...] = ()
+    """
+    For resources that the container and the pod limit: what the pod-level limit leaves for its claims (KEP-5517).
+
+    In the units of `requests`. Init containers and huge pages have none.
+    """
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Native node resources that devices take (KEP-5517): what a placement states, and
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -77,6 +77,7 @@ class NodeAllocatableCheck:
             if amount > slack:
                 message = f"its claims take {amount} of {resource}, and its pod-level requests leave {slack}"
                 yield broken(Rule.NODE_ALLOCATABLE_POD_LEVEL, pod.id, message)
+        yield from _above_limits(pod, taken)
 
     def _of_claim(
         self, pod: Pod, claim: ClaimId, taken: "_Taken", said: NodeAllocatableClaimStatus | None
@@ -157,6 +158,18 @@ class _Taken:
     def worded(self) -> str:
         """Write it for messages."""
         return f"{self.mapping}, {self.per_pod} per pod and {self.per_container} per container"
+
+
+def _above_limits(pod: Pod, taken: Mapping[ClaimId, _Taken]) -> Iterator[Violation]:
+    """No container's limit and what its claims take are above a pod-level limit; 1.36 does not compare limits."""
+    for container in pod.containers:
+        used = {entry.claim for entry in pod.claims if entry.entry in container.claims}
+        totals = [each.total(1) for claim, each in taken.items() if claim in used and not each.is_legacy]
+        for resource, slack in container.limit_slack:
+            amount = _units(resource, sum(each.get(resource, 0) for each in totals))
+            if amount > slack:
+                message = f"claims of {container.name} take {amount} of {resource}, its pod-level limits leave {slack}"
+                yield broken(Rule.NODE_ALLOCATABLE_POD_LEVEL, pod.id, message)
 
 
 def _containers(pod: Pod, claim: ClaimId) -> tuple[str, ...]:

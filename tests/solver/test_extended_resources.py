@@ -4,14 +4,24 @@ import pytest
 from msgspec.structs import replace
 
 from solver import greedy, solve, solve_greedily, verify
-from solver.domain import Budget, ExtendedResourceClaim, Plan, Pod, Policy, ReasonCode, Snapshot
+from solver.domain import (
+    Budget,
+    ExtendedResourceClaim,
+    NodeAllocatableOverhead,
+    Plan,
+    Pod,
+    Policy,
+    ReasonCode,
+    Snapshot,
+)
+from solver.domain.quantity import parse
 from solver.model.objective import best_of, evaluate
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, exact, neighbourhoods
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
-from tests.support.solver_problems import codes, messages, nodes_of
+from tests.support.solver_problems import codes, messages, nodes_of, unplaced
 
 IMPLICIT = f"deviceclass.resource.kubernetes.io/{b.GPU_CLASS}"
 
@@ -119,6 +129,22 @@ def test_init_containers_need_no_devices_beyond_those_of_later_containers() -> N
     found = _plan(snapshot, wanted)
 
     assert sorted(device for _, device in _devices(found, "p")) == ["gpu-0", "gpu-1", "gpu-2"]
+
+
+def test_devices_that_take_node_resources_serve_none() -> None:
+    """The status of a pod could not say what such a claim takes: it names claims of spec.resourceClaims alone."""
+    overhead = NodeAllocatableOverhead(resource="cpu", per_pod=parse("1"))
+    pool = b.gpu_slice("n", count=1)
+    taking = replace(pool, devices=tuple(replace(each, node_overhead=(overhead,)) for each in pool.devices))
+    wanted = pod("p", container(cpu=1, gpu=1))
+    assert nodes_of(_plan(_snapshot(b.node("n"), pool, gpu_class()), wanted)) == {"p": "n"}
+
+    found = _plan(_snapshot(b.node("n"), taking, gpu_class()), wanted)
+
+    text = "node(s) serve extended resources with devices that take resources of the node, which a pod's status"
+    assert [(each.code, each.message.startswith(text)) for each in unplaced(found, "p").reasons] == [
+        (ReasonCode.NODE_RESOURCES, True)
+    ]
 
 
 def test_devices_for_extended_resources_compete_with_claims() -> None:

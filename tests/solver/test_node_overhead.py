@@ -177,6 +177,33 @@ def test_pod_level_requests_have_to_cover_mapping_and_overhead(slack: int) -> No
         assert any(each.status.startswith(text) for each in s.unplaced(plan, "p").reasons)
 
 
+@pytest.mark.parametrize("slack", [3499, 3500])
+@pytest.mark.parametrize("is_allocated", [False, True])
+def test_a_pod_level_limit_has_to_cover_each_container_with_its_claims(slack: int, *, is_allocated: bool) -> None:
+    """The mapping, the overhead per pod, and that of one container; a container that uses no claim takes nothing."""
+    pod = using("p", "c", containers=2, cpu=6)
+    first, second = (replace(each, limit_slack=(("cpu", slack),)) for each in pod.containers)
+    pod = replace(pod, containers=(first, second, ContainerRequests(name="other", limit_slack=(("cpu", 0),))))
+    given = b.allocation(b.result("r", "d0", "n1"), node_name="n1") if is_allocated else None
+    claim = b.claim("c", b.request("r"), allocation=given)
+
+    plan = solved(published(mapping("cpu", "2"), overhead("cpu", "1", "500m")), claim, pods=[pod])
+
+    assert bool(plan.placements) == (slack == 3500)
+    if not plan.placements:
+        text = "pod level limit for cpu is insufficient to cover the limit and DRA overhead for container c0"
+        assert text in {each.status for each in s.unplaced(plan, "p").reasons}
+
+
+def test_pods_with_other_limits_are_another_class() -> None:
+    pods = [using(f"p{number}", f"c{number}") for number in range(2)]
+    limited = replace(pods[1], containers=(replace(pods[1].containers[0], limit_slack=(("cpu", 1),)),))
+    devices = [replace(b.device(f"d{number}"), node_overhead=(overhead("cpu", "1"),)) for number in range(2)]
+    claims = [b.claim(f"c{number}", b.request("r")) for number in range(2)]
+    plan = solved(b.resource_slice("n1", *devices), *claims, pods=[pods[0], limited])
+    assert s.nodes_of(plan) == {"p0": "n1"}
+
+
 def test_pods_that_use_a_claim_in_more_containers_are_another_class() -> None:
     """Equal claims of their own, one cpu for each container; the node has room for one pod of each kind."""
     cost = overhead("cpu", "", "1")

@@ -235,7 +235,6 @@ _CONTAINER: Final[dict[str, str]] = {
         _MOUNTED,
     ),
     "resources.claims[].request": "a container that uses one request of a claim needs the claim",
-    "resources.limits": "the API server copies limits without a request into the requests",
 }
 _CONTAINER_STATUS: Final = dict.fromkeys(
     (
@@ -312,6 +311,7 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
     "Pod": {
         **{f"spec.containers[].{path}": reason for path, reason in _CONTAINER.items()},
         **{f"spec.initContainers[].{path}": reason for path, reason in _CONTAINER.items()},
+        "spec.initContainers[].resources.limits": "only containers are compared with the limits of the pod",
         "spec.containers[].restartPolicy": _EXECUTION,
         **{f"status.containerStatuses[].{path}": reason for path, reason in _CONTAINER_STATUS.items()},
         **{f"status.initContainerStatuses[].{path}": reason for path, reason in _CONTAINER_STATUS.items()},
@@ -327,7 +327,6 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
         "spec.os": "the node label kubernetes.io/os decides, as for kube-scheduler",
         "spec.priorityClassName": "the API server copies its value into the priority",
         "spec.resources.claims": "the API server refuses it",
-        "spec.resources.limits": "the API server copies limits without a request into the requests",
         "spec.workloadRef": "alpha of Kubernetes 1.35 alone, where a gang has no object of its own",
         **_all("spec.volumes[]", ("azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi"), _VOLUME_SOURCE),
         **_all("spec.volumes[]", ("downwardAPI", "emptyDir", "fc", "flexVolume", "flocker", "gitRepo"), _VOLUME_SOURCE),

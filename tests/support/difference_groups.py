@@ -73,6 +73,9 @@ def shown() -> dict[str, Group]:
             )
         ),
         "tainted since": _joining("tainted", device={"name": "d0", "taints": [{"key": "hot", "effect": "NoSchedule"}]}),
+        "node resources of extended resources": _asking(
+            _group("special", _devices("special", "a", _taking("d0")), extended=EXTENDED), EXTENDED
+        ),
         "full claim": _joining("crowded", device={"name": "d0"}, consumers=256),
     }
 
@@ -170,6 +173,17 @@ def _using(group: Group, requests: dict[str, str] | None = None) -> Group:
     spec = group.cases[0].pod["spec"]
     claims = [{"name": each["name"]} for each in spec["resourceClaims"]]
     spec["containers"][0]["resources"] = {"claims": claims, "requests": requests or {}}
+    return group
+
+
+def _taking(name: str) -> Json:
+    return {"name": name, "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}}
+
+
+def _asking(group: Group, resource: str) -> Group:
+    """Let the pod's container ask for one of an extended resource."""
+    asked = {resource: "1"}
+    group.cases[0].pod["spec"]["containers"][0]["resources"] = {"requests": asked, "limits": asked}
     return group
 
 

@@ -175,6 +175,17 @@ def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     )
 
 
+def limit_slack(container: Amounts, pod_level: Amounts) -> tuple[tuple[str, int], ...]:
+    """Return what pod-level limits leave above those of a container: never below zero, rounded down, sorted."""
+    return tuple(
+        sorted(
+            (name, min(max(pod_level[name] - container[name], 0) // unit_of(name), _INT64 - 1))
+            for name in container.keys() & pod_level.keys()
+            if not name.startswith(_HUGE_PAGES)
+        )
+    )
+
+
 def effective(container: ContainerAmounts, is_infeasible: bool) -> Amounts:  # noqa: FBT001 - a fact of the pod
     """Return the maximum of requested, in force and admitted; a refused resize does not count as requested."""
     resized = container.resized

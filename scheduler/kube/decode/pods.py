@@ -31,6 +31,7 @@ class _ContainerClaim(Wire, frozen=True):
 
 class _Resources(Wire, frozen=True):
     requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
     claims: list[_ContainerClaim] | None = None
 
 
@@ -299,6 +300,8 @@ def _level_slack(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
 
 def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
     """Return each container's requests, init containers first."""
+    pod_level = spec.resources.limits if spec.resource_claims and spec.resources is not None else None
+    limits = amounts(pod_level, "spec.resources.limits")
     return tuple(
         ContainerRequests(
             name=each.name,
@@ -306,10 +309,15 @@ def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
             is_init=is_init,
             is_sidecar=is_init and each.restart_policy == "Always",
             claims=tuple(dict.fromkeys(claim.name for claim in each.resources.claims or ())),
+            limit_slack=_limit_slack(each, limits) if limits and not is_init else (),
         )
         for is_init, containers in ((True, spec.init_containers), (False, spec.containers))
         for each in containers or ()
     )
+
+
+def _limit_slack(wire: _Container, limits: pod_requests.Amounts) -> tuple[tuple[str, int], ...]:
+    return pod_requests.limit_slack(amounts(wire.resources.limits, f"container {wire.name}"), limits)
 
 
 def _claims(wire: PodWire) -> tuple[PodClaim, ...]:

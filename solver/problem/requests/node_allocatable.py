@@ -16,6 +16,7 @@ from solver.domain import (
     Allocation,
     Claim,
     ClaimId,
+    ContainerRequests,
     Device,
     DeviceResult,
     NodeAllocatableClaimStatus,
@@ -56,11 +57,21 @@ class NodeAllocatable:
     def key(self, pod: Pod) -> tuple[object, ...]:
         """Return the part of pod equivalence that node resources need."""
         uses = tuple((self.claims[each].requests, len(containers_of(pod, each))) for each in pod.claim_ids)
-        return (self._allocated(pod), uses, pod.level_slack)
+        limits = tuple((places_of(pod, each), each.limit_slack) for each in pod.containers if each.limit_slack)
+        return (self._allocated(pod), uses, pod.level_slack, limits)
 
     def fixed(self, pod: Pod) -> dict[str, int]:
         """Return the units that claims take which are allocated already."""
         return capacity.sum_amounts(dict(amounts) for _, amounts in self._allocated(pod))
+
+    def fixed_in(self, pod: Pod, container: ContainerRequests) -> dict[str, int]:
+        """Return the units that allocated claims take of the limits of a container which uses them."""
+        used = (pod.claim_ids[place] for place in places_of(pod, container))
+        said = (status_of(self.inventory, pod, each, self.claims[each].allocation) for each in used)
+        alone = (msgspec.structs.replace(each, containers=(container.name,)).taken for each in said if each is not None)
+        return capacity.sum_amounts(
+            {name: capacity.request_units(name, nano) for name, nano in each.items()} for each in alone
+        )
 
     def _allocated(self, pod: Pod) -> tuple[tuple[ClaimId, tuple[tuple[str, int], ...]], ...]:
         found = []
@@ -79,6 +90,12 @@ def containers_of(pod: Pod, claim: ClaimId) -> tuple[str, ...]:
     """Return the containers of a pod that use a claim, init containers first."""
     entries = {each.entry for each in pod.claims if each.claim == claim}
     return tuple(each.name for each in pod.containers if entries.intersection(each.claims))
+
+
+def places_of(pod: Pod, container: ContainerRequests) -> tuple[int, ...]:
+    """Return the places in `claim_ids` of the claims that a container uses."""
+    used = {each.claim for each in pod.claims if each.entry in container.claims}
+    return tuple(place for place, claim in enumerate(pod.claim_ids) if claim in used)
 
 
 def status_of(

@@ -7,21 +7,21 @@ differ, a class becomes a family with one class for each amount.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Pod, Reason, ReasonCode
+from solver.domain import ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import capacity
 from solver.problem import node_arrays
-from solver.problem.devices.inventory import Mask
 from solver.problem.limits import Limit, one_domain
+from solver.problem.node_arrays import ExcludedNodes
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask
-from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of
+from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of, places_of
 from solver.problem.skipped_pods import NOT_REACHED
 
 Amounts = npt.NDArray[np.int64]
@@ -82,15 +82,12 @@ class _Split:
     def of(cls, each: PodClass, asked: "_Asked", known: NodeAllocatable) -> "_Split":
         """Add up what the devices of a class take of each node, and rule nodes out that cannot be charged."""
         problem, pod = asked.problem, asked.problem.pod(each.members[0])
-        total, refused = _total(each, asked, pod)
-        for resource, amount in known.fixed(pod).items():
-            total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
+        total = _total(each, asked, lambda claim: len(containers_of(pod, claim)))
+        _add_fixed(total, known.fixed(pod), problem)
         total, uncovered = _covered(total, pod)
-        verdicts = each.verdicts
-        verdicts = verdicts.without((node_arrays.ExcludedNodes(refused & verdicts.allowed, _UNREFERENCED),))
-        verdicts = verdicts.without(
-            node_arrays.ExcludedNodes(nodes & verdicts.allowed, _uncovered(resource))
-            for resource, nodes in uncovered.items()
+        refused = (*_uncharged(each, asked, pod), *uncovered, *_above_limits(each, asked, known, pod))
+        verdicts = each.verdicts.without(
+            excluded._replace(nodes=excluded.nodes & each.verdicts.allowed) for excluded in refused
         )
         names = sorted(name for name, amounts in total.items() if amounts.any())
         kind_of = np.full(problem.node_count, -1, dtype=np.int64)
@@ -124,6 +121,12 @@ _UNREFERENCED: Final = Reason(
     message="node(s) would charge a claim to no container: none of the pod's containers uses it",
     status="cannot allocate all claims",
 )
+_EXTENDED: Final = Reason(
+    code=ReasonCode.NODE_RESOURCES,
+    message="node(s) serve extended resources with devices that take resources of the node, which a pod's status "
+    "cannot say",
+    status="cannot allocate all claims",
+)
 
 
 def _uncovered(resource: str) -> Reason:
@@ -132,6 +135,16 @@ def _uncovered(resource: str) -> Reason:
         message=f"node(s) have devices that take more {resource} than the pod-level requests cover",
         status=f"pod level request for {resource} is insufficient to cover the aggregated container and "
         "node-allocatable DRA requests",
+    )
+
+
+def _above_limit(resource: str, container: str) -> Reason:
+    return Reason(
+        code=ReasonCode.NODE_RESOURCES,
+        message=f"node(s) have devices that take more {resource} than the pod-level limit leaves for container "
+        f"{container}",
+        status=f"pod level limit for {resource} is insufficient to cover the limit and DRA overhead for container "
+        f"{container}",
     )
 
 
@@ -215,23 +228,51 @@ def _by_node(problem: Problem, demand: int, containers: int) -> dict[bool, ByNod
     return found
 
 
-def _total(each: PodClass, asked: _Asked, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_]]:
-    """
-    Add up a pod's parts; also give the nodes where a claim takes something that can be charged to no container.
-
-    That is a claim for extended resources, and with devices of Kubernetes 1.36 each claim that no container uses.
-    """
+def _total(each: PodClass, asked: _Asked, containers: Callable[[ClaimId], int | None]) -> ByNode:
+    """Add up the claims that are to be allocated; `containers` says how many use one, None leaves it out."""
     problem, total = asked.problem, ByNode()
-    refused = np.zeros(problem.node_count, dtype=np.bool_)
-    unused = {special.id for special in each.specials[:1] if special is not None}
-    if asked.is_legacy:
-        unused.update(claim for claim in pod.claim_ids if not containers_of(pod, claim))
     for part, source in _copies(problem, each):
-        for name, amounts in asked.of(part.component, len(containers_of(pod, source.claim))).items():
+        count = containers(source.claim)
+        for name, amounts in asked.of(part.component, count).items() if count is not None else ():
             total[name] = _bounded(total.get(name, _none(problem)) + amounts)
-            if source.claim in unused:
-                refused |= amounts > 0
-    return total, refused
+    return total
+
+
+def _add_fixed(total: ByNode, fixed: Mapping[str, int], problem: Problem) -> None:
+    for resource, amount in fixed.items():
+        total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
+
+
+def _uncharged(each: PodClass, asked: _Asked, pod: Pod) -> Iterator[ExcludedNodes]:
+    """
+    Refuse the nodes where a claim takes something that can be charged to no container.
+
+    That is a claim for extended resources: nodeAllocatableResourceClaimStatuses names claims of spec.resourceClaims
+    alone, so that kube-scheduler's write is refused. With devices of Kubernetes 1.36 it is each claim that no container
+    uses, too.
+    """
+    special = {special.id for special in each.specials[:1] if special is not None}
+    unused = {claim for claim in pod.claim_ids if asked.is_legacy and not containers_of(pod, claim)}
+    for claims, reason in ((special, _EXTENDED), (unused, _UNREFERENCED)):
+        total = _total(each, asked, lambda claim: 0 if claim in claims else None)  # noqa: B023 - called at once
+        yield from (ExcludedNodes(amounts > 0, reason) for amounts in total.values())
+
+
+def _above_limits(each: PodClass, asked: _Asked, known: NodeAllocatable, pod: Pod) -> Iterator[ExcludedNodes]:
+    """
+    Refuse the nodes where a container's limit and what its claims take are above the limit of the pod (KEP-2837).
+
+    A mapping counts in full for each container that uses the claim. Kubernetes 1.36 does not compare limits.
+    """
+    for container in pod.containers if not asked.is_legacy else ():
+        slack = dict(container.limit_slack)
+        if not slack:
+            continue
+        used = {pod.claim_ids[place] for place in places_of(pod, container)}
+        total = _total(each, asked, lambda claim: 1 if claim in used else None)  # noqa: B023 - called at once
+        _add_fixed(total, known.fixed_in(pod, container), asked.problem)
+        for resource in sorted(total.keys() & slack.keys()):
+            yield ExcludedNodes(total[resource] > slack[resource], _above_limit(resource, container.name))
 
 
 def _copies(problem: Problem, each: PodClass) -> Iterator[tuple[Part, Source]]:
@@ -243,10 +284,11 @@ def _copies(problem: Problem, each: PodClass) -> Iterator[tuple[Part, Source]]:
             yield from ((part, source) for source in copies)
 
 
-def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, dict[str, Mask]]:
-    """Take away what pod-level requests hold already, and return by resource the nodes where that is not enough."""
+def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, list[ExcludedNodes]]:
+    """Take away what pod-level requests hold already, and refuse the nodes where that is not enough."""
     slack = dict(pod.level_slack)
-    return total, {name: total.pop(name) > slack[name] for name in sorted(total.keys() & slack.keys())}
+    inside = sorted(total.keys() & slack.keys())
+    return total, [ExcludedNodes(total.pop(name) > slack[name], _uncovered(name)) for name in inside]
 
 
 def _one_pod_each(problem: Problem) -> Iterator[Limit]:

@@ -231,6 +231,21 @@ def test_pod_level_requests_leave_room_for_claims() -> None:
     assert (found.level_slack, dict(found.requests)["cpu"]) == ((("cpu", 2000),), 3000)
 
 
+def test_pod_level_limits_leave_room_for_the_claims_of_a_container() -> None:
+    """Not of init containers, and not of huge pages, whose requests are their limits."""
+    limited = container("a", cpu="1", memory="1Gi")
+    limited["resources"] |= {"limits": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi", "example.com/x": "1"}}
+    level = {"limits": {"cpu": "2500m", "hugepages-2Mi": "4Mi", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    found = decoded(
+        containers=[limited, container("b", cpu="1")],
+        initContainers=[{**limited, "name": "init"}],
+        resources=level,
+        resourceClaims=[{"name": "c", "resourceClaimName": "c"}],
+    )
+    slack = {each.name: each.limit_slack for each in found.containers}
+    assert slack == {"init": (), "a": (("cpu", 1500), ("memory", 0)), "b": ()}
+
+
 def test_each_container_has_its_own_requests_init_containers_first() -> None:
     found = decoded(
         containers=[container("main", cpu="1")],

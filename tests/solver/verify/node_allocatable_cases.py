@@ -72,6 +72,16 @@ def _second_pod(case: Case) -> Case:
     return with_twin._replace(batch=replace(case.batch, pods=(first, other)))
 
 
+def limited(slack: int) -> Change:
+    """Let the pod-level limit leave so many millicores for the container's claims."""
+
+    def change(case: Case) -> Case:
+        (container,) = case.batch.pods[0].containers
+        return pod("p", containers=(replace(container, limit_slack=(("cpu", slack),)),))(case)
+
+    return change
+
+
 def _more_containers(case: Case) -> Case:
     first = case.batch.pods[0]
     return pod("p", containers=(*first.containers, replace(first.containers[0], name="more")))(case)
@@ -91,6 +101,12 @@ BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
         "pod-level requests leave too little",
         burdened,
         pod("p", level_slack=(("cpu", 1999),)),
+        {Rule.NODE_ALLOCATABLE_POD_LEVEL},
+    ),
+    (
+        "the pod-level limit leaves too little for a container",
+        burdened,
+        limited(1999),
         {Rule.NODE_ALLOCATABLE_POD_LEVEL},
     ),
     (

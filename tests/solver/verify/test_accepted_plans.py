@@ -49,6 +49,16 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.both(c.pod("p", level_slack=(("cpu", 2000),)), c.node("n1", allocatable=b.node("n1", cpu=4).allocatable)),
     ),
     (
+        "the pod-level limit covers a container and what its devices take",
+        node_allocatable_cases.burdened,
+        node_allocatable_cases.limited(2000),
+    ),
+    (
+        "Kubernetes 1.36 does not compare limits",
+        node_allocatable_cases.legacy,
+        node_allocatable_cases.limited(0),
+    ),
+    (
         "nothing of an overcommitted resource is asked for",
         c.whole_cards,
         c.both(c.running("running", requests=(("memory", 1 << 50),)), c.pod("placed", requests=(("memory", 0),))),

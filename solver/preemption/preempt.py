@@ -23,6 +23,7 @@ from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
+from solver.preemption.victims import victim_priority
 from solver.preemption.what_if import snapshot_after
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -165,7 +166,9 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
 def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int, int]]:
     """Return what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
     batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
-    running = {pod.id: pod.priority for pod in context.problem.snapshot.pods}
+    snapshot = context.problem.snapshot
+    gangs = {each.id: each for each in snapshot.gangs}
+    running = {pod.id: victim_priority(pod, gangs) for pod in snapshot.pods}
     placed = Counter(batch[each] for each in state.placed)
     evicted = Counter(running[each.pod] for found in state.preemptions for each in found.victims)
     first = [(-placed[tier], 0) for tier in sorted(set(batch.values()), reverse=True)]

@@ -5,11 +5,13 @@ What protects a pod: the annotation dovetail.dev/preemptible, PodDisruptionBudge
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from solver.domain import GangId, Pod, PodDisruptionBudget, PodId, PreemptionRules, Protection, Snapshot
+import msgspec
+
+from solver.domain import Gang, GangId, Pod, PodDisruptionBudget, PodId, PreemptionRules, Protection, Snapshot
 from solver.preemption.pdb_index import PdbIndex
 
 MOVABLE: Final = -(1 << 40)
@@ -32,7 +34,7 @@ class GangQuorum(NamedTuple):
 @dataclass(slots=True, eq=False)  # not frozen: there may be one for each pod, and creation would be three times slower
 class VictimUnit:
     """
-    Running pods that are evicted together: one pod, or all running members of a gang.
+    Running pods that are evicted together: one pod, or all running members of a gang; with the priority of their group.
 
     `seconds` is the sum of their run times, the work that is lost. `budgets` has for each pod the positions of the
     PodDisruptionBudgets that count it. A member that its gang can spare is a unit by itself, with a quorum. `protected`
@@ -90,7 +92,7 @@ def victim_units(
     found: list[VictimUnit] = []
     for pod in snapshot.pods:
         if pod.gang is not None:
-            gangs.setdefault(pod.gang, []).append(pod)
+            gangs.setdefault(pod.gang, []).append(search.levelled(pod))
         elif search.may_go(pod):
             victim = search.unit((pod,))
             if victim is not None and victim.is_allowed(snapshot.budgets):
@@ -100,6 +102,12 @@ def victim_units(
     for gang, pods in gangs.items():
         found += search.of_gang(gang, pods)
     return tuple(sorted(found, key=lambda victim: victim.pods[0].id))
+
+
+def victim_priority(pod: Pod, gangs: Mapping[GangId, Gang]) -> int:
+    """Return the priority of a victim: that of its PodGroup, if it has one (KEP-5710)."""
+    gang = gangs.get(pod.gang) if pod.gang is not None else None
+    return pod.priority if gang is None or gang.priority is None else gang.priority
 
 
 class _Search:
@@ -127,16 +135,17 @@ class _Search:
         """Whether a pod may be evicted, budgets apart."""
         if pod.priority == MOVABLE:
             return True
-        if self._priority_of(pod) >= self._priority or pod.scheduler_name not in self._names:
+        if pod.priority >= self._priority or pod.scheduler_name not in self._names:
             return False
         if pod.is_deleting or pod.is_terminal or (self._protection.annotation and not pod.is_preemptible):
             return False
         return not self._protection.minimum_run or self._has_run(pod)
 
-    def _priority_of(self, pod: Pod) -> int:
-        """Return the priority of a victim: that of its PodGroup, if it has one."""
-        gang = self._gangs.get(pod.gang) if pod.gang is not None else None
-        return pod.priority if gang is None or gang.priority is None else gang.priority
+    def levelled(self, pod: Pod) -> Pod:
+        """Return a pod with the priority that it has as a victim."""
+        if pod.priority == MOVABLE or (priority := victim_priority(pod, self._gangs)) == pod.priority:
+            return pod
+        return msgspec.structs.replace(pod, priority=priority)
 
     def _has_run(self, pod: Pod) -> bool:
         """Whether a pod holds no devices, or has run for the minimum time."""

@@ -441,6 +441,18 @@ def test_a_victim_has_the_priority_of_its_group(of_pods: int, of_group: int | No
     assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
 
 
+@pytest.mark.parametrize(
+    ("of_group", "expected"), [pytest.param(None, "g-0", id="of the pod"), pytest.param(7, "other", id="of the group")]
+)
+def test_a_victim_costs_the_priority_of_its_group(of_group: int | None, expected: str) -> None:
+    pods, gang = of_gang(1, 0, priority=1)
+    nodes = [b.node(f"n{n}", cpu=2) for n in range(2)]
+    other = running("other", "n1", cpu=2, priority=5)
+    snapshot = replace(b.snapshot(nodes, pods, other), gangs=(replace(gang, priority=of_group),))
+
+    assert victims(decide(snapshot, b.pod("high", cpu=2, priority=9))) == [expected]
+
+
 def test_beyond_what_a_gang_can_spare_it_goes_whole() -> None:
     pods, gang = of_gang(4, 3)
     snapshot = replace(b.snapshot([b.node(f"n{n}", cpu=2) for n in range(4)], pods), gangs=(gang,))

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a test fails with Dovetail that is not listed."""
     options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     found: Found = {scheduler: {} for scheduler in get_args(SchedulerName)}
     interrupted = False
     try:
@@ -79,7 +79,8 @@ def _tell(options: argparse.Namespace, lines: Sequence[Line]) -> None:
         write_section(PAGE, marks, compatibility.markdown(lines))
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End a run at a signal, so that what it has found is still shown."""
     raise KeyboardInterrupt
 
 

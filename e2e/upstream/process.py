@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+LEVEL = "DOVETAIL_UPSTREAM_LOG_LEVEL"
+
 
 def configuration(asked: dict[str, Any]) -> dict[str, Any]:
     """Return Dovetail's configuration for what a test asks for."""
@@ -27,7 +29,7 @@ def configuration(asked: dict[str, Any]) -> dict[str, Any]:
         **({"commit": {"bindingTimeoutSeconds": min(timeouts)}} if timeouts else {}),
         "leaderElection": {"enabled": False},
         "bindAddress": asked["address"],
-        "logging": {"format": "console", "level": "debug"},
+        "logging": {"format": "console", "level": os.environ.get(LEVEL, "debug")},
     }
 
 

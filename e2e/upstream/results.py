@@ -67,7 +67,7 @@ def run(binary: Binary, asked: Run, results: dict[str, UpstreamResult]) -> None:
         process = subprocess.Popen(
             command,
             cwd=binary.path.parent,
-            env=_environment(asked, state),
+            env=environment(asked, state),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -79,7 +79,7 @@ def run(binary: Binary, asked: Run, results: dict[str, UpstreamResult]) -> None:
         try:
             read(_copied(process.stdout, copy), results, suites.prefix(binary.package))
         finally:
-            _end(process)
+            end(process)
 
 
 def log_file(folder: Path, package: str, scheduler: SchedulerName) -> Path:
@@ -132,7 +132,8 @@ def _copied(lines: Iterable[str], log: TextIO) -> Iterator[str]:
         yield line
 
 
-def _environment(asked: Run, state: Path) -> dict[str, str]:
+def environment(asked: Run, state: Path) -> dict[str, str]:
+    """Return the environment of a test binary; schedulers put their files into `state`."""
     environment = {
         **os.environ,
         "PATH": f"{asked.etcd}{os.pathsep}{os.environ['PATH']}",
@@ -148,7 +149,7 @@ def _environment(asked: Run, state: Path) -> dict[str, str]:
     return environment
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[str]) -> None:
     """End the binary with all that it started: none of it outlives the run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -19,12 +19,14 @@ SOURCE = Path(__file__).parent / "go"
 MODULE = "k8s.io/kubernetes"
 OURS = "dovetail/e2e/upstream"
 FOLDER = Path("test", "integration")
-COPIED = ("dra", "scheduler", "util")
+COPIED = ("dra", "scheduler", "scheduler_perf", "util")
 IMPORTED = re.compile(rf'"{MODULE}/{FOLDER.as_posix()}/({"|".join(COPIED)})\b')
 UTIL = "util/util.go"
 STEPS = "scheduler/podgroup/stepsframework"
-ADDED = {"process.go": "util", "message.go": "dra", "steps.go": STEPS}
-"""Our files, each with the package that it becomes part of, where the release has that."""
+PERF = "scheduler_perf"
+ADDED = {"process.go": "util", "message.go": "dra"}
+"""Our files, each with the package that it becomes part of."""
+ADDED_SINCE_137 = {"steps.go": STEPS, "beside.go": "util", "count.go": PERF}
 COMPARED = re.compile(r'gomega\.Equal\((?=(fmt\.Sprintf\()?"0/8 nodes are available: )')
 """Where a test of `dra` compares a pod's condition with kube-scheduler's message."""
 
@@ -68,6 +70,18 @@ def edits(minor: str) -> tuple[Edit, ...]:
             "\t\tif testutils.IsProcess() {\n\t\t\tstep = seenFromOutside(t, step)\n\t\t}\n",
             after=True,
         ),
+        Edit(
+            UTIL,
+            re.compile(r"^func StartSchedulerWithDone\(tCtx .*, outOfTreePluginRegistry .*\{$", re.MULTILINE),
+            "\tif IsProcess() {\n\t\treturn startMeasured(tCtx, cfg, outOfTreePluginRegistry)\n\t}\n",
+            after=True,
+        ),
+        Edit(
+            f"{PERF}/scheduler_perf.go",
+            re.compile(r"^func getTestCases\(path string\) .*\{$", re.MULTILINE),
+            "\tpath = chosenWorkloads(path)\n",
+            after=True,
+        ),
     )
 
 
@@ -90,7 +104,12 @@ def _edits_of_util(next_function: str) -> tuple[Edit, ...]:
 
 def inputs(minor: str) -> tuple[Path, ...]:
     """Return the files that decide what is written."""
-    return (Path(__file__), *(SOURCE / name for name in ADDED), SOURCE / f"{minor}.mod", SOURCE / f"{minor}.sum")
+    return (Path(__file__), *(SOURCE / name for name in added(minor)), SOURCE / f"{minor}.mod", SOURCE / f"{minor}.sum")
+
+
+def added(minor: str) -> dict[str, str]:
+    """Return our files for a minor release, each with the package that it becomes part of."""
+    return ADDED if minor == "1.36" else {**ADDED, **ADDED_SINCE_137}
 
 
 def write(go: Sequence[str], environment: dict[str, str], minor: str, target: Path) -> None:
@@ -100,9 +119,8 @@ def write(go: Sequence[str], environment: dict[str, str], minor: str, target: Pa
     upstream = _module_folder(go, environment, target)
     for name in COPIED:
         _copy(upstream / FOLDER / name, target / name)
-    for name, package in ADDED.items():
-        if (target / package).exists():
-            (target / package / name).write_text((SOURCE / name).read_text())
+    for name, package in added(minor).items():
+        (target / package / name).write_text((SOURCE / name).read_text())
     for edit in edits(minor):
         path = target / edit.file
         path.write_text(edited(path.read_text(), edit))
@@ -129,7 +147,7 @@ def _module_folder(go: Sequence[str], environment: dict[str, str], target: Path)
 
 
 def _copy(source: Path, target: Path) -> None:
-    for path in sorted(source.rglob("*.go")):
+    for path in sorted(path for path in source.rglob("*") if path.suffix in {".go", ".yaml"}):
         copy = target / path.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = IMPORTED.sub(rf'"{OURS}/\1', path.read_text())

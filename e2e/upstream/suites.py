@@ -56,6 +56,11 @@ def etcd_folder(kubernetes: str) -> Path:
     return folder
 
 
+def module(kubernetes: str) -> Path:
+    """Return the folder of the source of a version's tests. Raises BuildError."""
+    return _module(build.go_command(), kubernetes)
+
+
 def module_cache() -> str:
     """Return Go's folder of modules."""
     command = [*build.go_command(), "env", "GOMODCACHE"]

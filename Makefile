@@ -23,7 +23,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile upstream versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos hostile upstream perf versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -49,6 +49,9 @@ hostile: sync ## Good pods beside hostile tenants and drivers, in one table (ARG
 
 upstream: sync ## Kubernetes' own scheduler tests, with kube-scheduler and with Dovetail, in one table (ARGS=--help)
 	@$(VENV)/python -m e2e.upstream $(ARGS)
+
+perf: sync ## Workloads of Kubernetes' scheduler_perf with kube-scheduler and with Dovetail, in turns (ARGS=--help)
+	@$(VENV)/python -m e2e.upstream.perf $(ARGS)
 
 versions: sync ## The tests on the API server with every supported Kubernetes, gates as shipped and on, in one table
 	@$(VENV)/python -m e2e.versions $(ARGS)

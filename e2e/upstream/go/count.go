@@ -60,7 +60,11 @@ func chosenWorkloads(path string) string {
 
 func (counter *podCounter) init() error { return nil }
 
-func (counter *podCounter) collect() []DataItem { return nil }
+// collect is called where a workload has come to its end, and not where it fails.
+func (counter *podCounter) collect() []DataItem {
+	counter.write(true)
+	return nil
+}
 
 func (counter *podCounter) run(tCtx ktesting.TContext) {
 	handle, err := counter.informer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -86,7 +90,7 @@ func (counter *podCounter) run(tCtx ktesting.TContext) {
 		select {
 		case <-tCtx.Done():
 			_ = counter.informer.Informer().RemoveEventHandler(handle)
-			counter.write(true)
+			counter.write(false)
 			return
 		case <-ticker.C:
 			counter.write(false)

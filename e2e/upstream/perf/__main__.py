@@ -59,16 +59,14 @@ def _measure(options: argparse.Namespace, found: Sequence[PerfWorkload], measure
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="dovetail-perf-"))).resolve()
     print(f"logs: {folder}", file=sys.stderr)
     etcd = suites.etcd_folder(KUBERNETES)
-    packages = tuple(dict.fromkeys(workload.package for workload in found))
-    binaries = {binary.package: binary for binary in suites.binaries(KUBERNETES, packages)}
+    (binary,) = suites.binaries(KUBERNETES, (measure.PACKAGE,))
     schedulers: tuple[SchedulerName, ...] = get_args(SchedulerName)
     for workload in found:
         for turn in range(options.turns):
             for scheduler in schedulers:
                 if options.only not in {None, scheduler}:
                     continue
-                asked = PerfRun(workload, scheduler, turn, folder, etcd, options.limit)
-                run = measure.run(binaries[workload.package], asked)
+                run = measure.run(binary, PerfRun(workload, scheduler, turn, folder, etcd, options.limit))
                 measured.append(run)
                 throughput.write(folder / RECORD, measured)
                 said = run.because or f"{run.bound} pods in {run.seconds:.1f} s, {run.rate:.1f} pods/s"
@@ -93,6 +91,8 @@ def _tell(options: argparse.Namespace, measured: Sequence[Throughput]) -> None:
 
 def _parameter(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
+    if not value.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=N such as initNodes=200")
     return name, int(value)
 
 

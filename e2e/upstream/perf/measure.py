@@ -12,8 +12,11 @@ from e2e.upstream import process, results
 from e2e.upstream.perf.throughput import Throughput
 from e2e.upstream.perf.workloads import PerfWorkload
 from e2e.upstream.results import Run, SchedulerName
+from e2e.upstream.source import PERF
 from e2e.upstream.suites import Binary
 
+PACKAGE = f"{PERF}/affinity"
+"""The package whose benchmark runs the workloads of all of them: it restricts nothing, such as the DRA allocators."""
 FAILED = re.compile(
     r"^\s*\S+\.go:\d+: (FATAL ERROR: |ERROR: )?(.*(?:Error running workload|op \d+: ).*)$", re.MULTILINE
 )
@@ -80,7 +83,7 @@ def _execute(binary: Binary, asked: PerfRun, state: Path) -> str:
         }
         started = subprocess.Popen(
             command,
-            cwd=binary.path.parents[1] / asked.workload.package,
+            cwd=binary.path.parents[1] / asked.workload.package,  # its templates are found from there
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -108,8 +108,8 @@ def test_slow_rates_have_a_digit_more() -> None:
 
 def test_a_run_that_does_not_end_has_no_rate_and_is_told() -> None:
     late = run("Dovetail", 1, bound=12, because="did not end within 300 s")
-    assert values([run("kube-scheduler", 1), late]) == ("100", "100", "did not end", "–")
-    assert values([run("Dovetail"), late]) == ("100", "–", "100, 1 did not end", "–")
+    assert values([run("kube-scheduler", 1), late]) == ("100", "100", "failed", "–")
+    assert values([run("Dovetail"), late]) == ("100", "–", "100, 1 failed", "–")
     assert throughput.failures([run("Dovetail"), late]) == [
         "Case/size, turn 2, Dovetail: did not end within 300 s (12 of 100 pods bound)"
     ]
@@ -119,8 +119,8 @@ def test_a_run_that_does_not_end_has_no_rate_and_is_told() -> None:
     ("log", "said"),
     [
         (
-            "I1123 a log line\n    scheduler_perf.go:861: FATAL ERROR: Error running workload 5Nodes: op 2: no pod\n",
-            "Error running workload 5Nodes: op 2: no pod",
+            "    x.go:1: I1123 a line\n    x.go:86: FATAL ERROR:\n        \tError running workload x: op 2: no pod\n",
+            "Error running workload x: op 2: no pod",
         ),
         ("panic: x\n", "failed without saying why, see its log"),
     ],

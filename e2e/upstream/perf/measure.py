@@ -17,9 +17,8 @@ from e2e.upstream.suites import Binary
 
 PACKAGE = f"{PERF}/affinity"
 """The package whose benchmark runs the workloads of all of them: it restricts nothing, such as the DRA allocators."""
-FAILED = re.compile(
-    r"^\s*\S+\.go:\d+: (FATAL ERROR: |ERROR: )?(.*(?:Error running workload|op \d+: ).*)$", re.MULTILINE
-)
+COUNT = "count.json"
+FAILED = re.compile(r"\.go:\d+: (?:FATAL )?ERROR:\s+(\S.*)")
 
 
 class PodCount(msgspec.Struct, frozen=True):
@@ -46,9 +45,10 @@ class PerfRun:
 def run(binary: Binary, asked: PerfRun) -> Throughput:
     """Run a workload; one that fails or takes too long says so. The folder keeps its logs."""
     state = asked.folder / f"{asked.workload.name.replace('/', '-')}-{asked.turn + 1}-{asked.scheduler}"
-    state.mkdir(parents=True)
+    state.mkdir(parents=True, exist_ok=True)
+    (state / COUNT).unlink(missing_ok=True)
     because = _execute(binary, asked, state)
-    count = _read(state / "count.json")
+    count = _read(state / COUNT)
     return Throughput(
         workload=asked.workload.name,
         scheduler=asked.scheduler,
@@ -63,7 +63,7 @@ def run(binary: Binary, asked: PerfRun) -> Throughput:
 def failure(log: str) -> str:
     """Return what the log of a run says about its failure."""
     found = FAILED.search(log)
-    return found[2].strip() if found else "failed without saying why, see its log"
+    return found[1].strip() if found else "failed without saying why, see its log"
 
 
 def _execute(binary: Binary, asked: PerfRun, state: Path) -> str:
@@ -79,7 +79,7 @@ def _execute(binary: Binary, asked: PerfRun, state: Path) -> str:
             process.LEVEL: "info",
             "TMPDIR": temporary,
             "DOVETAIL_UPSTREAM_WORKLOADS": str(workloads),
-            "DOVETAIL_UPSTREAM_COUNT": str(state / "count.json"),
+            "DOVETAIL_UPSTREAM_COUNT": str(state / COUNT),
         }
         started = subprocess.Popen(
             command,

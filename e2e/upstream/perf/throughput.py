@@ -118,9 +118,9 @@ def _line(name: str, runs: Sequence[Throughput]) -> ThroughputLine:
 def _rates(runs: Sequence[Throughput]) -> str:
     rates = [run.rate for run in runs if run.rate]
     if runs and not rates:
-        return "did not end"
+        return "failed"
     unfinished = len(runs) - len(rates)
-    return _spread(rates, "{:.0f}" if min(rates, default=0) >= 10 else "{:.1f}") + f", {unfinished} did not end" * bool(
+    return _spread(rates, "{:.0f}" if min(rates, default=0) >= 10 else "{:.1f}") + f", {unfinished} failed" * bool(
         unfinished
     )
 

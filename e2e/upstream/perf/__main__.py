@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.show:
             known = workloads.read(suites.module(KUBERNETES), options.suite or SUITES)
             if options.list:
-                return _list(known)
+                return _list(workloads.chosen(known, options.run or "."))
             found = [workloads.resized(each, dict(options.set)) for each in workloads.chosen(known, options.run)]
             _measure(options, found, measured)
     except (BuildError, WorkloadError) as error:
@@ -66,11 +66,12 @@ def _measure(options: argparse.Namespace, found: Sequence[PerfWorkload], measure
             for scheduler in schedulers:
                 if options.only not in {None, scheduler}:
                     continue
+                print(f"{workload.name}, turn {turn + 1}, with {scheduler} …", file=sys.stderr, flush=True)
                 run = measure.run(binary, PerfRun(workload, scheduler, turn, folder, etcd, options.limit))
                 measured.append(run)
                 throughput.write(folder / RECORD, measured)
-                said = run.because or f"{run.bound} pods in {run.seconds:.1f} s, {run.rate:.1f} pods/s"
-                print(f"  {workload.name}, turn {turn + 1}, {scheduler}: {said}", file=sys.stderr, flush=True)
+                said = run.because or f"{run.bound} pods in {run.seconds:.1f} s: {run.rate:.1f} pods/s"
+                print(f"  {said}", file=sys.stderr, flush=True)
 
 
 def _list(known: Sequence[PerfWorkload]) -> int:
@@ -112,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs with each scheduler (3)")
     parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="at most, for one run (300)")
     parser.add_argument("--only", choices=get_args(SchedulerName), help="run one scheduler (both)")
-    parser.add_argument("--list", action="store_true", help="run nothing, list the workloads")
+    parser.add_argument("--list", action="store_true", help="run nothing, list the workloads (those of --run)")
     parser.add_argument("--show", type=Path, metavar="DIR", help="run nothing, show what a run left in its folder")
     parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep logs here (else temporary)")

@@ -21,9 +21,8 @@ from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity
 from solver.feasibility.claims import MAX_RESULTS
-from solver.problem.devices.compatibility import is_exclusion
+from solver.fleet.availability import Availability, Obstacle
 from solver.problem.devices.inventory import DeviceRecord, Mask
-from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
 from solver.problem.requests.demand import Verdict
@@ -96,12 +95,6 @@ class OversizedDevices:
                 yield record, np.array(sorted(small), dtype=np.int64)
 
 
-_USED: Final = "in use"
-_CAPACITY: Final = "with too little capacity left"
-_COUNTERS: Final = "whose shared counters are used up"
-_INCOMPATIBLE: Final = "without a compatibility group in common with devices in use"
-
-
 class NamedAlternative(NamedTuple):
     """One alternative of a request, with its name (empty for `exactly`) and its device class."""
 
@@ -126,6 +119,11 @@ class DeviceSupplies:
 
     problem: Problem
     known: dict[tuple[int, bytes], DeviceSupply] = field(default_factory=dict)
+    availability: Availability = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take what is in use from the problem."""
+        self.availability = Availability(self.problem.inventory, self.problem.available.usage)
 
     def of(self, ask: Ask, roomy: Mask) -> DeviceSupply:
         """Count the devices that some nodes can use for a request."""
@@ -186,34 +184,12 @@ class DeviceSupplies:
             return Verdict.UNDECLARED
         return Verdict.TOO_LARGE if not ask.needed or wanted <= unfit else Verdict.SPARED
 
-    def obstacle(self, index: int, demand: int) -> str:
-        """Say why a device has no room for one more allocation; empty if it has."""
-        problem, layout = self.problem, self.problem.layout
-        node, position = layout.place_of[index]
-        device = layout.wide_types[position] if node < 0 else problem.group(node).types[position]
-        if not device.takes[demand]:
-            return ""
-        if not device.is_shareable and problem.available.usage.is_held(index):
-            return _USED
-        short = [budget for budget, amount in device.takes[demand] if self._left(node, budget) < amount]
-        if not short:
-            return ""
-        if device.gate in short:
-            return _USED if device.is_shareable or len(short) == 1 else self._counters(index)
-        return _CAPACITY if device.is_shareable else self._counters(index)
-
-    def _counters(self, index: int) -> str:
-        """Say why a device has no room for what it draws on."""
-        usage, inventory = self.problem.available.usage, self.problem.inventory
-        short = (
-            counter
-            for counter, amount in inventory.records[index].counters
-            if amount > inventory.budgets[counter] - usage.drawn.get(counter, 0)
-        )
-        return _INCOMPATIBLE if all(is_exclusion(counter) for counter in short) else _COUNTERS
-
-    def _left(self, node: int, budget: int) -> int:
-        return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.available.states[node][budget]
+    def obstacle(self, index: int, demand: int) -> Obstacle | None:
+        """Say why a device that answers YES has no room for one more allocation; None if it has."""
+        if self.problem.requests.demands[demand].is_admin:
+            return None
+        consumption = self.problem.requests.answers[demand].consumption.get(index, ())
+        return self.availability.obstacle(index, consumption)
 
 
 def hinted(reason: Reason, hint: str) -> Reason:
@@ -249,10 +225,10 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
 
 
 OBSTACLE_CODES: Final = {
-    _USED: ReasonCode.DEVICES_IN_USE,
-    _CAPACITY: ReasonCode.DEVICES_CAPACITY,
-    _COUNTERS: ReasonCode.DEVICES_COUNTERS,
-    _INCOMPATIBLE: ReasonCode.DEVICES_INCOMPATIBLE,
+    Obstacle.IN_USE: ReasonCode.DEVICES_IN_USE,
+    Obstacle.CAPACITY: ReasonCode.DEVICES_CAPACITY,
+    Obstacle.COUNTERS: ReasonCode.DEVICES_COUNTERS,
+    Obstacle.INCOMPATIBLE: ReasonCode.DEVICES_INCOMPATIBLE,
 }
 VERDICT_WORDS: Final = {
     Verdict.TAINTED: "tainted",

@@ -7,7 +7,7 @@ only slices and taint rules change, `devices.incremental` updates what it can.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -185,6 +185,17 @@ class SolverCache:
             found = self._narrowed(inventory, key) if key.within else self._asked(inventory, key)
             self._answers.put(key, found, _VERDICT * (len(found.verdicts) + len(found.consumption)))
         return found
+
+    def matching(self, inventory: Inventory, classes: Iterable[tuple[str, ...]]) -> Iterator[Iterator[int]]:
+        """
+        Return, for the selectors of each class, the records that they match.
+
+        Raise `SelectorError` where one cannot be compiled.
+        """
+        wanted = tuple(classes)
+        keys = (DemandKey(each, (), (), (), is_admin=False, takes_all=False) for each in wanted)
+        demand.look_ahead(inventory, keys, self._slice_cache)
+        return (demand.matching(inventory, each, self._slice_cache) for each in wanted)
 
     def _asked(self, inventory: Inventory, key: DemandKey) -> Answers:
         """Compute the answers of all devices, or only of replaced ones where the other answers are known."""

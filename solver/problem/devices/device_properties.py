@@ -232,25 +232,29 @@ class TaintRules:
     """DeviceTaintRules in their order; a rule without a selector selects nothing."""
 
     rules: tuple[DeviceTaintRule, ...] = ()
-    _filed: dict[_Selector, list[tuple[int, Taint]]] = field(init=False)
+    _filed: dict[_Selector, list[tuple[int, DeviceTaintRule]]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the rules by what they select."""
-        filed: defaultdict[_Selector, list[tuple[int, Taint]]] = defaultdict(list)
+        filed: defaultdict[_Selector, list[tuple[int, DeviceTaintRule]]] = defaultdict(list)
         for number, rule in enumerate(self.rules):
             if not rule.selects_nothing:
-                filed[rule.driver, rule.pool, rule.device].append((number, rule.taint))
+                filed[rule.driver, rule.pool, rule.device].append((number, rule))
         self._filed = dict(filed)
 
-    def taints(self, device: DeviceId) -> tuple[Taint, ...]:
-        """Return the taints of the rules that select a device."""
+    def selecting(self, device: DeviceId) -> tuple[DeviceTaintRule, ...]:
+        """Return the rules that select a device."""
         if not self._filed:
             return ()
         keys = product((None, device.driver), (None, device.pool), (None, device.device))
         found = [pair for key in keys for pair in self._filed.get(key, ())]
         found.sort(key=_number)
-        return tuple(taint for _, taint in found)
+        return tuple(rule for _, rule in found)
+
+    def taints(self, device: DeviceId) -> tuple[Taint, ...]:
+        """Return the taints of the rules that select a device."""
+        return tuple(rule.taint for rule in self.selecting(device))
 
 
-def _number(filed: tuple[int, Taint]) -> int:
+def _number(filed: tuple[int, DeviceTaintRule]) -> int:
     return filed[0]

@@ -159,6 +159,13 @@ def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = N
     return answers
 
 
+def matching(inventory: Inventory, class_selectors: tuple[str, ...], slice_cache: SliceCache) -> Iterator[int]:
+    """Return the records that the selectors of a class match. Raise `SelectorError` where one cannot be compiled."""
+    compiled, names = [selectors.compile_any(text) for text in class_selectors], (class_selectors, ())
+    found = _matching(inventory, lambda each: slice_cache.matched(names, each, partial(_matched, compiled)))
+    return (record.index for record, outcome in found if outcome is True)
+
+
 def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: SliceCache) -> None:
     """
     Evaluate the selectors of several demands on all devices at once, into the slice cache.
@@ -286,6 +293,8 @@ def _matching(
 
 def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched:
     """Evaluate selectors on every device of a slice."""
+    if not compiled:
+        return dict.fromkeys(range(len(each.devices)), True)
     outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
     return {index: outcome for index, outcome in outcomes if outcome is not False}
 

@@ -1,0 +1,234 @@
+"""
+Values of the fleet: every device with its state, who holds it, and what is left of it; and supplies of groups of them.
+
+`solver.fleet` makes them of a snapshot; commands, series and explanations read them.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from solver.domain.ids import ClaimId, DeviceId, PodId, PoolId
+from solver.domain.label_selectors import Taint
+
+
+class DeviceState(StrEnum):
+    """
+    Whether one more claim can get a device; each device is in exactly one state.
+
+    What is held counts as held, even where a taint or its pool would keep others away.
+    """
+
+    FREE = "free"
+    """A claim can get it whole."""
+    SHARED = "shared"
+    """Claims have shares of it, and one more can get the share that a request without capacities gets."""
+    HELD = "held"
+    """A claim has it whole, or nothing is left of it to share."""
+    BLOCKED = "blocked"
+    """No claim has it, but devices that overlap with it do: shared counters or compatibility groups."""
+    UNUSABLE = "unusable"
+    """No claim has it, and none can get it: see the causes."""
+
+
+class UnusableCause(StrEnum):
+    """Why no claim can get a device, whoever holds it."""
+
+    TAINTED = "tainted"
+    """It has a taint with the effect NoSchedule or NoExecute; claims with a toleration can get it."""
+    AVOIDED = "avoided"
+    """It did not get ready for a pod (binding conditions), and is tried again later."""
+    POOL_INCOMPLETE = "pool-incomplete"
+    POOL_INVALID = "pool-invalid"
+    UNPUBLISHED = "unpublished"
+    """A claim has it, and no ResourceSlice of the newest generation publishes it."""
+    NODE_GONE = "node-gone"
+    """No existing node matches the nodes that its ResourceSlice states."""
+    NODE_CORDONED = "node-cordoned"
+    NODE_NOT_READY = "node-not-ready"
+    NODE_TOO_SMALL = "node-too-small"
+    """It takes more of its node's own resources than there are (KEP-5517), or its node lacks a feature."""
+    NOT_OWNED = "not-owned"
+    """The configuration leaves it to another scheduler (`devices.owned`)."""
+
+
+class DeviceProblem(msgspec.Struct, frozen=True):
+    """A cause, and a sentence fragment that names the taint with its rule, the pool, or the node."""
+
+    cause: UnusableCause
+    message: str
+
+
+class SinceSource(StrEnum):
+    """What the time of an allocation is known from."""
+
+    ALLOCATION = "allocation"
+    """status.allocation.allocationTimestamp."""
+    POD = "pod"
+    """The earliest status.startTime of its pods: the claim was allocated before."""
+    UNKNOWN = ""
+
+
+class DeviceHolder(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """
+    One result of a claim's allocation.
+
+    `pods` are the pods of status.reservedFor, `consumers` its other entries (`podgroups/name`). `consumed` are the
+    nano-units of each capacity that a share takes. `since` is an RFC 3339 time, empty where unknown. A result with
+    `admin_access` takes nothing of the device.
+    """
+
+    claim: ClaimId
+    pods: tuple[PodId, ...] = ()
+    consumers: tuple[str, ...] = ()
+    request: str = ""
+    share_id: str = ""
+    consumed: tuple[tuple[str, int], ...] = ()
+    since: str = ""
+    since_source: SinceSource = SinceSource.UNKNOWN
+    admin_access: bool = False
+
+
+class CapacityLeft(msgspec.Struct, frozen=True, gc=False):
+    """A capacity of a shareable device (KEP-5075), in nano-units; `like` is the quantity as published."""
+
+    name: str
+    total: int
+    left: int
+    like: str = ""
+
+
+class CounterLeft(msgspec.Struct, frozen=True, gc=False):
+    """
+    A shared counter that a device draws on (KEP-4815): what it takes, what is left for all, in nano-units.
+
+    `is_published` is false for a counter that only stands for compatibility groups.
+    """
+
+    counter_set: str
+    counter: str
+    takes: int
+    left: int
+    total: int
+    is_published: bool = True
+
+
+class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """
+    One device of the newest generation of its pool, or one that a claim holds though no slice publishes it.
+
+    `node` is the only node that can use it, also one that does not exist; it is empty where several can. `nodes` are
+    all existing nodes that can use it, sorted; None for every node.
+    `kind` is its product, with the profile of a partition. `classes` are the DeviceClasses whose selectors match it.
+    `domain` is the value of the first of `Policy.group_labels` that its node has (an NVLink domain), `root` that of the
+    first of `Policy.group_attributes` that it publishes (a PCIe root). `is_suspect` says that a pod failed on it lately
+    or that it was reported unhealthy: it is allocated last.
+    """
+
+    id: DeviceId
+    node: str = ""
+    nodes: tuple[str, ...] | None = ()
+    node_group: str = ""
+    domain: str = ""
+    root: str = ""
+    kind: str = ""
+    classes: tuple[str, ...] = ()
+    state: DeviceState = DeviceState.FREE
+    problems: tuple[DeviceProblem, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    is_suspect: bool = False
+    holders: tuple[DeviceHolder, ...] = ()
+    capacities: tuple[CapacityLeft, ...] = ()
+    counters: tuple[CounterLeft, ...] = ()
+
+    @property
+    def is_available(self) -> bool:
+        """Whether one more claim can get it or a share of it."""
+        return self.state is DeviceState.FREE or self.state is DeviceState.SHARED
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether a taint keeps claims without a toleration away, held or not."""
+        return any(each.cause is UnusableCause.TAINTED for each in self.problems)
+
+
+class UnusablePool(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool whose devices cannot be allocated: `published` slices of the `slice_count` that they state."""
+
+    id: PoolId
+    generation: int
+    published: int
+    slice_count: int
+    message: str
+
+
+class RequestSize(msgspec.Struct, frozen=True):
+    """How many requests of claims ask for `count` devices of a class."""
+
+    device_class: str
+    count: int
+    requests: int
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    All devices, sorted by id.
+
+    `sizes` are the requests of all claims, allocated or not, by class and count: the typical mix of requests. Requests
+    with admin access or for all devices are left out. `broken_classes` are DeviceClasses whose selectors cannot be
+    compiled or whose object cannot be read: no device is known to match them.
+    """
+
+    devices: tuple[FleetDevice, ...] = ()
+    pools: tuple[UnusablePool, ...] = ()
+    sizes: tuple[RequestSize, ...] = ()
+    broken_classes: tuple[str, ...] = ()
+
+
+class LargestBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The most available devices at one place, which may be taken at once.
+
+    `node` counts what one node can use, devices of several nodes included; `claim` is the same, at most 32
+    (AllocationResultsMaxSize). `root` and `domain` are None where no device has one.
+    """
+
+    claim: int = 0
+    node: int = 0
+    root: int | None = None
+    domain: int | None = None
+
+
+class FragmentingPod(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A pod that holds devices beside free ones that the typical requests cannot use.
+
+    `held` is how many devices it holds on the node, `stranded` the expected number of free devices there that a request
+    of the mix cannot get.
+    """
+
+    pod: PodId
+    node: str
+    held: int
+    stranded: float
+
+
+class FleetSupply(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A group of devices: `total = held + available + blocked + unusable`.
+
+    `available` are the free devices and those with a share left (`shared` of them). `tainted` counts all devices with a
+    taint that excludes claims, held ones too. `fragmentation` is 0 to 1, None without requests or available devices;
+    `solver.fleet.fragmentation` defines it. `causes` are sorted, the worst first.
+    """
+
+    total: int = 0
+    held: int = 0
+    available: int = 0
+    shared: int = 0
+    blocked: int = 0
+    unusable: int = 0
+    tainted: int = 0
+    largest: LargestBlock = LargestBlock()
+    fragmentation: float | None = None
+    causes: tuple[FragmentingPod, ...] = ()

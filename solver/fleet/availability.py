@@ -1,0 +1,57 @@
+"""Whether a device has room for one more allocation: the one definition that counts, messages and the fleet share."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from solver.feasibility.capacity import Consumption
+from solver.problem.devices.compatibility import is_exclusion
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.usage import Usage
+
+
+class Obstacle(StrEnum):
+    """Why a device that may be allocated has no room; the values are sentence fragments behind a number."""
+
+    IN_USE = "in use"
+    CAPACITY = "with too little capacity left"
+    COUNTERS = "whose shared counters are used up"
+    INCOMPATIBLE = "without a compatibility group in common with devices in use"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Availability:
+    """The devices of an inventory and what is in use of them."""
+
+    inventory: Inventory
+    usage: Usage
+
+    def obstacle(self, index: int, consumption: Consumption) -> Obstacle | None:
+        """
+        Return why a device has no room for one more allocation that consumes so much of its capacities; None if it has.
+
+        `index` is that of its record. An allocation with admin access needs no room.
+        """
+        record, used = self.inventory.records[index], self.usage.shared.get(index)
+        if index in self.usage.exclusive:
+            return Obstacle.IN_USE
+        if used is None:
+            return self._counters(record) if record.counters else None
+        if not record.device.allow_multiple_allocations or self.is_overcommitted(index):
+            return Obstacle.IN_USE
+        published = dict(record.device.capacities)
+        is_short = any(published[name].value.nano - used.get(name, 0) < amount for name, amount in consumption)
+        return Obstacle.CAPACITY if is_short else None
+
+    def is_overcommitted(self, index: int) -> bool:
+        """Whether shares take more of a device than it publishes now: then it gets no further share."""
+        used = self.usage.shared.get(index, {})
+        capacities = self.inventory.records[index].device.capacities
+        return any(used.get(name, 0) > capacity.value.nano for name, capacity in capacities)
+
+    def _counters(self, record: DeviceRecord) -> Obstacle | None:
+        """Say whether the counters that an unused device draws on have enough left."""
+        budgets, drawn = self.inventory.budgets, self.usage.drawn
+        short = [counter for counter, amount in record.counters if amount > budgets[counter] - drawn.get(counter, 0)]
+        if not short:
+            return None
+        return Obstacle.INCOMPATIBLE if all(map(is_exclusion, short)) else Obstacle.COUNTERS

@@ -1,0 +1,389 @@
+"""The fleet of a snapshot: every device with its state, its holders and what is left of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    AllocationMode,
+    Device,
+    DeviceClass,
+    DeviceId,
+    DeviceTaintRule,
+    Node,
+    NodeScope,
+    Policy,
+    ResourceSlice,
+    Snapshot,
+    Taint,
+)
+from solver.domain.fleet import (
+    CapacityLeft,
+    CounterLeft,
+    DeviceHolder,
+    DeviceProblem,
+    DeviceState,
+    Fleet,
+    FleetDevice,
+    RequestSize,
+    UnusableCause,
+    UnusablePool,
+)
+from solver.feasibility import capacity, node_fit, selectors
+from solver.feasibility.device_attributes import AttributeName, lookup
+from solver.feasibility.pools import Pool
+from solver.fleet.availability import Availability
+from solver.fleet.holders import Holders, holders_of
+from solver.problem.devices.compatibility import is_exclusion
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.prepare import gc_paused
+from solver.problem.requests.demand import Answers, DemandKey, Verdict
+from solver.problem.solver_cache import SolverCache
+
+_PRODUCTS: Final = ("productName", "model", "type")
+_PROFILES: Final = ("profile", "partitionProfile")
+_NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_EVERY_DEVICE: Final = DemandKey((), (), (), (), is_admin=False, takes_all=False)
+"""A request without selectors: the answer to it is about the device alone."""
+_VERDICTS: Final = {
+    Verdict.NOT_OWNED: DeviceProblem(UnusableCause.NOT_OWNED, "left to another scheduler by the configuration"),
+    Verdict.TOO_LARGE: DeviceProblem(UnusableCause.NODE_TOO_SMALL, "it takes more of its node than the node has"),
+    Verdict.UNDECLARED: DeviceProblem(
+        UnusableCause.NODE_TOO_SMALL, "its node does not declare the feature that its slice needs"
+    ),
+    Verdict.CAPACITY: DeviceProblem(UnusableCause.NODE_TOO_SMALL, "its default share is larger than the device"),
+}
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+
+
+def fleet_of(
+    snapshot: Snapshot,
+    policy: Policy = Policy(),  # noqa: B008 - a frozen value
+    cache: SolverCache | None = None,
+    *,
+    node_group_label: str = INSTANCE_TYPE,
+) -> Fleet:
+    """
+    Return every device of a snapshot; a cache that is kept saves the evaluation of selectors on unchanged slices.
+
+    `policy` says which devices may be allocated and which labels and attributes group nodes and devices.
+    `node_group_label` is the node label whose value becomes `FleetDevice.node_group`.
+    """
+    cache = SolverCache() if cache is None else cache
+    with gc_paused():
+        inventory = cache.inventory(snapshot, policy.owned)
+        builder = _FleetBuilder(
+            snapshot=snapshot,
+            policy=policy,
+            available=Availability(inventory, cache.usage(inventory, snapshot)),
+            answers=cache.answers(inventory, _EVERY_DEVICE),
+            holders=holders_of(snapshot),
+            node_group_label=node_group_label,
+        )
+        builder.match_classes(cache)
+        return Fleet(
+            devices=tuple(sorted(builder.devices(), key=lambda device: device.id)),
+            pools=tuple(_unusable(pool) for pool in inventory.pools.values() if not pool.is_usable),
+            sizes=_sizes(snapshot),
+            broken_classes=tuple(builder.broken_classes),
+        )
+
+
+def _unusable(pool: Pool) -> UnusablePool:
+    counts = {each.slice_count for each in pool.slices}
+    message = pool.invalid or f"{len(pool.slices)} of {max(counts)} slices are published"
+    return UnusablePool(
+        id=pool.id,
+        generation=pool.generation,
+        published=len(pool.slices),
+        slice_count=max(counts),
+        message=message,
+    )
+
+
+def _sizes(snapshot: Snapshot) -> tuple[RequestSize, ...]:
+    """Count the requests of all claims by class and count; of alternatives the first, which is preferred, counts."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for claim in snapshot.claims:
+        for request in claim.requests:
+            first = request.alternatives[0] if request.alternatives else None
+            if first is None or first.admin_access or first.allocation_mode != AllocationMode.EXACT_COUNT:
+                continue
+            counts[first.device_class, first.count] += 1
+    return tuple(RequestSize(name, count, requests) for (name, count), requests in sorted(counts.items()))
+
+
+class _NodeFacts:
+    """What devices of a node have in common: its group, its domain, and why it takes no pod."""
+
+    __slots__ = ("domain", "group", "name", "names", "problems")
+
+    def __init__(self, node: Node, labels: Mapping[str, str], policy: Policy, group_label: str) -> None:
+        self.name: Final = node.name
+        self.names: Final = (node.name,)
+        self.group: Final = labels.get(group_label, "")
+        self.domain: Final = next((labels[label] for label in policy.group_labels if label in labels), "")
+        self.problems: Final = tuple(_node_problems(node))
+
+
+def _node_problems(node: Node) -> Iterator[DeviceProblem]:
+    if any(taint.key in _NOT_READY for taint in node.taints):
+        yield DeviceProblem(UnusableCause.NODE_NOT_READY, f"node {node.name} is not ready")
+    if node.is_unschedulable:
+        yield DeviceProblem(UnusableCause.NODE_CORDONED, f"node {node.name} is cordoned")
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _FleetBuilder:
+    """What all devices are made from. `classes` are by record index, and shared by devices with the same classes."""
+
+    snapshot: Snapshot
+    policy: Policy
+    available: Availability
+    answers: Answers
+    holders: Holders
+    node_group_label: str
+    classes: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    broken_classes: list[str] = field(default_factory=list)
+    reaches: dict[frozenset[int], tuple[str, ...]] = field(default_factory=dict)
+    nodes: list[_NodeFacts] = field(init=False)
+    roots: tuple[AttributeName, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect what devices of a node have in common."""
+        inventory = self.inventory
+        pairs = zip(inventory.nodes, inventory.labels, strict=True)
+        self.nodes = [_NodeFacts(node, labels, self.policy, self.node_group_label) for node, labels in pairs]
+        self.roots = tuple(map(AttributeName.parse, self.policy.group_attributes))
+
+    @property
+    def inventory(self) -> Inventory:
+        """The usable devices."""
+        return self.available.inventory
+
+    def match_classes(self, cache: SolverCache) -> None:
+        """Find the classes of each device; those whose selectors cannot be compiled are broken."""
+        known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        sound = [each for each in self.snapshot.classes if not each.invalid and _compiles(each)]
+        self.broken_classes = [each.name for each in self.snapshot.classes if each not in sound]
+        matching = cache.matching(self.inventory, (each.selectors for each in sound))
+        for each, found in zip(sound, matching, strict=True):
+            for index in found:
+                longer = (*self.classes.get(index, ()), each.name)
+                self.classes[index] = known.setdefault(longer, longer)
+
+    def devices(self) -> Iterator[FleetDevice]:
+        """Return the usable devices, those that no slice or no node makes usable, and those that are only held."""
+        inventory, published = self.inventory, set[DeviceId]()
+        for record in inventory.records:
+            yield self._of_record(record)
+        for pool in inventory.pools.values():
+            for each in pool.slices:
+                left = (
+                    _without_record(inventory, each)
+                    if pool.is_usable
+                    else [(DeviceId(*each.pool_id, device.name), device) for device in each.devices]
+                )
+                for device_id, device in left:
+                    if device_id not in published:
+                        published.add(device_id)
+                        yield self._unusable(device_id, device, each, self._pool_problem(pool, each, device))
+        for device_id in self.holders.keys() - inventory.record_of.keys() - published:
+            problem = DeviceProblem(UnusableCause.UNPUBLISHED, "no ResourceSlice of its pool publishes it")
+            yield FleetDevice(
+                id=device_id,
+                state=_state_without_room(self.holders[device_id]),
+                problems=(problem,),
+                holders=self.holders[device_id],
+            )
+
+    def _pool_problem(self, pool: Pool, each: ResourceSlice, device: Device) -> DeviceProblem:
+        if pool.invalid:
+            return DeviceProblem(UnusableCause.POOL_INVALID, f"pool {pool.id} is not used: {pool.invalid}")
+        if not pool.is_complete:
+            stated = f"{len(pool.slices)} of {each.slice_count} slices"
+            message = f"pool {pool.id} is incomplete: {stated} of generation {pool.generation} are published"
+            return DeviceProblem(UnusableCause.POOL_INCOMPLETE, message)
+        scope = _scope_of(each, device)
+        node = (
+            f"node {scope.node_name} does not exist" if scope.node_name else "no node matches its slice's nodeSelector"
+        )
+        return DeviceProblem(UnusableCause.NODE_GONE, node)
+
+    def _unusable(
+        self, device_id: DeviceId, device: Device, each: ResourceSlice, problem: DeviceProblem
+    ) -> FleetDevice:
+        """Make a device without a record: its pool cannot be used, or it has no node."""
+        scope, holders = _scope_of(each, device), self.holders.get(device_id, ())
+        position = self.inventory.node_index.get(scope.node_name)
+        facts = self.nodes[position] if position is not None else None
+        taints = self.inventory.taints_of(device_id)
+        return FleetDevice(
+            id=device_id,
+            node=scope.node_name,
+            nodes=None if scope.all_nodes else (),
+            node_group=facts.group if facts else "",
+            domain=facts.domain if facts else "",
+            root=self._root(device_id.driver, device),
+            kind=_kind(device),
+            state=_state_without_room(holders),
+            problems=(problem, *self._taint_problems(device_id, taints), *(facts.problems if facts else ())),
+            taints=taints,
+            holders=holders,
+        )
+
+    def _of_record(self, record: DeviceRecord) -> FleetDevice:
+        facts = self.nodes[record.home] if record.home >= 0 else None
+        problems = self._problems(record, facts)
+        holders = self.holders.get(record.id, ())
+        device = record.device
+        return FleetDevice(
+            id=record.id,
+            node=facts.name if facts else "",
+            nodes=self._names(record.nodes) if facts is None else facts.names,
+            node_group=facts.group if facts else "",
+            domain=facts.domain if facts else "",
+            root=self._root(record.id.driver, device),
+            kind=_kind(device),
+            classes=self.classes.get(record.index, ()),
+            state=self._state(record, is_usable=not problems),
+            problems=problems,
+            taints=record.taints,
+            is_suspect=bool(record.taints) and record.is_suspect,
+            holders=holders,
+            capacities=self._capacities(record) if device.allow_multiple_allocations else (),
+            counters=self._counters(record) if record.counters else (),
+        )
+
+    def _names(self, nodes: frozenset[int] | None) -> tuple[str, ...] | None:
+        """Return the names of the nodes that see a device; devices with one reach share the tuple."""
+        if nodes is None:
+            return None
+        if nodes not in self.reaches:
+            self.reaches[nodes] = tuple(sorted(self.nodes[node].name for node in nodes))
+        return self.reaches[nodes]
+
+    def _problems(self, record: DeviceRecord, facts: _NodeFacts | None) -> tuple[DeviceProblem, ...]:
+        verdict = self.answers.verdicts[record.index]
+        of_node = facts.problems if facts else ()
+        if verdict is Verdict.YES and not (self.answers.unfit and self._is_unfit(record)):
+            return of_node
+        if verdict in {Verdict.TAINTED, Verdict.AVOIDED}:
+            return (*self._taint_problems(record.id, record.taints), *of_node)
+        return (_VERDICTS[Verdict.TOO_LARGE if verdict is Verdict.YES else verdict], *of_node)
+
+    def _is_unfit(self, record: DeviceRecord) -> bool:
+        """Whether every node that sees a device has less than it takes of the node (KEP-5517)."""
+        unfit = self.answers.unfit.get(record.index, frozenset())
+        return bool(unfit) and (len(self.inventory.nodes) if record.nodes is None else len(record.nodes)) == len(unfit)
+
+    def _taint_problems(self, device: DeviceId, taints: tuple[Taint, ...]) -> Iterator[DeviceProblem]:
+        """Name each taint that excludes claims, with the rule that adds it."""
+        rules = self.inventory.taint_rules.selecting(device) if taints else ()
+        for taint in taints:
+            if node_fit.first_untolerated_taint((taint,), ()) is None:
+                continue
+            if taint.key == BINDING_FAILED_TAINT:
+                yield DeviceProblem(UnusableCause.AVOIDED, "it did not get ready for a pod; it is tried again, last")
+            else:
+                yield DeviceProblem(UnusableCause.TAINTED, _taint_text(taint, rules))
+
+    def _state(self, record: DeviceRecord, *, is_usable: bool) -> DeviceState:
+        """Return the state; a share is one that a request without capacities gets."""
+        usage, index = self.available.usage, record.index
+        if index in usage.exclusive:
+            return DeviceState.HELD
+        consumption = self.answers.consumption.get(index, ())
+        if index in usage.shared:
+            if not consumption and record.device.allow_multiple_allocations:  # no YES: taints, for instance
+                consumption = capacity.consumption(record.id.driver, record.device, {}) or ()
+            is_left = is_usable and self.available.obstacle(index, consumption) is None
+            return DeviceState.SHARED if is_left else DeviceState.HELD
+        if not is_usable:
+            return DeviceState.UNUSABLE
+        obstacle = self.available.obstacle(index, consumption) if record.counters else None
+        return DeviceState.FREE if obstacle is None else DeviceState.BLOCKED
+
+    def _root(self, driver: str, device: Device) -> str:
+        for name in self.roots:
+            items = lookup(driver, device, name)
+            if items:
+                return str(items[0][1])
+        return ""
+
+    def _capacities(self, record: DeviceRecord) -> tuple[CapacityLeft, ...]:
+        used = self.available.usage.shared.get(record.index, {})
+        is_whole = record.index in self.available.usage.exclusive
+        return tuple(
+            CapacityLeft(
+                name, each.value.nano, 0 if is_whole else max(0, each.value.nano - used.get(name, 0)), each.value.text
+            )
+            for name, each in record.device.capacities
+        )
+
+    def _counters(self, record: DeviceRecord) -> tuple[CounterLeft, ...]:
+        budgets, drawn = self.inventory.budgets, self.available.usage.drawn
+        return tuple(
+            CounterLeft(
+                each.counter_set,
+                each.counter,
+                takes,
+                max(0, budgets[each] - drawn.get(each, 0)),
+                budgets[each],
+                not is_exclusion(each),
+            )
+            for each, takes in record.counters
+        )
+
+
+def _without_record(inventory: Inventory, each: ResourceSlice) -> list[tuple[DeviceId, Device]]:
+    """Return the devices of a usable pool that no existing node can use."""
+    ids = ((DeviceId(each.driver, each.pool, device.name), device) for device in each.devices)
+    return [pair for pair in ids if pair[0] not in inventory.record_of]
+
+
+def _scope_of(each: ResourceSlice, device: Device) -> NodeScope:
+    return each.scope if device.scope is None or not each.scope.per_device else device.scope
+
+
+def _state_without_room(holders: Iterable[DeviceHolder]) -> DeviceState:
+    return DeviceState.HELD if any(not each.admin_access for each in holders) else DeviceState.UNUSABLE
+
+
+def _taint_text(taint: Taint, rules: Iterable[DeviceTaintRule]) -> str:
+    """Write a taint as kubectl does, with the DeviceTaintRule that adds it or the driver."""
+    names = [rule.name for rule in rules if rule.taint == taint]
+    return f"taint {taint} of {f'DeviceTaintRule {names[0]}' if names else 'the driver'}"
+
+
+def _compiles(device_class: DeviceClass) -> bool:
+    try:
+        for text in device_class.selectors:
+            selectors.compile_selector(text)
+    except selectors.SelectorError:
+        return False
+    return True
+
+
+def _kind(device: Device) -> str:
+    """Return the product that a device publishes, with the profile of a partition."""
+    products, profiles = dict[int, str](), dict[int, str]()
+    for name, value in device.attributes:
+        rank = _rank(name)
+        if rank >= 0:
+            (products if rank < len(_PRODUCTS) else profiles)[rank] = str(value.value)
+    if not products and not profiles:
+        return ""
+    parts = (found[min(found)] for found in (products, profiles) if found)
+    return " ".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _rank(name: str) -> int:
+    """Return the preference of an attribute among those that name a product or a profile; -1 for others."""
+    bare = name.rpartition("/")[2]
+    names = (*_PRODUCTS, *_PROFILES)
+    return names.index(bare) if bare in names else -1

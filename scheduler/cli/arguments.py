@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.observe import terminal
@@ -85,15 +85,24 @@ def namespace_of(options: argparse.Namespace, access: "ClusterAccess | None") ->
 
 
 def add_selector(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `-l`, a label selector for `what`, such as `pods`; `selector_argument.parse` reads it."""
+    """Add `-l`, a label selector for `what`, such as `pods`; the value is a `LabelSelector` or None."""
     parser.add_argument(
         "-l",
         "--selector",
-        default="",
+        type=_selector,
         metavar="SELECTOR",
         help=f"only {what} with these labels: `app=web`, `tier!=test`, `team in (a, b)`, `gpu`, `!old`, with commas "
         "between",
     )
+
+
+def _selector(text: str) -> Any:
+    from scheduler.cli import selector_argument  # noqa: PLC0415 - as above
+
+    try:
+        return selector_argument.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_format(parser: argparse.ArgumentParser, *, has_wide: bool = False) -> None:

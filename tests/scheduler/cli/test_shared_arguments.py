@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli import run, selector_argument
-from scheduler.cli.arguments import UsageError, add_namespaces, completed, namespace_of
+from scheduler.cli.arguments import UsageError, add_namespaces, add_selector, completed, namespace_of
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.main import COMMANDS
 from scheduler.cli.targets import Target, TargetKind, add_target, target_of
@@ -105,6 +105,16 @@ def test_a_label_selector(text: str, labels: dict[str, str], expected: bool) -> 
 def test_what_is_no_label_selector(text: str) -> None:
     with pytest.raises(UsageError, match="is no label selector: write requirements such as app=web"):
         selector_argument.parse(text)
+
+
+def test_the_option_gives_a_selector_or_none(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_selector(parser, "pods")
+    assert parser.parse_args([]).selector is None
+    assert parser.parse_args(["-l", "app=web"]).selector.matches({"app": "web"})
+    with pytest.raises(SystemExit):
+        parser.parse_args(["-l", "a b"])
+    assert "'a b' is no label selector: write requirements" in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

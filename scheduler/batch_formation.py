@@ -16,7 +16,7 @@ from scheduler.cluster import split_by_nominations
 from scheduler.components import Components
 from scheduler.costly_loop import PutBackAll
 from solver import missing_claims
-from solver.domain import Batch, ClaimId, PodId, Policy, ReasonCode
+from solver.domain import Batch, ClaimId, PodId, Policy
 
 
 class FormedBatches(NamedTuple):
@@ -67,7 +67,6 @@ class BatchFormation:
         for pod in batch.pods:
             if reasons := missing_claims(pod, self._has_claim):
                 late.add(pod.id)
-                self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
                 self._put_back((pod,), reasons)
                 if self._parts.starvation.release(pod.uid):
                     self._release()

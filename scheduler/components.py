@@ -74,7 +74,8 @@ def assemble(
     metrics.write_concurrency.set_function(lambda: slots.limit)
     writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
     events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    reports = StatusWriter(client, writer, metrics, events, StatusTokenBucket(settings.commit.status_share))
+    bucket, renewal = StatusTokenBucket(settings.commit.status_share), settings.messages.event_renewal_seconds
+    reports = StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal)
     writer.connect(partial(_count_write, metrics, reports))
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)

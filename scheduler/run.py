@@ -27,7 +27,7 @@ from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
 from scheduler.components import Components, assemble
 from scheduler.cycle import SchedulingCycle
-from scheduler.kube import discovery
+from scheduler.kube import discovery, writes
 from scheduler.kube.api_change import ApiChange
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
@@ -39,10 +39,12 @@ from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Address, Settings, parse_address
+from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
 
 T = TypeVar("T")
+Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
 
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
@@ -240,8 +242,8 @@ class Process:
         cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
         memory_budget = self._memory_budget(parts.cluster)
         self._suspects.connect(parts.cluster, cycle.see)
-        manually_bound = ManuallyBoundPods(parts.cluster, parts.status, self._settings.scheduler_names, self.metrics)
-        see = partial(_see, parts.quarantine, memory_budget, cycle, (manually_bound, self._suspects))
+        followers = manually_bound, misspelled, _ = self._followers(parts)
+        see = partial(_see, parts.quarantine, memory_budget, cycle, followers)
         watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
@@ -262,6 +264,7 @@ class Process:
                     parts.stale_allocations.run(),
                     OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics).run(),
                     manually_bound.run(),
+                    misspelled.run(),
                     parts.pod_groups.run(),
                     readmission.run(),
                 )
@@ -279,6 +282,16 @@ class Process:
             await elector.release()
         _log.info(logs.STOPPED)
         return _STOPPED if stop.is_set() else _SERVER_CHANGED
+
+    def _followers(self, parts: Components) -> Followers:
+        """Make what follows the changes of the watches beside the scheduling cycle."""
+        names = self._settings.scheduler_names
+        is_picked_up, record = partial(writes.is_picked_up, self._client), parts.status.record_unknown_scheduler
+        return (
+            ManuallyBoundPods(parts.cluster, parts.status, names, self.metrics),
+            MisspelledSchedulers(parts.cluster, is_picked_up, record, names, self.metrics),
+            self._suspects,
+        )
 
     def _memory_budget(self, cluster: Cluster) -> MemoryBudget:
         budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
@@ -301,11 +314,11 @@ def _see(
     quarantine: Quarantine,
     memory_budget: MemoryBudget,
     cycle: SchedulingCycle,
-    followers: tuple[ManuallyBoundPods, SuspectDevices],
+    followers: Followers,
     changes: Sequence[Change],
 ) -> None:
     """Hand on changes of the watches; the scheduling cycle does not see pods and claims without a memory budget."""
-    manually_bound, suspects = followers
+    manually_bound, misspelled, suspects = followers
     for change in changes:
         quarantine.isolate(change, suspects.before)
     admitted: list[Change] = []
@@ -314,6 +327,7 @@ def _see(
     cycle.see(admitted)
     for change in admitted:
         quarantine.isolate(change, manually_bound.see)
+        quarantine.isolate(change, misspelled.see)
     for change in changes:  # devices of pods that have ended are suspects, too
         quarantine.isolate(change, suspects.see)
 

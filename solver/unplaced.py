@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from solver import extract
 from solver.domain import Budget, Reason, ReasonCode, SearchReport, Unplaced
 from solver.explain import Explanation
 from solver.explain.device_reasons import WinnersByNode
+from solver.explain.filter_statuses import CANNOT_ALLOCATE
 from solver.explain.gangs import ONLY_OUTRANKED, GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
@@ -106,5 +109,14 @@ class _AfterPlan:
             self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
         return tuple(
-            reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in ONLY_OUTRANKED
+            _after(reason)
+            for reason in self.explanation.reasons(then, is_proven=True)
+            if reason.code not in ONLY_OUTRANKED
         )
+
+
+def _after(reason: Reason) -> Reason:
+    """Say that devices are counted with the plan's pods in place; what kube-scheduler counts stays word for word."""
+    if reason.status != CANNOT_ALLOCATE.status or reason.message == reason.status:
+        return reason
+    return msgspec.structs.replace(reason, message=f"with these pods in place, {reason.message}")

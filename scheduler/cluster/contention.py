@@ -8,7 +8,7 @@ from scheduler.cluster.devices import ConsumedCounters, Duplicate, is_share
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.unit import Unit
 from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, consumed_counters, wording
-from solver.domain.quantity import format_nano
+from solver.domain.quantity import plain
 
 _SHOWN: Final = 4
 Wanted = dict[DeviceId, list[DeviceResult]]
@@ -72,8 +72,8 @@ def _over_capacity(
         if amount > left.get(name, 0):
             like = next((each.value.text for key, each in listing.device.capacities if key == name), "")
             message = (
-                f"device {device} has {format_nano(max(0, left.get(name, 0)), like)} of {name} left, "
-                f"{format_nano(amount, like)} is planned"
+                f"device {device} has {plain(max(0, left.get(name, 0)), like)} of {name} left, "
+                f"{plain(amount, like)} is planned"
             )
             yield Duplicate(device=device, claims=tuple(sorted(holders.keys() - own)), message=message)
 
@@ -106,8 +106,8 @@ def _over_counters(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) 
         if amount > left:
             others = {claim for device in allocated.drawing(counter) for claim in allocated.holders(device)} - own
             message = (
-                f"device {first[counter]} draws {format_nano(amount, published.text)} of "
-                f"{counter.counter_set}/{counter.counter}, {format_nano(max(0, left), published.text)} is left"
+                f"device {first[counter]} draws {plain(amount, published.text)} of "
+                f"{counter.counter_set}/{counter.counter}, {plain(max(0, left), published.text)} is left"
             )
             yield Duplicate(device=first[counter], claims=tuple(sorted(others)), message=message)
 

@@ -88,8 +88,13 @@ class _Metadata(msgspec.Struct, frozen=True):
     uid: str
 
 
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
 class _Pod(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
@@ -127,6 +132,16 @@ def _wait(pod: _Pod) -> UnschedulablePod | None:
             key = PodId(meta.namespace, meta.name)
             return UnschedulablePod(key, meta.uid, each.reason, each.message, each.last_transition_time)
     return None
+
+
+async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
+    """Whether a pod is gone, is bound, or has a condition PodScheduled that a scheduler wrote. Raises KubeError."""
+    try:
+        found = json_parts.decode(_pod, await client.request("GET", paths.pod(pod)))[0]
+    except NotFound:
+        return True
+    written = any(each.type == "PodScheduled" and each.reason != _GATED for each in found.status.conditions or ())
+    return written or bool(found.spec.node_name) or found.metadata.uid != pod_uid
 
 
 WRITE_SECONDS: Final = 5.0

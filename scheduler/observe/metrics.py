@@ -55,6 +55,7 @@ class Subsystem(StrEnum):
     STALE_ALLOCATIONS = "stale_allocations"
     ORPHANED_CLAIMS = "orphaned_claims"
     MANUALLY_BOUND = "manually_bound"
+    MISSPELLED_SCHEDULERS = "misspelled_schedulers"
     POD_GROUPS = "pod_groups"
     STATUS = "status"
     QUEUE = "queue"
@@ -96,7 +97,8 @@ class Metrics:
         """Add the series about pods and their way through the queues."""
         self.schedule_attempts = self._counter(
             "scheduler_schedule_attempts",
-            "Attempts to schedule pods: scheduled (bound), unschedulable (fits nowhere now), error (a failure).",
+            "Attempts to schedule pods: scheduled (bound), unschedulable (fits nowhere now), waiting-for-claims (a "
+            "claim does not exist yet), error (a failure).",
             ("result", "profile"),
         )
         self.attempt_seconds = self._histogram(
@@ -143,7 +145,7 @@ class Metrics:
         self.placed_pods = self._counter("dovetail_placed_pods", "Pods that a plan placed.")
         self.unplaced_pods = self._counter(
             "dovetail_unplaced_pods",
-            "Pods that a plan did not place, by their first reason.",
+            "Pods that a plan did not place, by their first reason, without those that only wait for claims.",
             ("reason",),
             tuple(ReasonCode),
         )

@@ -165,3 +165,9 @@ class Messages(Section, frozen=True):
     match instead. If false, messages say how many nodes or devices do not match and why, using only the pod's own
     words. The node that a pod is nominated for or bound to is always in the pod's own fields.
     """
+
+    event_renewal_seconds: Annotated[float, Meta(gt=0, le=86400)] = 1800.0
+    """
+    How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it until the pod is
+    bound. It should be half of the API server's `--event-ttl`, which is one hour by default.
+    """

@@ -42,6 +42,8 @@ def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
     diagnosis = printing.visible(diagnosis)
     console.print(_head(diagnosis))
+    for hint in dict.fromkeys(_hints(diagnosis.reasons)) if not diagnosis.node else ():
+        console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
     for reason in diagnosis.reasons:
         if not diagnosis.nodes or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
@@ -124,8 +126,6 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
     console.print()
     if not diagnosis.changes:
         console.print("None of the changes that were tried makes it fit.")
-        for hint in _hints(diagnosis.reasons):
-            console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
         return
     console.print("It would fit with one of these (each was solved):")
     for change in diagnosis.changes:
@@ -140,9 +140,7 @@ def _hints(reasons: Sequence[Reason]) -> Iterator[str]:
 
 
 def _sentence(reason: Reason) -> Text:
-    message, _, hint = reason.message.partition(HINT)
-    text = Text(message, "yellow")
-    return text.append(f"\n→ {hint}", "cyan") if hint else text
+    return Text(reason.message.partition(HINT)[0], "yellow")
 
 
 def _group(group: NodeDiagnosis) -> Json:

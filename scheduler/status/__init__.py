@@ -3,10 +3,11 @@ What users read about their pods (conditions and events), and operators about sc
 
     conditions          reason and message of PodScheduled=False
     events              Kubernetes events as values
-    status_queue        which condition or event is written next
+    status_queue        which condition or event is written next; its `fair_queue`
     status_writer       writes them, within the `rate_limits`
     pod_groups          the condition of PodGroups about their scheduling
     unreadable_objects  events and metrics about objects that cannot be decoded
+    misspelled_schedulers  events of pods whose schedulerName is nearly one of ours
     attempt_metrics     kube-scheduler's series about attempts and queues
 
 Nothing is decided here, and no pod waits for a write of this package.

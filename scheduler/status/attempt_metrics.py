@@ -12,7 +12,7 @@ import prometheus_client as prometheus
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PodState
-from scheduler.status.conditions import ConditionReason, condition_reason
+from scheduler.status.conditions import ConditionReason, condition_reason, only_waits_for_claims
 from solver.domain import Batch, LevelReport, Plan, Pod, Reason
 
 _QUEUES: Final = {
@@ -74,7 +74,8 @@ class AttemptMetrics:
         metrics.batch_pods.observe(len(batch.pods))
         metrics.solver_seconds.labels(report.status).observe(seconds)
         metrics.placed_pods.inc(len(plan.placements))
-        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+        waiting = (each.reasons for each in plan.unplaced if not only_waits_for_claims(each.reasons))
+        for code, count in Counter(reasons[0].code for reasons in waiting).items():
             metrics.unplaced_pods.labels(code).inc(count)
         _log.info(
             logs.CYCLE,
@@ -120,11 +121,19 @@ class AttemptMetrics:
         self._metrics.sli_seconds.labels(str(min(attempts, _ATTEMPTS_SHOWN))).observe(now - wait.since)
 
     def failed(self, pod: Pod, reasons: Sequence[Reason], attempt_started: float) -> None:
-        """Note that an attempt that started then ended without a binding."""
+        """
+        Note that an attempt that started then ended without a binding.
+
+        A pod whose claims do not exist yet was not tried: kube-scheduler keeps it out of its queue (PreEnqueue).
+        """
+        seconds = self._clock() - attempt_started
+        if only_waits_for_claims(reasons):
+            self._attempted("waiting-for-claims", pod.scheduler_name, seconds)
+            return
         if wait := self._waits.get(pod.uid):
             wait.attempts += 1
         result = "error" if condition_reason(reasons) is ConditionReason.SCHEDULER_ERROR else "unschedulable"
-        self._attempted(result, pod.scheduler_name, self._clock() - attempt_started)
+        self._attempted(result, pod.scheduler_name, seconds)
 
     def _attempted(self, result: str, profile: str, seconds: float) -> None:
         series = self._series.get((result, profile))

@@ -2,7 +2,8 @@
 Reason and message of the condition PodScheduled=False. Pure.
 
 The message begins with kube-scheduler's, word for word: `0/12 nodes are available: 4 Insufficient cpu, 8 cannot
-allocate all claims.` Then it says more: `request gpus: 12 devices match, 3 are free, 2 needed.`
+allocate all claims.` Then comes what to write instead, where that is known, and then what Dovetail knows besides:
+`Hint: split it over pods with at most 8 each. request gpus: needs 16 devices, 12 match, 3 free.`
 
 The reason is one of a closed list (docs/conditions.md). It is `Unschedulable` wherever kube-scheduler writes that:
 autoscalers (Cluster Autoscaler, Karpenter) act on it, and simulate by kube-scheduler's rules whether a new node helps.
@@ -21,6 +22,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from solver import HINT
 from solver.domain import Reason, ReasonCode, wording
 
 
@@ -172,8 +174,15 @@ def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     return next((each for each in codes if each not in _FITS_ALONE), codes[0] if codes else None)
 
 
+def only_waits_for_claims(reasons: Sequence[Reason]) -> bool:
+    """Whether nothing is wrong but that claims do not exist yet, as of nearly every pod with a template at first."""
+    return bool(reasons) and all(each.code is ReasonCode.CLAIM_MISSING for each in reasons)
+
+
 _NODE_FOUND: Final = frozenset({ReasonCode.API_ERROR, ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
 """Codes of pods that had a node: what failed is a write, or the preparation of devices and volumes there."""
+HINT_LEAD: Final = "Hint: "
+"""The start of a hint in a condition; it stands behind the counts."""
 LONGEST_BYTES: Final = 8 * 1024
 """The longest message of a condition; the API takes 32 KiB."""
 _LONGEST_REASON_BYTES: Final = 2 * 1024
@@ -201,9 +210,12 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
 
 
 def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterable[str]:
-    """Return the sentences of reasons, but for those that kube-scheduler's words have said."""
-    fragments = ((each, _fragment(each.message)) for each in reasons)
-    return dict.fromkeys(_sentence(each, text) for each, text in fragments if text not in said)
+    """Return the hints and then the sentences of reasons, but for those that kube-scheduler's words have said."""
+    of_gangs = [_ended(each.status) for each in reasons if each.code is ReasonCode.GANG_UNPLACED and each.status]
+    parts = [(each, *each.message.partition(HINT)[::2]) for each in reasons]
+    hints = [_ended(f"{HINT_LEAD}{_fragment(hint)}") for _, _, hint in parts if hint]
+    fragments = [(each, _fragment(text)) for each, text, _ in parts]
+    return dict.fromkeys((*of_gangs, *hints, *(_sentence(each, text) for each, text in fragments if text not in said)))
 
 
 def with_binding_failure(message: str, failure: str) -> str:
@@ -232,9 +244,11 @@ def _fragment(text: str) -> str:
 
 
 def _sentence(reason: Reason, text: str) -> str:
-    counted = f"{reason.node_count} {text}" if reason.node_count and text.startswith("node(s)") else text
-    lead = f"{reason.status}. " if reason.code is ReasonCode.GANG_UNPLACED and reason.status else ""
-    return lead + (counted if counted.endswith("?") else counted + ".")
+    return _ended(f"{reason.node_count} {text}" if reason.node_count and text.startswith("node(s)") else text)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("?") else text + "."
 
 
 class ConditionState(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,16 @@ class EventFactory:
         """Make the event that a pod got its node by hand, so that no scheduler allocates its claims."""
         return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
 
+    def unknown_scheduler(self, pod: Pod, similar: str, now: dt.datetime) -> EventRecord:
+        """Make the event that no scheduler has picked up a pod; a pod has only one, whose name has the pod's uid."""
+        note = (
+            f"No scheduler has picked up this pod: its schedulerName is {pod.scheduler_name}. Did you mean {similar}? "
+            "A schedulerName cannot be changed: delete the pod and create it again"
+        )
+        regarding = ObjectReference(namespace=pod.id.namespace, name=pod.id.name, uid=pod.uid)
+        event = self._about(regarding, now, ("Warning", "UnknownSchedulerName", "Scheduling"), note)
+        return msgspec.structs.replace(event, name=f"{pod.id.name[:200]}.unknown-scheduler-{pod.uid[:8]}")
+
     def unreadable(self, regarding: ObjectReference, message: str, now: dt.datetime) -> EventRecord:
         """Make the event that an object cannot be read."""
         return self._about(regarding, now, ("Warning", "Unreadable", "Reading"), message)

@@ -6,7 +6,8 @@ Every write has a priority class:
     FIRST     the first condition of a pod: free, within the byte rate of its namespace
     CHANGED   another reason or leading code
     EVENT     an event
-    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write
+    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write; or the last event
+              is old: the API server deletes an event an hour after its last write, the pod may wait longer
 
 Classes take turns by weighted round robin (`_CYCLE`): FIRST has three turns in four, CHANGED and EVENT share the
 others, REFRESH has those that they leave. All but FIRST need a token (`rate_limits`). Within a class namespaces take
@@ -18,10 +19,9 @@ pod arrive in order. Texts are composed when they are taken, and a text that the
 
 import datetime as dt
 import itertools
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -36,10 +36,12 @@ from scheduler.status.conditions import (
     truncated,
 )
 from scheduler.status.events import EventFactory
+from scheduler.status.fair_queue import FairQueue, WriteClass
 from scheduler.status.rate_limits import ByteRateLimit
 from solver.domain import Pod, Reason, ReasonCode
 
 REFRESH_SECONDS: Final = 60.0
+RENEWAL_SECONDS: Final = 1800.0
 _MOST_EVENTS: Final = 5000
 _KEEPS_NOMINATION: Final = frozenset(
     {
@@ -58,15 +60,6 @@ A preemption has written it itself; with the others no decision against the pod 
 """
 
 
-class WriteClass(IntEnum):
-    """Why something is written; see the module."""
-
-    FIRST = 0
-    CHANGED = 1
-    EVENT = 2
-    REFRESH = 3
-
-
 _FIRST_TURNS: Final = ((WriteClass.FIRST,),) * 3
 _CYCLE: Final[tuple[tuple[WriteClass, ...], ...]] = (
     *_FIRST_TURNS,
@@ -75,71 +68,6 @@ _CYCLE: Final[tuple[tuple[WriteClass, ...], ...]] = (
     (WriteClass.EVENT, WriteClass.CHANGED, WriteClass.REFRESH),
 )
 """Turns of the weighted round robin: each goes to the first of its classes that has something to write."""
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-
-class FairQueue(Generic[K, V]):
-    """Values by key and class; within a class round robin over namespaces, and first in, first out in each of them."""
-
-    def __init__(self) -> None:
-        self._waiting: Final = {each: dict[str, dict[K, V]]() for each in WriteClass}
-        """By class and namespace, the namespace whose turn is next first; no namespace is empty."""
-        self._places: Final[dict[K, tuple[WriteClass, str]]] = {}
-        self._counts: Final = dict.fromkeys(WriteClass, 0)
-
-    def count(self, of: WriteClass) -> int:
-        """Return the number of values of a class."""
-        return self._counts[of]
-
-    def get(self, key: K) -> V | None:
-        """Return a value, None where it is not here."""
-        if key not in self._places:
-            return None
-        write_class, namespace = self._places[key]
-        return self._waiting[write_class][namespace][key]
-
-    def put(self, write_class: WriteClass, namespace: str, key: K, value: V) -> None:
-        """Add a value, or replace it; it keeps its place unless its class has changed."""
-        if self._places.get(key) != (write_class, namespace):
-            self.pop(key)
-            self._places[key] = write_class, namespace
-            self._counts[write_class] += 1
-        self._waiting[write_class].setdefault(namespace, {})[key] = value
-
-    def pop(self, key: K) -> V | None:
-        """Remove a value, if it is here."""
-        if key not in self._places:
-            return None
-        write_class, namespace = self._places.pop(key)
-        self._counts[write_class] -= 1
-        waiting = self._waiting[write_class][namespace]
-        value = waiting.pop(key)
-        if not waiting:
-            del self._waiting[write_class][namespace]
-        return value
-
-    def namespaces(self, of: WriteClass) -> Iterable[str]:
-        """Return the namespaces that have values of a class, the one whose turn is next first."""
-        return self._waiting[of].keys()
-
-    def take(self, of: WriteClass, without: Collection[str] = ()) -> V | None:
-        """Remove the first value of the namespace whose turn it is; namespaces among `without` have no turn."""
-        waiting = self._waiting[of]
-        namespace = next((each for each in waiting if each not in without), None)
-        if namespace is None:
-            return None
-        value = self.pop(next(iter(waiting[namespace])))
-        if namespace in waiting:
-            waiting[namespace] = waiting.pop(namespace)
-        return value
-
-    def drop(self, of: WriteClass) -> None:
-        """Remove the oldest value of the namespace that has most of a class, which must not be empty."""
-        waiting = self._waiting[of]
-        most = max(waiting, key=lambda namespace: len(waiting[namespace]))
-        self.pop(next(iter(waiting[most])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +119,27 @@ class _Report:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Renewal:
+    """The event of a pod that is to be written again."""
+
+    pod_uid: str
+
+
 class StatusQueue:
     """See the module. Times are seconds of the caller's monotonic clock."""
 
-    def __init__(self, events: EventFactory) -> None:
+    def __init__(self, events: EventFactory, *, renewal_seconds: float = RENEWAL_SECONDS) -> None:
         self._event_factory: Final = events
+        self._renewal_seconds: Final = renewal_seconds
         self._pods: Final[dict[str, _PodStatus]] = {}
-        self._queue: Final[FairQueue[str | int, _Report | EventRecord]] = FairQueue()
+        self._queue: Final[FairQueue[str | int, _Report | _Renewal | EventRecord]] = FairQueue()
         self._deferred: Final[dict[str, _Report]] = {}
         """Reports of pods that are being written, or were within the last minute."""
         self._written_at: Final[dict[str, float]] = {}
         """Pods that were written within the last minute, oldest first: what comes first is due first."""
+        self._evented_at: Final[dict[str, float]] = {}
+        """When the event of a pod was last written, oldest first."""
         self._writing: Final[set[str]] = set()
         self._rate: Final = ByteRateLimit()
         self._turn = 0
@@ -250,11 +188,14 @@ class StatusQueue:
         A write with a condition has to be ended by `written` or `failed`.
         """
         self._release_refreshes(now)
+        self._release_renewals(now)
         in_debt = self._rate.in_debt(now)
         while (write_class := self._next_class(in_debt, has_token=has_token)) is not None:
             found = self._queue.take(write_class, in_debt if write_class is WriteClass.FIRST else ())
             if isinstance(found, EventRecord):
                 return StatusWrite(event=found)
+            if isinstance(found, _Renewal):
+                return StatusWrite(event=self._renewed(found.pod_uid, now))
             if found is not None and (write := self._compose(found, now, is_free=write_class is WriteClass.FIRST)).cost:
                 return write
         return None
@@ -275,9 +216,10 @@ class StatusQueue:
         times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
         if any(self._queue.count(each) for each in WriteClass if each is not WriteClass.FIRST):
             times.append(token_in)
-        elif self._deferred and self._written_at:
-            oldest = next(iter(self._written_at.values()))
-            times.append(max(token_in, oldest + REFRESH_SECONDS - now))
+        else:
+            refreshes = self._written_at if self._deferred else {}
+            for written, seconds in ((refreshes, REFRESH_SECONDS), (self._evented_at, self._renewal_seconds)):
+                times += [max(token_in, oldest + seconds - now) for oldest in itertools.islice(written.values(), 1)]
         return min(times, default=None)
 
     def withdraw(self, pod_uid: str) -> None:
@@ -290,6 +232,7 @@ class StatusQueue:
         self.withdraw(pod_uid)
         self._pods.pop(pod_uid, None)
         self._written_at.pop(pod_uid, None)
+        self._evented_at.pop(pod_uid, None)
         self._nominated.discard(pod_uid)
 
     def _report_of(self, pod_uid: str) -> _Report | None:
@@ -330,6 +273,25 @@ class StatusQueue:
             if uid in self._deferred and uid not in self._writing:
                 self._put(self._deferred[uid])
 
+    def _release_renewals(self, now: float) -> None:
+        """Queue old events, except those of pods of which something is to be written anyway."""
+        while self._evented_at:
+            uid, at = next(iter(self._evented_at.items()))
+            if at + self._renewal_seconds > now:
+                return
+            del self._evented_at[uid]
+            event = self._pods[uid].event
+            if event is not None and self._queue.get(uid) is None and uid not in self._deferred:
+                self._queue.put(WriteClass.REFRESH, event.namespace, uid, _Renewal(uid))
+
+    def _renewed(self, pod_uid: str, now: float) -> EventRecord:
+        """Count the event of a pod once more; `forget` has removed the renewals of pods that are gone."""
+        status = self._pods[pod_uid]
+        assert status.event is not None  # noqa: S101 - else it is not queued
+        status.event = _once_more(status.event)
+        self._evented_at[pod_uid] = now
+        return status.event
+
     def _next_class(self, in_debt: Collection[str], *, has_token: bool) -> WriteClass | None:
         """Return the class whose turn it is; the cycle starts again when nothing waits."""
         ready = {each for each in WriteClass if has_token and self._queue.count(each)}
@@ -351,6 +313,9 @@ class StatusQueue:
         status = self._pods.setdefault(uid, _PodStatus())
         before, condition = status.condition, report.condition()
         event = self._event(report, status, condition)
+        self._evented_at.pop(uid, None)
+        if event is not None:
+            self._evented_at[uid] = now
         status.condition, status.attempts = condition, 0
         self._written_at.pop(uid, None)
         self._written_at[uid] = now
@@ -380,12 +345,15 @@ class StatusQueue:
         """
         if report.node or not status.attempts:
             return None
-        now, before = dt.datetime.now(dt.UTC), status.condition
+        before = status.condition
         is_same = before is not None and (before.reason, before.code) == (condition.reason, condition.code)
         if status.event is not None and is_same:
-            count = status.event.count + status.attempts
             note = truncated(condition.message, NOTE_BYTES)
-            status.event = msgspec.structs.replace(status.event, count=count, last_seen=now, note=note)
+            status.event = msgspec.structs.replace(_once_more(status.event, status.attempts), note=note)
         else:
-            status.event = self._event_factory.failed(report.pod, condition.message, now)
+            status.event = self._event_factory.failed(report.pod, condition.message, dt.datetime.now(dt.UTC))
         return status.event
+
+
+def _once_more(event: EventRecord, times: int = 1) -> EventRecord:
+    return msgspec.structs.replace(event, count=event.count + times, last_seen=dt.datetime.now(dt.UTC))

@@ -26,11 +26,11 @@ from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status.conditions import ConditionState
+from scheduler.status.conditions import ConditionState, only_waits_for_claims
 from scheduler.status.events import EventFactory
 from scheduler.status.rate_limits import StatusTokenBucket
-from scheduler.status.status_queue import StatusQueue, StatusWrite
-from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
+from scheduler.status.status_queue import RENEWAL_SECONDS, StatusQueue, StatusWrite
+from solver.domain import DeviceId, Pod, Reason, Victim
 
 _TASKS: Final = 4
 _LEAST_SECONDS: Final = 0.02
@@ -69,6 +69,7 @@ class StatusWriter:
         bucket: StatusTokenBucket,
         *,
         clock: Callable[[], float] = time.monotonic,
+        renewal_seconds: float = RENEWAL_SECONDS,
     ) -> None:
         self._client: Final = client
         self._writer: Final = writer
@@ -76,7 +77,7 @@ class StatusWriter:
         self._events: Final = events
         self._bucket: Final = bucket
         self._clock: Final = clock
-        self._queue: Final = StatusQueue(events)
+        self._queue: Final = StatusQueue(events, renewal_seconds=renewal_seconds)
         self._writes: Final[dict[str, _ConditionWrite]] = {}
         self._timers: Final[dict[str, asyncio.TimerHandle]] = {}
         self._since: Final[dict[str, dt.datetime]] = {}
@@ -100,7 +101,7 @@ class StatusWriter:
     def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """Write why a pod waits, unless its condition says so already."""
         self._cancel_timer(pod.uid)
-        if all(reason.code is ReasonCode.CLAIM_MISSING for reason in reasons):
+        if only_waits_for_claims(reasons):
             report = partial(self._report_unschedulable, pod, reasons, node_count)
             self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, report)
         else:
@@ -133,6 +134,10 @@ class StatusWriter:
     def record_manually_bound(self, pod: Pod, message: str) -> None:
         """Write the event that a pod got its node by hand, so that no scheduler allocates its claims."""
         self._put(self._events.bound_without_devices(pod, message, _now()))
+
+    def record_unknown_scheduler(self, pod: Pod, similar: str) -> None:
+        """Write the event that no scheduler has picked up a pod, whose schedulerName is similar to one of ours."""
+        self._put(self._events.unknown_scheduler(pod, similar, _now()))
 
     def record_unreadable(self, regarding: ObjectReference, message: str) -> None:
         """Write the event that an object cannot be read."""

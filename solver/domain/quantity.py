@@ -110,3 +110,13 @@ def format_nano(nano: int, like: str = "") -> str:
         if amount % factor == 0:
             return f"{sign}{amount // factor}{suffix}"
     raise AssertionError("every amount is a whole number of nano-units")
+
+
+def plain(nano: int, like: str = "") -> str:
+    """
+    Write an amount for people, exactly: binary suffixes as `format_nano`, of the decimal ones only those below 1.
+
+    >>> plain(1000 * NANO), plain(1500 * NANO // 1000), plain(2**33 * NANO, like="Gi")
+    ('1000', '1500m', '8Gi')
+    """
+    return format_nano(nano, like) if like[-1:] == "i" or nano % NANO else str(nano // NANO)

@@ -85,6 +85,27 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return best[1] if best[0] >= _NEAR else ""
 
 
+def edit_distance(one: str, other: str, most: int) -> int:
+    """
+    Return the fewest letters to insert, delete, replace or swap with the next one that turn one text into the other.
+
+    Above `most` the result is `most + 1`.
+
+    >>> edit_distance("dovetial", "dovetail", 2), edit_distance("volcano", "dovetail", 2)
+    (1, 3)
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before, row = list[int](), list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, wanted in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            is_swapped = i > 1 and j > 1 and (letter, wanted) == (other[j - 2], one[i - 2])
+            row.append(min(cost, earlier[j - 2] + 1) if is_swapped else cost)
+    return min(row[-1], most + 1)
+
+
 def listed(names: Iterable[str], quote: str = "") -> str:
     """List the first known names in alphabetical order, and count the others: `a, b, c, d and 3 more`."""
     return shortened([f"{quote}{each}{quote}" for each in sorted(set(names))], _SHOWN)

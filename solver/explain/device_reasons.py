@@ -16,11 +16,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import OPTIONAL_NODE_OPERATIONS, Placement, Pod, Reason, ReasonCode, wording
+from solver.domain import Placement, Pod, Reason, ReasonCode, Taint, wording
 from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
-from solver.feasibility import capacity
-from solver.feasibility.claims import MAX_RESULTS
+from solver.feasibility import capacity, node_fit
 from solver.fleet.availability import Availability, Obstacle
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
@@ -103,14 +102,29 @@ class NamedAlternative(NamedTuple):
     device_class: str
 
 
+class ShortCapacity(NamedTuple):
+    """What an allocation consumes of a capacity, and the most that one device has left; nano-units, written `like`."""
+
+    asked: int
+    left: int
+    like: str
+
+
 class DeviceSupply(NamedTuple):
-    """Counts of devices for a demand on some nodes; `most` and `largest` are the most free and matching of one node."""
+    """
+    Counts of devices for a demand on some nodes; `most` and `largest` are the most free and matching of one node.
+
+    `taints` counts the tainted devices by the first taint that the demand does not tolerate. `short` has the capacities
+    of which shared devices have too little left, by name.
+    """
 
     verdicts: Counter[Verdict]
     obstacles: Counter[str]
     free: int
     most: int
     largest: int
+    taints: Counter[Taint]
+    short: dict[str, ShortCapacity]
 
 
 @dataclass(slots=True, eq=False)
@@ -153,6 +167,8 @@ class DeviceSupplies:
         obstacles: Counter[str] = Counter()
         free: Counter[int] = Counter()
         matching: Counter[int] = Counter()
+        taints: Counter[Taint] = Counter()
+        short: dict[str, ShortCapacity] = {}
         for index, answer in answers.verdicts.items():
             record = inventory.records[index]
             if record.home >= 0 and record.home not in wanted:
@@ -160,6 +176,8 @@ class DeviceSupplies:
             verdict = self._there(ask, index, answer, wanted)
             verdicts[verdict] += 1
             matching[record.home] += 1
+            if verdict is Verdict.TAINTED:
+                taints.update(self._taint(record, ask.demand))
             if verdict is not Verdict.YES:
                 continue
             obstacle = self.obstacle(index, ask.demand)
@@ -167,10 +185,28 @@ class DeviceSupplies:
                 obstacles[obstacle] += 1
             else:
                 free[record.home] += 1
+            if obstacle is Obstacle.CAPACITY:
+                self._note_short(record, ask.demand, short)
         wide = free.pop(-1, 0)
         most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
         largest += matching.get(-1, 0) if len(matching) > 1 else 0
-        return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest)
+        return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest, taints, short)
+
+    def _taint(self, record: DeviceRecord, demand: int) -> Iterable[Taint]:
+        """Return the first taint that a demand does not tolerate."""
+        taint = node_fit.first_untolerated_taint(record.taints, self.problem.requests.demands[demand].tolerations)
+        return () if taint is None else (Taint(key=taint.key, value=taint.value, effect=taint.effect),)
+
+    def _note_short(self, record: DeviceRecord, demand: int, short: dict[str, ShortCapacity]) -> None:
+        """Note the capacities of which a shared device has too little left."""
+        requested = dict(self.problem.requests.demands[demand].capacity)
+        used = self.problem.available.usage.shared.get(record.index, {})
+        published = dict(record.device.capacities)
+        for name, amount in capacity.consumption(record.id.driver, record.device, requested) or ():
+            left = max(0, published[name].value.nano - used.get(name, 0))
+            if left < amount:
+                known = short.get(name, ShortCapacity(amount, left, published[name].value.text))
+                short[name] = ShortCapacity(max(known.asked, amount), max(known.left, left), known.like)
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
         """Return the verdict on a device for some nodes, which may be too small for it or not declare a feature."""
@@ -215,35 +251,12 @@ def nearness(asked: NamedAlternative, supply: DeviceSupply) -> tuple[int, int]:
     return (supply.most - asked.ask.needed, supply.verdicts.total())
 
 
-def too_many(name: str, supply: DeviceSupply) -> Reason:
-    """Return the reason of a request for all devices that exceeds the size of an allocation."""
-    message = (
-        f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
-        f"most {MAX_RESULTS}: narrow its selectors, or use a count"
-    )
-    return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
-
-
 OBSTACLE_CODES: Final = {
     Obstacle.IN_USE: ReasonCode.DEVICES_IN_USE,
     Obstacle.CAPACITY: ReasonCode.DEVICES_CAPACITY,
     Obstacle.COUNTERS: ReasonCode.DEVICES_COUNTERS,
     Obstacle.INCOMPATIBLE: ReasonCode.DEVICES_INCOMPATIBLE,
 }
-VERDICT_WORDS: Final = {
-    Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided because they did not get ready for a pod (retried later, as the last choice)",
-    Verdict.CAPACITY: "too small for the requested capacity",
-    Verdict.NOT_OWNED: "left to another scheduler by the configuration",
-    Verdict.TOO_LARGE: "that take more of their node than it has",
-    Verdict.UNDECLARED: f"on nodes that do not declare the feature {OPTIONAL_NODE_OPERATIONS}",
-    Verdict.SPARED: "left out because they take resources of their node and other matching devices take none",
-}
-
-
-def matching_of(count: int) -> str:
-    """Write how many devices match."""
-    return "none matches" if count == 0 else f"{count} match{'es' if count == 1 else ''}"
 
 
 def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from solver.domain import Reason, ReasonCode
+from solver.domain import Reason, ReasonCode, wording
 from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
@@ -65,9 +65,14 @@ class GangReasons:
         found = units.most(placer, PlacementUnit(entries, rule), rule)
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
-        parts = [_lead(rule, found), *self._stuck(rule, families)]
+        parts = [_lead(rule, found), *(self._fitting(families) if found.pods else ()), *self._stuck(rule, families)]
         status = f"pod group is unschedulable, minCount ({rule.gang.min_count}) cannot be satisfied"
         return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=status)
+
+    def _fitting(self, families: list[tuple[PodClass, ...]]) -> list[str]:
+        """Count the nodes that can take a member; those that cannot have reasons of their own."""
+        nodes = {node for family in families for node in self.explanation.fitting(family).tolist()}
+        return [f"alone, its pods fit on {len(nodes)} of {wording.counted(self.problem.node_count, 'node')}"]
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
         """Name a member that fits on no node, even alone."""
@@ -86,10 +91,11 @@ class GangReasons:
 
 def _lead(rule: GangRule, found: GangFit) -> str:
     gang = rule.gang
-    text = f"gang {gang.id.name}: {gang.min_count} pods must run together"
+    fit = f"only {found.pods} fit{'s' if found.pods == 1 else ''}" if found.pods else "none fits"
+    text = f"gang {gang.id.name}: {gang.min_count} pods must run together, but {fit} now"
     if rule.running:
-        text += f", {rule.running} run"
-    text += f"; at most {found.pods} of the {'other ' if rule.running else ''}{rule.need} were found to fit at once"
+        fit = fit.replace(" fit", f" of the other {rule.need} fit")
+        text = f"gang {gang.id.name}: {gang.min_count} pods must run together; {rule.running} run, and {fit} now"
     if not found.levels:
         return text
     names = [

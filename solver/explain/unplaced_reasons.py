@@ -10,19 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
-from solver.explain import unsatisfiable
+from solver.explain import device_messages, unsatisfiable
 from solver.explain.device_reasons import (
-    VERDICT_WORDS,
     DeviceSupplies,
     DeviceSupply,
     NamedAlternative,
     OversizedDevices,
     code_of,
     hinted,
-    matching_of,
     nearness,
     outranked,
-    too_many,
 )
 from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counted_by_filter, own_nodes, passed
 from solver.explain.hints import Hints
@@ -83,6 +80,8 @@ class Explanation:
     affinity_targets: AffinityTargets = field(init=False)
     oversized: OversizedDevices = field(init=False)
     pools: PoolReasons = field(init=False)
+    gang_classes: frozenset[int] = field(init=False)
+    """Classes of gang members: some nodes may fit one member while too few of them fit."""
 
     def should_stop(self) -> bool:
         """Whether the time is up; the remaining pods then get a general reason."""
@@ -97,6 +96,7 @@ class Explanation:
         )
         self.unsatisfiable, self.oversized = UnsatisfiableRequirements(problem), OversizedDevices(problem)
         self.affinity_targets, self.pools = AffinityTargets(self.unsatisfiable), PoolReasons(problem)
+        self.gang_classes = frozenset(index for rule in problem.rules.gangs for index in rule.classes)
         found = [
             numbers.setdefault(
                 Condition(
@@ -131,7 +131,7 @@ class Explanation:
             yield outranked(is_proven=is_proven)
         devices = [
             reason
-            for pod_class, room in (rooms if not fitting else ())
+            for pod_class, room in (rooms if not fitting or family[0].index in self.gang_classes else ())
             if room.refused.any() and not pod_class.within
             for reason in self._device_reasons(pod_class, room.refused)
         ]
@@ -238,7 +238,7 @@ class Explanation:
             short = True
             asked, supply = max(supplies, key=lambda pair: nearness(*pair))
             if not asked.ask.needed and supply.largest > MAX_RESULTS:
-                yield too_many(request.name, supply)
+                yield device_messages.too_many(request.name, supply)
                 continue
             doubts = list(self.pools.reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
             if doubts and not asked.ask.needed:
@@ -304,27 +304,13 @@ class Explanation:
 
     def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, *, hint: str) -> Reason:
         """Describe what a request lacks; a hint replaces the message of a failed selector."""
-        verdicts, needed = supply.verdicts, asked.ask.needed
-        failed = verdicts.get(Verdict.FAILED, 0)
-        matching = verdicts.total() - failed
-        text = [f"needs {wording.counted(needed, 'device') if needed else 'all devices'}, {matching_of(matching)}"]
-        if matching:
-            text.append(f"{supply.free} free")
-        text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
-        text += [f"{verdicts[each]} {word}" for each, word in VERDICT_WORDS.items() if verdicts.get(each)]
-        if verdicts.get(Verdict.OFFERED_TWICE):
-            resource = self.problem.requests.demands[asked.ask.demand].extended_resource
-            both = f"as {resource}, the extended resource of class {asked.device_class}"
-            text.append(f"{verdicts[Verdict.OFFERED_TWICE]} offered by a device plugin of their node too, {both}")
-        if 0 < supply.largest < min(needed, matching):
-            text.append(f"no node has more than {supply.largest} of them")
-        elif 0 < supply.most < supply.free and needed:
-            text.append(f"at most {supply.most} of them on one node")
+        failed = supply.verdicts.get(Verdict.FAILED, 0)
+        text = device_messages.shortage(self.problem, asked, supply)
         if failed:
             failure = self.problem.requests.answers[asked.ask.demand].failure
             shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"
-            text.append(f"{failed} could not be checked (CEL runtime error{shown})")
-        return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text)), hint)
+            text += f", {failed} could not be checked (CEL runtime error{shown})"
+        return hinted(Reason(code=code_of(supply, asked.ask.needed), message=lead + text), hint)
 
     def _hint(self, ask: Ask, supply: DeviceSupply, roomy: Mask) -> str:
         """Return a hint for a request that cannot fit the cluster as it is written."""

@@ -24,7 +24,7 @@ from solver.domain import (
     ReasonCode,
     wording,
 )
-from solver.domain.quantity import NANO, format_nano, unit_of
+from solver.domain.quantity import NANO, plain, unit_of
 from solver.feasibility import node_fit
 from solver.greedy.device_fit import Condition, serve
 from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
@@ -138,12 +138,12 @@ class UnsatisfiableRequirements:
 
 
 def amount_of(resource: str, amount: int) -> str:
-    """Write an amount of a node's resource as a quantity: `190`, `189900m`, `64Gi`, bytes in whole mebibytes."""
+    """Write an amount of a node's resource: `1000`, `189900m`, `64Gi`, bytes in whole mebibytes."""
     if resource == "cpu":
-        return format_nano(amount * unit_of(resource))
+        return plain(amount * unit_of(resource))
     if resource in _BYTES or resource.startswith("hugepages-"):
         whole = amount - amount % _MEBI if amount > _MEBI else amount
-        return format_nano(whole * NANO, like="Mi")
+        return plain(whole * NANO, like="Mi")
     return str(amount)
 
 

@@ -60,7 +60,8 @@ def test_of_a_gang_that_does_not_fit_nothing_is_placed() -> None:
     assert plan.placements == ()
     assert p.codes(plan, "g-0") == ["GangUnplaced"]
     assert (
-        p.messages(plan, "g-0")[0] == "gang g: 3 pods must run together; at most 2 of the 3 were found to fit at once"
+        p.messages(plan, "g-0")[0]
+        == "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on 1 of 1 node"
     )
 
 
@@ -68,6 +69,30 @@ def test_more_members_than_the_minimum_may_be_left_out() -> None:
     plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 3), gangs=[b.gang("g", 2)])
     assert len(plan.placements) == 2
     assert p.codes(plan, "g-2")[0] == "Outranked"
+
+
+def test_a_gang_that_waits_explains_every_kind_of_node() -> None:
+    nodes = [b.node("big-0"), b.node("big-1"), b.node("small", cpu=1), b.node("kept", taints=(b.taint("team", "x"),))]
+    slices = [b.gpu_slice(name, count=2) for name in ("big-0", "big-1")]
+    used = b.held("used", b.result("gpu", "gpu-0", "big-0"))
+    pods = [b.member(b.pod(f"g-{i}", f"g-{i}", cpu=2), "g") for i in range(2)]
+    plan = decide(b.snapshot(nodes, slices, b.gpu_class(), used, gpu_claims("g", 2, 2)), *pods, gangs=[b.gang("g", 2)])
+
+    hint = "1 of 2 would fit now; this needs a new template, because claims are immutable"
+    assert [(each.message, each.node_count) for each in p.unplaced(plan, "g-0").reasons] == [
+        ("gang g: 2 pods must run together, but only 1 fits now; alone, its pods fit on 1 of 4 nodes", 0),
+        (f"request gpu: needs 2 devices, 2 match, 1 free, 1 in use; hint: {hint}", 1),
+        ("Insufficient cpu", 1),
+        ("node(s) had untolerated taint {team: x}", 1),
+    ]
+
+
+def test_the_members_of_a_gang_that_run_are_counted_in_its_message() -> None:
+    running = [b.member(b.pod(f"g-{i}", node_name="n1", cpu=1), "g") for i in (8, 9)]
+    plan = decide(b.snapshot(b.node("n1", cpu=3), running), *gang_pods("g", 2), gangs=[b.gang("g", 4)])
+    assert p.messages(plan, "g-0")[0].startswith(
+        "gang g: 4 pods must run together; 2 run, and only 1 of the other 2 fits now"
+    )
 
 
 def test_members_that_run_count() -> None:
@@ -335,7 +360,7 @@ def test_a_gang_that_fits_no_value_of_a_split_node_is_told_so() -> None:
     plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
     assert plan.placements == ()
     assert (
-        "at most 2 of the 3 were found to fit at once (in device attribute gpu.example.com/clique"
+        "3 pods must run together, but only 2 fit now (in device attribute gpu.example.com/clique"
         in (p.messages(plan, "g-0")[0])
     )
 
@@ -461,7 +486,7 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     claims = [b.claim("g-0"), b.claim("g-1"), b.claim("g-2", b.request(count=2))]
     objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1), b.gpu_class())
     plan = decide(b.snapshot(*objects, claims), *gpu_gang("g", 3), gangs=[b.gang("g", 3)])
-    lead = "gang g: 3 pods must run together; at most 2 of the 3 were found to fit at once"
+    lead = "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on 2 of 2 nodes"
     stuck = "pod g-2 fits on no node, even alone"
     why = "request gpu: needs 2 devices, 2 match, 2 free, no node has more than 1 of them"
     assert p.messages(plan, "g-0")[0] == f"{lead}; {stuck}"

@@ -8,7 +8,7 @@ from solver.cel.field_access import SUFFIXES
 from solver.cel.reads import Read
 from solver.cel.values import parse_semver
 from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quantity
-from solver.domain.quantity import NANO, format_nano
+from solver.domain.quantity import NANO, plain
 from solver.domain.wording import listed, nearest
 from solver.feasibility.lint import expressions
 
@@ -77,13 +77,13 @@ def written(read: Read) -> str:
 def size(nano: int) -> str:
     """Write an amount in the largest binary unit with a whole number, else rounded to Mi."""
     if nano % (1024 * NANO) == 0:
-        return format_nano(nano, "Gi")
-    return f"about {nano // _MEBIBYTE}Mi" if nano >= _MEBIBYTE else format_nano(nano)
+        return plain(nano, "Gi")
+    return f"about {nano // _MEBIBYTE}Mi" if nano >= _MEBIBYTE else plain(nano)
 
 
 def round_size(nano: int) -> str:
     """Write the largest size in whole Gi that an amount holds, or the amount itself where it is smaller."""
-    return format_nano(nano // _GIBIBYTE * _GIBIBYTE, "Gi") if nano >= _GIBIBYTE else format_nano(nano, "Gi")
+    return plain(nano // _GIBIBYTE * _GIBIBYTE, "Gi") if nano >= _GIBIBYTE else plain(nano, "Gi")
 
 
 def semantic(text: str) -> str:

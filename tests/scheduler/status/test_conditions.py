@@ -65,6 +65,15 @@ def test_a_gang_that_cannot_be_placed_is_said_in_kube_scheduler_s_words() -> Non
     )
 
 
+def test_a_hint_stands_behind_kube_scheduler_s_words_and_before_the_details() -> None:
+    gang = Reason(code=ReasonCode.GANG_UNPLACED, message="gang g: 2 pods must run together", status="pod group is …")
+    hinted = replace(DEVICES, message=f"{GPUS.message}; hint: did you mean 3?")
+    assert condition_message((gang, hinted), 12) == (
+        "0/12 nodes are available: 12 cannot allocate all claims. pod group is …. Hint: did you mean 3? "
+        f"gang g: 2 pods must run together. {GPUS.message}."
+    )
+
+
 def test_devices_that_did_not_get_ready_are_no_matter_of_nodes() -> None:
     failed = Reason(
         code=ReasonCode.BINDING_FAILED, message="binding timeout: ready of device d was not True within 6 s"

@@ -129,6 +129,63 @@ def test_failed_attempts_are_counted_on_in_one_event() -> None:
     assert (again.event.name, again.event.count) == (first.event.name, 6)
 
 
+def test_the_event_of_a_pod_that_is_not_tried_again_is_renewed_before_the_api_server_deletes_it() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    (first,) = drain(queue, 0.0)
+
+    assert drain(queue, 1799.9) == []
+    assert queue.due_in(1799.0, 0.0) == 1.0
+    assert drain(queue, 1800.0, has_token=False) == []
+    (renewed,) = drain(queue, 1801.0)
+    assert drain(queue, 3600.9) == []
+    (again,) = drain(queue, 3601.0)
+
+    assert (first.event is not None, renewed.event is not None, again.event is not None) == (True, True, True)
+    assert (renewed.condition, again.condition) == (None, None)
+    assert [each.event and (each.event.name, each.event.count) for each in (renewed, again)] == [
+        (first.event and first.event.name, 2),
+        (first.event and first.event.name, 3),
+    ]
+
+
+def test_an_event_that_an_attempt_has_written_again_is_not_renewed_as_well() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    assert len(drain(queue, 1000.0)) == 1
+
+    assert drain(queue, 1800.0) == []
+    assert len(drain(queue, 2800.0)) == 1
+
+
+def test_the_event_of_a_pod_that_is_bound_or_gone_is_not_renewed() -> None:
+    queue = made()
+    for each in (P, Q):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.forget(P.uid)
+    assert queue.take(1800.0, has_token=False) is None  # the renewal of the other one waits for a token
+    queue.forget(Q.uid)
+
+    assert drain(queue, 1800.0) == []
+    assert queue.due_in(1800.0, 0.0) is None
+
+
+def test_a_report_takes_the_place_of_a_renewal_that_waits_for_a_token() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    drain(queue, 1800.0, has_token=False)
+    queue.report_unschedulable(P, (CPU,), 4)
+
+    (written,) = drain(queue, 1800.0)
+
+    assert "Insufficient cpu" in texts([written])[0]
+    assert drain(queue, 3599.0) == []
+
+
 def test_another_cause_is_another_event() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)

@@ -30,7 +30,7 @@ GPU, OTHER = b.gpu_class(), "other.example.com"
 N1, N2 = b.node("n1", cpu=4), b.node("n2", cpu=2000)
 HUGE = everywhere(taking(b.resource_slice("huge", b.device("huge")), cpu="1000"))
 LOCAL = taking(b.resource_slice("n1", b.device("d0"), driver=OTHER), cpu="5")
-TEXT = "request r: Insufficient cpu: device gpu.example.com/huge/huge takes 1k cpu, and node n1 has 4"
+TEXT = "request r: Insufficient cpu: device gpu.example.com/huge/huge takes 1000 cpu, and node n1 has 4"
 
 
 def checked(*objects: s.Objects, pods: list[Pod], policy: Policy | None = None) -> Plan:
@@ -83,14 +83,14 @@ def test_a_request_for_all_devices_names_the_device_that_is_too_large(*, tells: 
     plan = checked(N1, b.gpu_slice("n1", count=2), HUGE, asking(), pods=[pod()], policy=policy)
 
     assert s.codes(plan, "p") == ["DevicesNone", "NodeTooSmall"]
-    lead = "request r: needs all devices, 3 match, 2 free, 1 that take more of their node than it has"
+    lead = "request r: needs all devices, 3 match, 2 free, 1 too large for their node"
     assert s.messages(plan, "p") == [lead, text]
 
 
 def test_a_request_for_one_device_says_that_the_only_one_is_too_large() -> None:
     plan = checked(N1, HUGE, asking(AllocationMode.EXACT_COUNT), pods=[pod()])
 
-    lead = "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has"
+    lead = "request r: needs 1 device, 1 matches, 0 free, 1 too large for their node"
     assert s.messages(plan, "p") == [lead, TEXT]
 
 
@@ -173,7 +173,7 @@ def test_a_share_is_too_large_for_who_asks_for_much_of_it_and_not_for_who_asks_f
     plan = checked(*world, claims, pods=pods)
     assert s.nodes_of(plan) == {"p-n2": "n2"}
     assert s.messages(plan, "p-n1")[:2] == [
-        "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has",
+        "request r: needs 1 device, 1 matches, 0 free, 1 too large for their node",
         "request r: Insufficient cpu: device gpu.example.com/parts/part takes 5 cpu, and node n1 has 4",
     ]
 

@@ -99,7 +99,10 @@ ONE_REASON: tuple[Row, ...] = (
         ),
         (
             ReasonCode.DEVICES_CAPACITY,
-            "request r: needs 1 device, 1 matches, 0 free, 1 with too little capacity left",
+            (
+                "request r: needs 1 device, 1 matches, 0 free, 1 with too little capacity left "
+                "(memory: 40Gi asked, at most 20Gi left on one device)"
+            ),
             1,
         ),
     ),
@@ -133,7 +136,7 @@ ONE_REASON: tuple[Row, ...] = (
     (
         "every device is tainted",
         (N1, b.gpu_slice("n1", count=2, taints=(b.taint("t"),)), GPU, b.claim("c", b.request("r"))),
-        (ReasonCode.DEVICES_TAINTED, "request r: needs 1 device, 2 match, 0 free, 2 tainted", 1),
+        (ReasonCode.DEVICES_TAINTED, "request r: needs 1 device, 2 match, 0 free, 2 tainted with t:NoSchedule", 1),
     ),
     (
         "every device is avoided, whatever is tolerated",
@@ -343,6 +346,16 @@ def test_a_pod_has_the_reason(objects: Sequence[s.Objects], told: Told) -> None:
     assert reasons(objects, POD) == [told]
 
 
+def test_the_taints_of_most_devices_are_named_unless_the_inventory_is_secret() -> None:
+    taints = (b.taint("a", "1"), b.taint("b", effect="NoExecute"), b.taint("b", effect="NoExecute"), b.taint("c"))
+    devices = [b.device(f"d{number}", taints=(each,)) for number, each in enumerate(taints)]
+    objects = (N1, b.resource_slice("n1", *devices), GPU, b.claim("c", b.request("r")))
+    lead = "request r: needs 1 device, 4 match, 0 free, 4 tainted"
+    ((_, told, _),) = reasons(objects, POD)
+    ((_, untold, _),) = reasons(objects, POD, policy=Policy(tells_inventory=False))
+    assert (told, untold) == (f"{lead} with b:NoExecute, a=1:NoSchedule and 1 more", lead)
+
+
 def test_devices_that_another_scheduler_owns_are_named_so() -> None:
     policy = Policy(owned=OwnedDevices(drivers=("other",)))
     message = "request r: needs 1 device, 2 match, 0 free, 2 left to another scheduler by the configuration"
@@ -471,7 +484,7 @@ def test_pods_that_leave_help_where_one_of_the_full_nodes_is_large_enough() -> N
 
 def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_plan_leaves() -> None:
     objects = (N1, b.gpu_slice("n1", count=1), GPU, b.claim("c"), b.claim("d"))
-    left = "request gpu: needs 1 device, 1 matches, 0 free, 1 in use"
+    left = "with these pods in place, request gpu: needs 1 device, 1 matches, 0 free, 1 in use"
     assert reasons(objects, b.pod("q", "d", priority=1), POD) == [
         (ReasonCode.OUTRANKED, OUTRANKED.replace("the room;", "the room (such as q);"), 0),
         (ReasonCode.DEVICES_IN_USE, left, 1),

@@ -3,7 +3,7 @@
 from solver.decide import solve, solve_greedily
 from solver.diagnosis import explain_pod
 from solver.explain.hints import HINT
-from solver.feasibility.claims import missing_claims
+from solver.feasibility.claims import missing_claims, with_missing_templates
 from solver.feasibility.node_fit import (
     UNSCHEDULABLE_TAINT,
     first_untolerated_taint,
@@ -43,4 +43,5 @@ __all__ = [
     "solve_greedily",
     "solve_warm_up_case",
     "volume_fits",
+    "with_missing_templates",
 ]

@@ -54,6 +54,11 @@ def claim(claim_id: ClaimId, subresource: str = "") -> str:
     return _below(f"{claims(claim_id.namespace)}/{claim_id.name}", subresource)
 
 
+def claim_template(namespace: str, name: str) -> str:
+    """Path of a ResourceClaimTemplate."""
+    return in_namespace(f"{RESOURCE}/resourceclaimtemplates", namespace, name)
+
+
 def claims(namespace: str) -> str:
     """Path of all ResourceClaims of a namespace."""
     return f"{RESOURCE}/namespaces/{namespace}/resourceclaims"

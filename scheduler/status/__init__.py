@@ -7,8 +7,10 @@ What users read about their pods (conditions and events), and operators about sc
     status_writer       writes them, within the `rate_limits`
     pod_groups          the condition of PodGroups about their scheduling
     unreadable_objects  events and metrics about objects that cannot be decoded
-    misspelled_schedulers  events of pods whose schedulerName is nearly one of ours
+    missing_templates   which ResourceClaimTemplate does not exist
     attempt_metrics     kube-scheduler's series about attempts and queues
+
+`misspelled_schedulers` reports pods whose schedulerName is nearly one of ours.
 
 Nothing is decided here, and no pod waits for a write of this package.
 """

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -28,6 +28,7 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.status.conditions import ConditionState, only_waits_for_claims
 from scheduler.status.events import EventFactory
+from scheduler.status.missing_templates import MissingTemplates
 from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_queue import RENEWAL_SECONDS, StatusQueue, StatusWrite
 from solver.domain import DeviceId, Pod, Reason, Victim
@@ -57,6 +58,14 @@ class _ConditionWrite:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class _LateReport(NamedTuple):
+    """What is to be reported about a pod."""
+
+    pod: Pod
+    reasons: Sequence[Reason]
+    node_count: int
+
+
 class StatusWriter:
     """Queues conditions and events without waiting; `run` writes them."""
 
@@ -80,6 +89,10 @@ class StatusWriter:
         self._queue: Final = StatusQueue(events, renewal_seconds=renewal_seconds)
         self._writes: Final[dict[str, _ConditionWrite]] = {}
         self._timers: Final[dict[str, asyncio.TimerHandle]] = {}
+        self._late: Final[dict[str, _LateReport]] = {}
+        """Pods whose claims have not appeared for a while; their templates are read before the report."""
+        self._is_late: Final = asyncio.Event()
+        self._missing_templates: Final = MissingTemplates(client, clock)
         self._since: Final[dict[str, dt.datetime]] = {}
         """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
         self._has_work: Final = asyncio.Event()
@@ -102,8 +115,8 @@ class StatusWriter:
         """Write why a pod waits, unless its condition says so already."""
         self._cancel_timer(pod.uid)
         if only_waits_for_claims(reasons):
-            report = partial(self._report_unschedulable, pod, reasons, node_count)
-            self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, report)
+            begin = partial(self._begin_look_up, _LateReport(pod, reasons, node_count))
+            self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, begin)
         else:
             self._report_unschedulable(pod, reasons, node_count)
 
@@ -161,9 +174,29 @@ class StatusWriter:
 
     async def run(self) -> None:
         """Write until no write may start any more."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(_TASKS):
-                tasks.create_task(self._write_all())
+        async with asyncio.TaskGroup() as looking_up:
+            reporting = looking_up.create_task(self._report_late())
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(_TASKS):
+                    tasks.create_task(self._write_all())
+            reporting.cancel()
+
+    def _begin_look_up(self, report: _LateReport) -> None:
+        self._late[report.pod.uid] = report
+        self._is_late.set()
+
+    async def _report_late(self) -> None:
+        """Report the pods whose claims have not appeared, one after the other."""
+        while True:
+            await self._is_late.wait()
+            self._is_late.clear()
+            while self._late:
+                uid, report = next(iter(self._late.items()))
+                reasons = report.reasons
+                with Confined(self._metrics, Subsystem.STATUS, pod=str(report.pod.id)):
+                    reasons = await self._missing_templates.named(report.pod, reasons)
+                if self._late.get(uid) is report:  # else the pod was tried again, or is gone
+                    self._report_unschedulable(report.pod, reasons, report.node_count)
 
     def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self._cancel_timer(pod.uid)
@@ -173,6 +206,7 @@ class StatusWriter:
     def _cancel_timer(self, pod_uid: str) -> None:
         if timer := self._timers.pop(pod_uid, None):
             timer.cancel()
+        self._late.pop(pod_uid, None)
 
     def _put(self, event: EventRecord) -> None:
         if self._queue.put_event(event):

@@ -1,8 +1,10 @@
 """Reasons against a pod from its own state, its claims and their classes, without looking at nodes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from solver.domain import (
     MAX_RESERVED_FOR,
@@ -50,6 +52,20 @@ def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason
     return tuple(dict.fromkeys(_late(entry) for entry in entries))
 
 
+def with_missing_templates(pod: Pod, reasons: Sequence[Reason], templates: Collection[str]) -> tuple[Reason, ...]:
+    """Name the templates that do not exist in the reasons of a pod whose claims do not exist yet."""
+    late = {_late(each): each.template for each in pod.claims if each.claim is None and each.template in templates}
+    found = (
+        msgspec.structs.replace(
+            each, message=f"ResourceClaimTemplate {late[each]} does not exist; the pod waits for it"
+        )
+        if each in late
+        else each
+        for each in reasons
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def _not_pending(pod: Pod) -> str:
     """Say why a pod does not wait for a node; empty if it waits."""
     if pod.node_name:
@@ -86,7 +102,8 @@ def _entry_objections(
 
 
 def _late(entry: PodClaim) -> Reason:
-    what, status = f"the claim of entry {entry.entry} has not been created yet from template {entry.template}", ""
+    source = f"from ResourceClaimTemplate {entry.template}"
+    what, status = f"the claim of entry {entry.entry}, {source}, does not exist yet", ""
     if entry.claim is not None:
         what, status = f"claim {entry.claim.name} does not exist yet", f'could not find ResourceClaim "{entry.claim}"'
     return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it", status=status)

@@ -38,6 +38,7 @@ ALLOWED = [
         (verb, "resource.k8s.io", "resourceclaims", "")
         for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
     ],
+    ("get", "resource.k8s.io", "resourceclaimtemplates", ""),
     *[(verb, "resource.k8s.io", "resourceclaims", "status") for verb in ("update", "patch")],
     *[(verb, "resource.k8s.io", "resourceclaims", "binding") for verb in ("update", "patch")],
     *[

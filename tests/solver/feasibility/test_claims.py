@@ -69,7 +69,7 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
         b.pod("p", b.waiting_entry("t")),
         (),
         ReasonCode.CLAIM_MISSING,
-        "the claim of entry waiting has not been created yet from template t; the pod waits for it",
+        "the claim of entry waiting, from ResourceClaimTemplate t, does not exist yet; the pod waits for it",
     ),
     (
         "a claim made for another pod",

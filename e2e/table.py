@@ -18,6 +18,7 @@ Object = Mapping[str, Any]
 WIDTH = 100
 DEVICES_SHOWN = 4
 COLOURS = {"Running": "green", "Succeeded": "green", "Bound": "cyan", "Pending": "yellow", "Failed": "red"}
+COUNTS = re.compile(r"(?P<counts>\d+/\d+ nodes are available.*?\.) (?P<rest>.+)", re.DOTALL)
 NUMBER_AT_END = re.compile(r"^(.*?)(\d+)$")
 
 
@@ -46,6 +47,12 @@ class Row:
         if self.state != self.expected.state:
             return False
         return self.state != "Pending" or bool(self.waits_because and self.expected.reason in self.waits_because)
+
+    @property
+    def reason(self) -> str:
+        """Why the pod waits, for a terminal: the hint first, the counts of nodes last."""
+        found = COUNTS.fullmatch(self.waits_because)
+        return f"{found['rest']} {found['counts']}" if found else self.waits_because
 
     @property
     def difference(self) -> str:
@@ -96,7 +103,7 @@ def render(all_rows: Sequence[Row], *, title: str = "", longest_reason: int = 0)
     table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
     for row in all_rows:
         style = COLOURS.get(row.state, "") if row.is_as_expected or row.state == "Pending" else "red"
-        why = row.waits_because
+        why = row.reason
         if longest_reason and len(why) > longest_reason:
             why = why[: longest_reason - 1].rstrip() + "…"
         last = Text(shorten(row.devices)) if row.devices or not why else Text(why, "yellow")

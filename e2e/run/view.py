@@ -14,6 +14,8 @@ from e2e.table import Row
 
 POLL_SECONDS = 0.4
 _OTHER_COLUMNS = 62  # characters that pod, state and node take of a table's line
+_OTHER_LINES = 6  # of head and status
+_LEAST_LINES = 4
 
 Show = Callable[[Sequence[Row], str], None]
 
@@ -63,7 +65,7 @@ def changes(before: Sequence[Row], after: Sequence[Row]) -> Iterator[str]:
 def _sentence(row: Row) -> str:
     where = f" on {row.node}" if row.node else ""
     what = f" with {table.shorten(row.devices)}" if row.devices else ""
-    why = f": {row.waits_because}" if row.waits_because else ""
+    why = f": {row.reason}" if row.reason else ""
     return f"{row.pod}: {row.state}{where}{what}{why}"
 
 
@@ -72,13 +74,20 @@ def _count(rows: Sequence[Row]) -> str:
     return ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states))) or "no pods yet"
 
 
+def longest_reason(rows: Sequence[Row], width: int, height: int) -> int:
+    """Return how many characters of each reason fit a terminal; `kubectl describe pod` shows the whole."""
+    waiting = sum(bool(row.reason) for row in rows)
+    spare = height - _OTHER_LINES - len(rows)
+    return max(_LEAST_LINES, 1 + spare // max(1, waiting)) * max(20, width - _OTHER_COLUMNS)
+
+
 @contextmanager
 def _display(console: Console, *, keeps_table: bool) -> Iterator[Show]:
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=not keeps_table) as live:
-            longest = 2 * max(20, console.width - _OTHER_COLUMNS)  # two lines; kubectl describe shows the whole
 
             def update(rows: Sequence[Row], status: str) -> None:
+                longest = longest_reason(rows, console.width, console.height)
                 live.update(Group(table.render(rows, longest_reason=longest), Text(status, "dim")), refresh=True)
 
             yield update

@@ -140,6 +140,26 @@ def test_the_table_shows_the_whole_reason() -> None:
     assert re.findall(r"word\d+", text) == words.split()
 
 
+COUNTED = "0/9 nodes are available: 1 Insufficient nvidia.com/gpu, 8 cannot allocate all claims."
+
+
+def test_on_a_terminal_the_hint_comes_first_and_the_counts_last() -> None:
+    waiting = Row(pod="p", state="Pending", waits_because=f"{COUNTED} Hint: did you mean x? request gpu: none matches.")
+    assert waiting.reason == f"Hint: did you mean x? request gpu: none matches. {COUNTED}"
+    assert next(view.changes((), [waiting])).startswith("p: Pending: Hint: did you mean x?")
+
+
+@pytest.mark.parametrize("message", [COUNTED, "no nodes available to schedule pods.", ""])
+def test_a_reason_of_one_part_stays_as_it_is(message: str) -> None:
+    assert Row(pod="p", state="Pending", waits_because=message).reason == message
+
+
+def test_a_reason_has_the_lines_that_a_terminal_leaves() -> None:
+    rows = [Row(pod="p", state="Pending", waits_because="why"), *(Row(pod="q", state="Running") for _ in range(29))]
+    assert view.longest_reason(rows, 102, 24) == 4 * 40
+    assert view.longest_reason(rows, 102, 46) == 11 * 40
+
+
 def test_text_for_files_has_no_control_codes() -> None:
     assert "\x1b" not in table.plain([Row(pod="p", state="Running", node="n", devices=("gpu-0",))])
 

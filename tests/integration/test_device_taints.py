@@ -54,7 +54,7 @@ def test_nothing_new_arrives_at_a_device_that_a_rule_taints_until_the_rule_goes(
     taint(tainted)
     start()
     tainted.pod("p")
-    wait_until(lambda: "1 tainted" in message(tainted, "p"))
+    wait_until(lambda: "1 tainted with example.com/maintenance=yes:NoSchedule" in message(tainted, "p"))
     assert tainted.bound() == {}
 
     untaint(tainted)

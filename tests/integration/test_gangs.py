@@ -273,7 +273,7 @@ def test_a_gang_whose_binding_fails_in_part_is_reported_and_completed(
         wait_until(lambda: gangs_bound(world) == {"g": 2}, seconds=60)
         wait_until(lambda: any(each["reason"] == "GangPartlyBound" for each in world.events("g-2")), seconds=60)
         wait_until(lambda: group_condition(world, "g").get("reason") == "SchedulerError")
-        assert "partly bound: 2 of its pods are, 3 have to be" in group_condition(world, "g")["message"]
+        assert "partly bound: 2 of 3 required pods are bound" in group_condition(world, "g")["message"]
         assert allocated(world) == 3, "what the missing member holds is held for it"
         assert series(running, "dovetail_gangs_partly_bound_total") >= 1
         world.delete_pod("g-2")
@@ -369,7 +369,7 @@ def test_members_that_disagree_about_the_minimum_are_told_so(world: World, start
     labelled(world, "g", 0, 2)
     labelled(world, "g", 1, 1)
     wait_until(lambda: is_told(world, "g-0"))
-    wait_until(lambda: "is said to be 1 by pod g-1, 2 by pod g-0" in world.condition("g-0")["message"])
+    wait_until(lambda: "differs: 1 by pod g-1, 2 by pod g-0" in world.condition("g-0")["message"])
     assert world.bound() == {}
 
 

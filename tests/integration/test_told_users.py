@@ -147,6 +147,86 @@ def test_a_pod_that_was_bound_by_hand_hears_of_the_node_selector(growing: World,
     assert [each["reason"] for each in growing.events("by-us")] == ["Scheduled"]
 
 
+def series(dovetail: Dovetail, name: str, **labels: str) -> float:
+    """Sum up the series of a name that have these labels."""
+    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
+        lines = answer.read().decode().splitlines()
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [each for each in lines if each.startswith(f"{name}{{") and all(label in each for label in wanted)]
+    return sum(float(each.rpartition(" ")[2]) for each in found)
+
+
+def test_pods_whose_claims_are_late_are_not_counted_as_unschedulable(growing: World, start: Start) -> None:
+    growing.add_nodes(1, devices=5)
+    dovetail = start()
+    growing.pod("late", claim="later")
+    attempts = "scheduler_schedule_attempts_total"
+    wait_until(lambda: series(dovetail, attempts, result="waiting-for-claims") >= 1)
+    growing.claim("later")
+    for number in range(4):
+        growing.pod(f"p{number}")
+    wait_until(lambda: len(growing.bound()) == 5)
+
+    assert series(dovetail, attempts, result="scheduled") == 5
+    assert series(dovetail, attempts, result="unschedulable") == 0
+    assert series(dovetail, "dovetail_unplaced_pods_total") == 0
+
+
+def test_a_missing_template_is_named(growing: World, start: Start) -> None:
+    growing.add_nodes(1, devices=1)
+    start()
+    growing.pod("p", template="not-there")
+    words = "ResourceClaimTemplate not-there does not exist; the pod waits for it."
+    wait_until(lambda: words in str(growing.condition("p").get("message")))
+
+    growing.template("not-there")
+    wait_until(lambda: "p" in growing.bound())
+
+
+def test_the_event_of_a_pod_that_waits_comes_back_after_the_api_server_has_deleted_it(
+    growing: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    growing.add_nodes(1, devices=1)
+    config = tmp_path / "renewal.yaml"
+    config.write_text(
+        "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\nmessages: {eventRenewalSeconds: 3}\n"
+    )
+    start(account, f"--config={config}")
+    growing.template("pair", count=2)
+    growing.pod("p", template="pair")
+
+    def failed() -> list[Json]:
+        return [each for each in growing.events("p") if each["reason"] == "FailedScheduling"]
+
+    def is_renewed() -> bool:
+        return any(each.get("series", {}).get("count", 0) > 1 for each in failed())
+
+    wait_until(is_renewed)
+    for each in failed():
+        path = f"/apis/events.k8s.io/v1/namespaces/{growing.namespace}/events/{each['metadata']['name']}"
+        growing.plane.request("DELETE", path)
+    wait_until(lambda: bool(failed()))
+
+    (event,) = failed()
+    assert "request devices: needs 2 devices, 1 matches, 1 free" in event["note"]
+
+
+def test_a_pod_with_a_misspelled_scheduler_gets_one_event_and_pods_of_other_schedulers_none(
+    growing: World, start: Start
+) -> None:
+    growing.add_nodes(1, devices=1)
+    start()
+    growing.pod("misspelled", schedulerName=growing.scheduler[:-1])
+    growing.pod("other", schedulerName="volcano")
+    growing.pod("default", schedulerName="default-scheduler")
+    wait_until(lambda: bool(growing.events("misspelled")), seconds=60.0)
+
+    (event,) = growing.events("misspelled")
+    assert (event["type"], event["reason"]) == ("Warning", "UnknownSchedulerName")
+    assert f"Did you mean {growing.scheduler}?" in event["note"]
+    assert [each for name in ("other", "default") for each in growing.events(name)] == []
+
+
 def writes(dovetail: Dovetail) -> dict[str, float]:
     """Read how many writes were made for what."""
     with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address

@@ -55,6 +55,7 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert status == 1
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
+        "  → 3 of 4 would fit now; this needs a new template, because claims are immutable\n"
         "\n"
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  FREE  UNTAINTED  ALIGNED  FIT TOGETHER\n"

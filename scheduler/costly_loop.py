@@ -143,7 +143,7 @@ class CostlyLoop:
         if until is None:
             return None, reasons
         first, *others = reasons
-        message = f"{first.message}; it is tried again in {_spoken(until - now)}"
+        message = f"{first.message}; the scheduler tries again in {_spoken(until - now)}"
         return until, (Reason(code=first.code, message=message), *others)
 
     async def run(self, carrier: Carrier) -> None:
@@ -278,7 +278,7 @@ class CostlyLoop:
         for pod in pods:
             seconds = self._quota.free_at(pod.id.namespace, now) - now
             if seconds > _PATIENCE_SECONDS:
-                message = f"{_EXHAUSTED} It is decided in about {_spoken(seconds)}"
+                message = f"{_EXHAUSTED} The scheduler decides about it in about {_spoken(seconds)}"
                 self._report(pod, (Reason(code=ReasonCode.TOO_COSTLY, message=message),))
         if pods:
             self._changed.set()
@@ -289,7 +289,7 @@ class CostlyLoop:
         return tuple(pod for pod in found if pod is not None)
 
 
-_EXHAUSTED: Final = "pods of its namespace have used up the namespace's share of the time for costly decisions."
+_EXHAUSTED: Final = "the pods of its namespace have used up their share of the time for costly decisions."
 _SIMPLER: Final = (
     "write selectors without nested loops and with short regular expressions, and fewer alternatives and constraints"
 )

@@ -35,11 +35,11 @@ _UNITS_BEHIND: Final = 64
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
 _INTERNAL_ERROR: Final = (
-    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
+    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; the scheduler tries again"),
 )
 
 _STALE_PLAN: Final = Reason(
-    code=ReasonCode.CONFLICT, message="the cluster changed while the decision was made; it is made anew"
+    code=ReasonCode.CONFLICT, message="the cluster changed during the decision; the scheduler decides again"
 )
 
 _log: Final = logs.logger()

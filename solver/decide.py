@@ -50,7 +50,7 @@ from solver.solution import Solution
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
 _GIVES_WAY: Final = Reason(
-    code=ReasonCode.BUDGET, message="room is being made for pods of higher priority first; it is tried again soon"
+    code=ReasonCode.BUDGET, message="pods of higher priority get room first; the scheduler tries again soon"
 )
 
 

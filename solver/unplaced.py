@@ -26,8 +26,8 @@ from solver.solution import Solution
 
 NOT_EXPLAINED: Final = Reason(
     code=ReasonCode.BUDGET,
-    message="no place was found for the pod, and the time for the decision ended before it was found out why; "
-    "it is tried again soon",
+    message="the pod does not fit now, and the time limit ended before the reasons were known; "
+    "the scheduler tries again soon",
 )
 
 

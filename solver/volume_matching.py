@@ -31,7 +31,7 @@ from solver.solution import Solution
 
 CONTENDED: Final = Reason(
     code=ReasonCode.VOLUME_CONTENDED,
-    message="other pods that were decided with it got the volumes or attachments that it needs; it is tried again soon",
+    message="other pods of the batch got the volumes or attachments that the pod needs; the scheduler tries again soon",
 )
 """The reason of a pod that is dropped here."""
 Names = tuple[str, ...]

@@ -43,6 +43,7 @@ from solver.domain import (
     with_node_allocatable,
     wording,
 )
+from solver.domain.quantity import amount_of
 
 _PODS = "pods"
 """The resource of which every pod uses one."""
@@ -95,8 +96,8 @@ def _resource_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
             taken = used.get(resource, 0) + (store.node_usage.pod_count(name) if resource == _PODS else 0)
             left = allocatable.get(resource, 0) - taken + own.get(name, {}).get(resource, 0)
             if amount > left:
-                verb = "is" if amount == 1 else "are"
-                yield f"node {name} has {max(0, left)} of {resource} left, {amount} {verb} planned"
+                has, takes = amount_of(resource, max(0, left)), amount_of(resource, amount)
+                yield f"node {name} has {has} of {resource} left, the plan takes {takes}"
 
 
 def _add_requests(taken: dict[str, int], pod: Pod, without: frozenset[str] = frozenset()) -> None:

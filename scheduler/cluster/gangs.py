@@ -184,7 +184,7 @@ def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: GangMembe
     if len(minima) > 1:
         known = len(roster.minima) + (minima[0][0] not in roster.minima)
         said = _listed([f"{count} by {source}" for count, source in minima], known, "numbers")
-        return f"the minimum of gang {gang.name} is said to be {said}: make them agree"
+        return f"the minimum of gang {gang.name} differs: {said}; write one number"
     if len(roster.levels) > 1:
         said = " and ".join(f"pod {pod.name}" for _, pod in roster.levels.first(2))
         return f"{said} say different things about the topology of gang {gang.name}: make them agree"

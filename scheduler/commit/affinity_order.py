@@ -127,7 +127,7 @@ class AffinityOrder:
         return tuple(
             Reason(
                 code=ReasonCode.CONFLICT,
-                message=f"{wording.seen(key, namespace)}, which it has to be with, was not bound after all",
+                message=f"{wording.seen(key, namespace)}, which the pod must run beside, was not bound",
             )
             for key, _ in dependencies
             if (pod := self._cluster.pod(key)) is None or not pod.node_name

@@ -24,7 +24,7 @@ _TRIES: Final = 5
 """Conflicts (409) of a binding that a live read does not explain, before it is given up."""
 
 _ENDED: Final = Reason(
-    code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod; they are tried again"
+    code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod; the scheduler tries again"
 )
 
 _log: Final = logs.logger()

@@ -328,4 +328,4 @@ def api_reason(error: Exception) -> Reason:
     """Return the reason of a pod whose write the API server refused, or that could not be sent."""
     is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
     hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
-    return Reason(code=ReasonCode.API_ERROR, message=f"what was decided could not be written: {error}{hint}")
+    return Reason(code=ReasonCode.API_ERROR, message=f"the decision could not be written: {error}{hint}")

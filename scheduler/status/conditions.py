@@ -260,11 +260,11 @@ class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MESSAGES_WITHOUT_INVENTORY: Final = {
-    ReasonCode.CONFLICT: "the cluster changed between decision and write; it is tried again",
-    ReasonCode.API_ERROR: "a write was refused or could not be sent; it is tried again",
+    ReasonCode.CONFLICT: "the cluster changed between decision and write; the scheduler tries again",
+    ReasonCode.API_ERROR: "a write was refused or could not be sent; the scheduler tries again",
     ReasonCode.BINDING_FAILED: "device binding failed, or binding timeout: a binding condition failed or was not True "
     "in time",
-    ReasonCode.VOLUME_BINDING_FAILED: "a volume was not made or not bound in time, or was refused on the node",
+    ReasonCode.VOLUME_BINDING_FAILED: "a volume was not provisioned or bound in time, or the node refused it",
 }
 """Texts for the codes of the shell's own reasons that name no object of the cluster."""
 

@@ -50,9 +50,7 @@ class EventFactory:
         )
         return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
 
-    def preempted(
-        self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime, group_uid: str = ""
-    ) -> EventRecord:
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime, group_uid: str = "") -> EventRecord:
         """
         Make the victim's event; kube-scheduler's own where both pods are in one namespace.
 

@@ -108,7 +108,7 @@ class PodGroupStatusWriter:
             case Bound(unit=unit):
                 for gang in unit.gangs:
                     self.report_scheduled(
-                        gang.id, f"{self._bound(gang.id)} pods are bound, {gang.min_count} have to be"
+                        gang.id, f"{self._bound(gang.id)} pods are bound, {gang.min_count} are required"
                     )
             case PartlyBound(unit=unit, unbound=unbound) if unit.gangs:
                 self._metrics.gangs_partly_bound.inc()
@@ -270,7 +270,7 @@ class PodGroupStatusWriter:
 
 
 def _partial(gang: Gang, bound: int, *more: str) -> str:
-    text = f"gang {gang.id.name} is partly bound: {bound} of its pods are, {gang.min_count} have to be"
+    text = f"gang {gang.id.name} is partly bound: {bound} of {gang.min_count} required pods are bound"
     return "; ".join((text, *filter(None, more)))
 
 

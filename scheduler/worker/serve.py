@@ -77,7 +77,8 @@ Solve = Callable[..., Plan]
 """A function with the signature of `solve`."""
 
 _DROPPED: Final = Reason(
-    code=ReasonCode.SOLVER_FAILED, message="a plan for the pods that were decided together broke a rule and was dropped"
+    code=ReasonCode.SOLVER_FAILED,
+    message="the plan of the batch broke a rule and was dropped; the scheduler tries again",
 )
 
 

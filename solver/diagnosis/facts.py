@@ -21,7 +21,7 @@ from solver.domain import (
     Toleration,
     wording,
 )
-from solver.explain.unsatisfiable import amount_of
+from solver.domain.quantity import amount_of
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.demand import Verdict

@@ -120,3 +120,17 @@ def plain(nano: int, like: str = "") -> str:
     ('1000', '1500m', '8Gi')
     """
     return format_nano(nano, like) if like[-1:] == "i" or nano % NANO else str(nano // NANO)
+
+
+_BYTES: Final = ("memory", "ephemeral-storage")
+_MEBI: Final = 2**20
+
+
+def amount_of(resource: str, amount: int) -> str:
+    """Write an amount of a node's resource: `1000`, `189900m`, `64Gi`, bytes in whole mebibytes."""
+    if resource == "cpu":
+        return plain(amount * unit_of(resource))
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        whole = amount - amount % _MEBI if amount > _MEBI else amount
+        return plain(whole * NANO, like="Mi")
+    return str(amount)

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Placement, Pod, Reason, ReasonCode, Taint, wording
+from solver.domain.quantity import amount_of
 from solver.explain.hints import HINT
-from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity, node_fit
 from solver.fleet.availability import Availability, Obstacle
 from solver.problem.devices.inventory import DeviceRecord, Mask

@@ -24,7 +24,7 @@ from solver.domain import (
     ReasonCode,
     wording,
 )
-from solver.domain.quantity import NANO, plain, unit_of
+from solver.domain.quantity import amount_of
 from solver.feasibility import node_fit
 from solver.greedy.device_fit import Condition, serve
 from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
@@ -32,8 +32,6 @@ from solver.problem.node_arrays import PODS, Amounts, allocatable
 from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Component
 
-_BYTES: Final = ("memory", "ephemeral-storage")
-_MEBI: Final = 2**20
 _MOST_COMPARED: Final = 32
 """If there are more than twice as many values (host names, say), only the alphabetic neighbours are compared."""
 
@@ -135,16 +133,6 @@ class UnsatisfiableRequirements:
         if resource not in self.sizes:
             self.sizes[resource] = allocatable(self.problem.inventory.nodes, resource)
         return self.sizes[resource]
-
-
-def amount_of(resource: str, amount: int) -> str:
-    """Write an amount of a node's resource: `1000`, `189900m`, `64Gi`, bytes in whole mebibytes."""
-    if resource == "cpu":
-        return plain(amount * unit_of(resource))
-    if resource in _BYTES or resource.startswith("hugepages-"):
-        whole = amount - amount % _MEBI if amount > _MEBI else amount
-        return plain(whole * NANO, like="Mi")
-    return str(amount)
 
 
 def _around(name: str, known: Iterable[str]) -> Sequence[str]:

@@ -24,7 +24,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 """The topology of single nodes."""
 _SHOWN: Final = 3
 """Names of victims in a message."""
-LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
+LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: the scheduler tries again soon")
 
 
 class PreemptionPart(NamedTuple):
@@ -138,6 +138,6 @@ def no_victims(node_count: int) -> Reason:
 def too_many(needed: int, left: int) -> Reason:
     """Say that more evictions are needed than the bound allows now."""
     message = (
-        f"preemption: {needed} pods would have to be evicted, and the bound on evictions leaves {max(0, left)} now"
+        f"preemption: {needed} pods would have to be evicted, but the limit on evictions allows {max(0, left)} now"
     )
     return Reason(code=ReasonCode.BUDGET, message=message)

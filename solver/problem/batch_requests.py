@@ -84,7 +84,7 @@ class GroupConsumers:
                 self.known[key] = len(self.claims[claim].reserved_for) + self.taken[claim] < MAX_RESERVED_FOR
                 self.taken[claim] += self.known[key]
             if not self.known[key]:
-                message = f"claim {claim.name} gets as many consumers as a claim can have, so that none is left"
+                message = f"claim {claim.name} has as many consumers as a claim can have, and no room is left"
                 yield Reason(code=ReasonCode.CLAIM_FULL, message=f"{message} for the pod's group")
 
 
@@ -103,7 +103,7 @@ def _limits(
     for claim, count in left.items():
         takes = {index: 1 for index, claims in joining if claim in claims}
         if takes:
-            message = f"node(s) would add a consumer to claim {claim.name}, which gets the most that a claim can have"
+            message = f"node(s) would add a consumer to claim {claim.name}, which has as many as a claim can have"
             reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
             yield Limit("claim-places", one_domain(node_count), (count,), takes, reason)
 

@@ -252,7 +252,7 @@ class _Turns:
 def too_costly(pod: Pod) -> Reason:
     """Return the reason of a pod whose demands are too costly."""
     message = (
-        f"what pod {pod.id.name} demands takes longer to put to the devices and nodes of the cluster than one decision "
-        "may; hint: fewer firstAvailable alternatives, constrained attributes, affinity terms and volume claims"
+        f"to check pod {pod.id.name} against all devices and nodes takes longer than one decision may; hint: "
+        "fewer firstAvailable alternatives, constrained attributes, affinity terms and volume claims"
     )
     return Reason(code=ReasonCode.TOO_COSTLY, message=message)

@@ -13,7 +13,7 @@ from typing import Final
 from solver.domain import Batch, Budget, LeftOutPod, Pod, PodId, QuarantinedObject, Reason, ReasonCode
 
 NOT_REACHED: Final = Reason(
-    code=ReasonCode.BUDGET, message="the time for the decision ended before the pod was reached; it is tried again soon"
+    code=ReasonCode.BUDGET, message="the time limit ended before the scheduler reached the pod; it tries again soon"
 )
 
 CODES: Final = frozenset({ReasonCode.BUDGET, ReasonCode.TOO_COSTLY})

@@ -187,7 +187,7 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
         for result in each.allocation.results
     ]
     assert len(given) == len(set(given))
-    assert stage.told(costly) == ["waits on 1: the cluster changed while the decision was made; it is made anew"]
+    assert stage.told(costly) == ["waits on 1: the cluster changed during the decision; the scheduler decides again"]
 
 
 async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not_pack() -> None:
@@ -236,7 +236,7 @@ async def test_a_pod_that_broke_the_limit_rests_and_is_told_what_to_write_and_wh
         await settle()
 
         assert stage.state(hopeless) is PodState.BACKING_OFF
-        assert "write a shorter one; it is tried again in 30 s" in stage.told(hopeless)[-1]
+        assert "write a shorter one; the scheduler tries again in 30 s" in stage.told(hopeless)[-1]
 
 
 async def test_the_rest_doubles_up_to_ten_minutes() -> None:
@@ -265,7 +265,7 @@ async def test_guilt_outlives_the_pod_because_the_next_one_has_its_spec() -> Non
 
         assert len(stage.deciding.batches) == batches  # no batch pays for it
         assert stage.state(second) is PodState.BACKING_OFF
-        assert "write a shorter one; it is tried again in" in stage.told(second)[-1]
+        assert "write a shorter one; the scheduler tries again in" in stage.told(second)[-1]
         assert len(stage.deciding.aside) == 1
 
 
@@ -365,7 +365,7 @@ async def test_a_decision_that_was_ended_says_why(error: WorkerError, said: str)
         await settle()
 
         assert said in stage.told(costly)[-1]
-        assert "it is tried again in 30 s" in stage.told(costly)[-1]
+        assert "the scheduler tries again in 30 s" in stage.told(costly)[-1]
 
 
 async def test_a_defect_that_meets_one_decision_ends_no_other() -> None:
@@ -406,7 +406,7 @@ async def test_a_namespace_waits_until_it_has_earned_what_its_decisions_took() -
         second = stage.arrive("costly-20-b", "b", cpu="2m")
         await settle()
         assert stage.is_bound(first)
-        assert "used up the namespace's share" in stage.told(second)[-1]
+        assert "used up their share" in stage.told(second)[-1]
 
         await stage.pass_seconds(100)
         assert stage.deciding.aside == [["costly-20-a"]]

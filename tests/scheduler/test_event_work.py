@@ -166,8 +166,8 @@ def test_members_that_all_say_something_else_cost_the_same_for_any_gang() -> Non
     assert costs_the_same(scene)
     (gang,) = shells[-1].cluster.gangs([member(0)])
     assert gang.invalid == (
-        "the minimum of gang g is said to be 1 by pod p00000, 2 by pod p00001, 3 by pod p00002 and 4997 other numbers: "
-        "make them agree"
+        "the minimum of gang g differs: 1 by pod p00000, 2 by pod p00001, 3 by pod p00002 and 4997 other numbers; "
+        "write one number"
     )
 
 

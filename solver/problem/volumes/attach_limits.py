@@ -30,7 +30,7 @@ from solver.problem.volumes.volume_index import VolumeIndex, disk_key
 from solver.problem.volumes.volume_topology import VolumeKey
 
 _OTHERS_FIRST: Final = Reason(
-    code=ReasonCode.VOLUME_NONE, message="node(s) whose volume pods of another gang wait for too", node_count=1
+    code=ReasonCode.VOLUME_NONE, message="node(s) have a volume that pods of another gang wait for too", node_count=1
 )
 
 

@@ -124,11 +124,11 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         ),
         pytest.param(
             changed(NODE, allocatable=(("cpu", 1000), ("pods", 3))),
-            "node n1 has 1000 of cpu left, 2000 are planned",
+            "node n1 has 1 of cpu left, the plan takes 2",
             id="node smaller",
         ),
         pytest.param(
-            seen(pod("q", cpu=3, node_name="n1")), "node n1 has 1000 of cpu left, 2000 are planned", id="node fuller"
+            seen(pod("q", cpu=3, node_name="n1")), "node n1 has 1 of cpu left, the plan takes 2", id="node fuller"
         ),
         pytest.param(gone(NEW), "claim default/new was deleted", id="claim deleted"),
         pytest.param(
@@ -286,20 +286,22 @@ def test_room_is_counted_for_all_pods_of_the_unit_together() -> None:
     both = unit(*(placement(each, "n1") for each in pods), claim_allocation(NEW, RESULTS[0], node_name="n1"))
     cluster = cluster_of(NODE, pods, NEW, published())
 
-    assert messages(cluster, both) == ["node n1 has 4000 of cpu left, 6000 are planned"]
+    assert messages(cluster, both) == ["node n1 has 4 of cpu left, the plan takes 6"]
 
 
 def test_pods_take_room_by_their_number() -> None:
     cluster = cluster_of(node("n1", pods=1), pod("q", node_name="n1"), POD, OLD, NEW, published())
 
-    assert messages(cluster) == ["node n1 has 0 of pods left, 1 is planned"]
+    assert messages(cluster) == ["node n1 has 0 of pods left, the plan takes 1"]
 
 
 def test_a_resource_that_the_node_does_not_have_has_no_room() -> None:
     asking = pod("p", extended={"example.com/fpga": 1})
     cluster = cluster_of(NODE, asking)
 
-    assert messages(cluster, unit(placement(asking, "n1"))) == ["node n1 has 0 of example.com/fpga left, 1 is planned"]
+    assert messages(cluster, unit(placement(asking, "n1"))) == [
+        "node n1 has 0 of example.com/fpga left, the plan takes 1"
+    ]
 
 
 def test_tolerated_taints_are_no_objection() -> None:

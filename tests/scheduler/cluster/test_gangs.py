@@ -61,8 +61,8 @@ def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
 @pytest.mark.parametrize(
     ("objects", "gang", "said"),
     [
-        ((noted("a", GANG, 3), noted("b", GANG, 4)), GANG, "is said to be 3 by pod a, 4 by pod b"),
-        ((group(2), noted("a", GROUP, 4)), GROUP, "is said to be 2 by PodGroup g, 4 by pod a"),
+        ((noted("a", GANG, 3), noted("b", GANG, 4)), GANG, "differs: 3 by pod a, 4 by pod b"),
+        ((group(2), noted("a", GROUP, 4)), GROUP, "differs: 2 by PodGroup g, 4 by pod a"),
         ((noted("a", GANG, 2, RACK), noted("b", GANG, 2, GangLevel(node_label="row"))), GANG, "topology"),
         ((noted("a", GANG, 2, invalid="no number"),), GANG, "pod a: no number"),
         ((group(2, invalid="no level"),), GROUP, "PodGroup g: no level"),

@@ -61,7 +61,7 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
 
     (reason,) = await order.wait(order.dependencies(web), "default")
 
-    assert reason.message == "pod default/store, which it has to be with, was not bound after all"
+    assert reason.message == "pod default/store, which the pod must run beside, was not bound"
 
 
 @pytest.mark.parametrize(

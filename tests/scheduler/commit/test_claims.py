@@ -80,7 +80,7 @@ async def test_a_right_that_is_missing_comes_with_what_grants_it(monkeypatch: py
 async def test_what_admission_forbids_is_no_missing_right(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", "unable to create new content"))
 
-    assert answer.reason.message.startswith("what was decided could not be written: ")
+    assert answer.reason.message.startswith("the decision could not be written: ")
     assert "hint" not in answer.reason.message
 
 

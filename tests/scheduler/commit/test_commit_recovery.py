@@ -80,7 +80,7 @@ async def test_everything_is_rolled_back_for_pods_that_are_not_bound(monkeypatch
 
     assert isinstance(outcome, Undone)
     assert {each.message for each in outcome.reasons} == {
-        "an unexpected error ended the writes for the pod; they are tried again"
+        "an unexpected error ended the writes for the pod; the scheduler tries again"
     }
     assert server.released == [("c-p", (PODS[0].uid,), True), ("c-q", (PODS[1].uid,), True)]
 

@@ -88,9 +88,9 @@ def test_a_binding_failure_fits_beside_a_long_message() -> None:
 
 
 def test_a_write_that_failed_says_nothing_of_nodes() -> None:
-    failed = Reason(code=ReasonCode.API_ERROR, message="what was decided could not be written: PATCH /x: 500 Oops")
+    failed = Reason(code=ReasonCode.API_ERROR, message="the decision could not be written: PATCH /x: 500 Oops")
 
-    assert condition_message((failed,), 3) == "what was decided could not be written: PATCH /x: 500 Oops."
+    assert condition_message((failed,), 3) == "the decision could not be written: PATCH /x: 500 Oops."
 
 
 def test_a_very_long_message_is_cut() -> None:

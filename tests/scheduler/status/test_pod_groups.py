@@ -205,7 +205,7 @@ async def test_a_partly_bound_gang_is_counted_and_reported() -> None:
     scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
     (event, condition) = await scene.written()
     assert event[0] == "EVENT p1"
-    assert "gang g is partly bound: 1 of its pods are, 2 have to be; pod p1 is tried again" in event[1]["message"]
+    assert "gang g is partly bound: 1 of 2 required pods are bound; pod p1 is tried again" in event[1]["message"]
     assert (condition[1]["status"], condition[1]["reason"]) == ("False", "SchedulerError")
     assert scene.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
 
@@ -220,7 +220,7 @@ async def test_a_member_that_is_gone_is_not_tried_again_but_waited_for() -> None
     scene.groups.settled(PartlyBound(unit=scene.unit, bound=(first,), unbound=((last, CONFLICT),)), scene.pods)
     ((path, condition),) = await scene.written()
     assert path.startswith("PATCH")
-    assert f"gang g is partly bound: 1 of its pods are, 2 have to be; {LACKS}" in condition["message"]
+    assert f"gang g is partly bound: 1 of 2 required pods are bound; {LACKS}" in condition["message"]
     assert condition["reason"] == "Unschedulable"
 
 

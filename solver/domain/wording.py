@@ -106,9 +106,9 @@ def edit_distance(one: str, other: str, most: int) -> int:
     return min(row[-1], most + 1)
 
 
-def listed(names: Iterable[str], quote: str = "") -> str:
+def listed(names: Iterable[str]) -> str:
     """List the first known names in alphabetical order, and count the others: `a, b, c, d and 3 more`."""
-    return shortened([f"{quote}{each}{quote}" for each in sorted(set(names))], _SHOWN)
+    return shortened(sorted(set(names)), _SHOWN)
 
 
 def shortened(names: Sequence[str], most: int) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 from solver.cel import tree
 from solver.cel.reads import Read, device_field
 from solver.domain import AttributeKind, AttributeValue, Quantity
-from solver.domain.wording import listed, nearest, suggestion
+from solver.domain.wording import nearest, suggestion, there_are
 from solver.feasibility.lint import expressions, published
 from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
@@ -119,7 +119,7 @@ def of_version(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
         written = {">": f"isGreaterThan({call})", "<": f"isLessThan({call})"}.get(
             operator, f"compareTo({call}) {operator} 0"
         )
-        return f"{read.name} is a version (there is {listed(versions)}), not a text: write {place}.{written}"
+        return f"{read.name} is a version ({there_are(versions, 'version')}), not a text: write {place}.{written}"
     if constant.function != "semver":
         return f'{read.name} is a version: write semver("…")'
     return _nearest_version(comparison, constant.text, versions)
@@ -134,7 +134,7 @@ def _nearest_version(comparison: Comparison, wanted: str, versions: list[str]) -
         return f"the newest {comparison.read.name} is {max(keys, key=keys.__getitem__)}, and {wanted} is asked for"
     if comparison.operator in {"<", "<="}:
         return f"the oldest {comparison.read.name} is {min(keys, key=keys.__getitem__)}, and {wanted} is asked for"
-    return f"no {comparison.read.name} is {wanted}: there is {listed(keys)}"
+    return f"no {comparison.read.name} is {wanted}: {there_are(keys, 'version')}"
 
 
 def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
@@ -163,7 +163,7 @@ def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     kind = AttributeKind.BOOL if isinstance(constant, bool) else AttributeKind.INT
     others = [expressions.shown(each) for each in published.scalars(candidates, read, kind)]
     wanted = expressions.shown(constant) if operator == "==" else f"{operator} {expressions.shown(constant)}"
-    return f"no {read.name} is {wanted}: there is {listed(others)}" if others else ""
+    return f"no {read.name} is {wanted}: {there_are(others, 'value')}" if others else ""
 
 
 def _search_of(node: tree.AstNode) -> Comparison | None:
@@ -185,4 +185,5 @@ def _among(comparison: Comparison, texts: list[str]) -> str:
     close = nearest(constant, texts) if isinstance(constant, str) and constant else ""
     relation = "is" if operator in {"==", "@in"} else operator
     text = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
-    return f'{text}: the nearest is "{close}"' if close else f"{text}: there is {listed(texts, quote=chr(34))}"
+    quoted = [f'"{each}"' for each in texts]
+    return f'{text}: the nearest is "{close}"' if close else f"{text}: {there_are(quoted, 'value')}"

@@ -41,14 +41,14 @@ ROWS = [
         f"{OTHERS}no isFast is true: there is false",
     ),
     ("a condition that nobody meets goes first", [f"{A}.cores == 7", f"{A}.isFast"], "no cores is 7: there is 132"),
-    ("a constant on the left", [f"100 * 2 < {A}.cores"], "no cores is > 200: there is 132, 72"),
+    ("a constant on the left", [f"100 * 2 < {A}.cores"], "no cores is > 200: there are 132, 72"),
     (
         "an alternative that holds for some is not to blame",
         [f'({A}.model == "H100" || {A}.model == "B200") && {A}.cores == 7'],
         "no cores is 7: there is 132",
     ),
     ("another type", [f'{A}.cores == "72"'], 'cores is an int, not "72": write for example 72'),
-    ("a search", [f'{A}.model.startsWith("NVIDIA")'], 'no model startsWith "NVIDIA": there is "A10", "H100"'),
+    ("a search", [f'{A}.model.startsWith("NVIDIA")'], 'no model startsWith "NVIDIA": there are "A10", "H100"'),
     (
         "just the size",
         [f'{C}.memory.isGreaterThan(quantity("80Gi"))'],

@@ -13,6 +13,7 @@ from solver.feasibility.node_fit import (
 from solver.feasibility.selector_index import MatchedLabels, SelectorIndex, matched_labels
 from solver.feasibility.volumes import volume_fits
 from solver.feasible import Feasible, feasible_nodes
+from solver.fleet import fleet_fragmentation, fleet_of, supply_of, totals_of
 from solver.preemption.defragmentation import fewest_moves
 from solver.preemption.nominated_room import reserve_for_nominated
 from solver.preemption.what_if import is_freed, snapshot_after
@@ -32,6 +33,8 @@ __all__ = [
     "feasible_nodes",
     "fewest_moves",
     "first_untolerated_taint",
+    "fleet_fragmentation",
+    "fleet_of",
     "is_freed",
     "matched_labels",
     "matches_node_selector",
@@ -42,6 +45,8 @@ __all__ = [
     "solve",
     "solve_greedily",
     "solve_warm_up_case",
+    "supply_of",
+    "totals_of",
     "volume_fits",
     "with_missing_templates",
 ]

@@ -18,6 +18,8 @@ COMMANDS: Final = {
     "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
     "cluster.",
     "explain": "Show why a pod waits, for each kind of node, and the nearest change that would make it schedulable.",
+    "devices": "Show who holds which device or share, since when, and why the others can or cannot be had.",
+    "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
     "config": "Print the default configuration or its schema, or check a file.",

@@ -19,7 +19,7 @@ _WIDTH: Final = 100
 """Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
-_HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
+_HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "IN USE", "TAINTED", "FREE", "ALIGNED", "FIT TOGETHER")
 
 _LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
 _BEYOND_NODES: Final = frozenset(
@@ -114,9 +114,8 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
         together = str(each.together) if each.needed else "-"
-        table.add_row(
-            Text(each.request), needed, str(each.matching), str(each.free), str(each.untainted), aligned, together
-        )
+        counts = map(str, (each.matching, each.in_use, each.tainted, each.free))
+        table.add_row(Text(each.request), needed, *counts, aligned, together)
     return table
 
 
@@ -153,8 +152,9 @@ def _group(group: NodeDiagnosis) -> Json:
                 "request": each.request,
                 "needed": each.needed or None,
                 "matching": each.matching,
+                "inUse": each.in_use,
+                "tainted": each.tainted,
                 "free": each.free,
-                "untainted": each.untainted,
                 "aligned": each.aligned,
                 "together": each.together if each.needed else None,
             }

@@ -1,7 +1,7 @@
 """
 The report on one pod: the plan's decision, groups of nodes with the same answer, and the nearest changes.
 
-For each group and request it counts the devices of one node that match, are free, untainted and aligned.
+For each group and request it counts the devices of one node that match, are in use, tainted, free and aligned.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 
 from solver.decide import solve
 from solver.diagnosis import conflict_model, counterfactuals, facts
@@ -30,7 +31,6 @@ from solver.domain import (
     Snapshot,
 )
 from solver.explain import Explanation
-from solver.explain.device_reasons import NamedAlternative
 from solver.explain.hints import HINT
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
@@ -52,54 +52,32 @@ class Count(NamedTuple):
     claim: ClaimId
     needed: int
     matching: int
+    in_use: int
+    tainted: int
     free: int
-    untainted: int
     aligned: int | None
 
 
 def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
-    """Count devices for every alternative of every unallocated request."""
-    problem = explanation.problem
+    """Count devices for every alternative of every unallocated request, as conditions do."""
+    problem, only = explanation.problem, np.zeros(explanation.problem.node_count, dtype=np.bool_)
+    only[node] = True
     for request, component, position in explanation.requests_of(pod_class):
         for order, asked in enumerate(request.alternatives):
             name = f"{request.short}/{asked.name}" if asked.name else request.short
-            label = f"{request.place}{name}"
-            usable = _usable(problem, explanation, asked, node)
+            supply = explanation.supplies.of(asked.ask, only)
+            free = explanation.supplies.free_on(asked.ask, node)
             yield Count(
-                label,
-                request.short,
-                request.claim,
-                asked.ask.needed,
-                usable.matching,
-                usable.free,
-                len(usable.records),
-                _aligned(problem, component, (position, order), usable.records),
+                request=f"{request.place}{name}",
+                short=request.short,
+                claim=request.claim,
+                needed=asked.ask.needed,
+                matching=supply.verdicts.total() - sum(supply.verdicts[each] for each in _ABSENT),
+                in_use=supply.obstacles.total(),
+                tainted=supply.verdicts[Verdict.TAINTED],
+                free=supply.free,
+                aligned=_aligned(problem, component, (position, order), free),
             )
-
-
-class _Usable(NamedTuple):
-    matching: int
-    free: int
-    records: list[int]
-
-
-def _usable(problem: Problem, explanation: Explanation, asked: NamedAlternative, node: int) -> _Usable:
-    matching = free = 0
-    records: list[int] = []
-    answers = problem.requests.answers[asked.ask.demand]
-    for index in answers.verdicts:
-        verdict = answers.at(problem.inventory.records[index], node)
-        if verdict in _ABSENT:
-            continue
-        matching += 1
-        if verdict is Verdict.YES:
-            is_free = not explanation.supplies.obstacle(index, asked.ask.demand)
-        else:
-            is_free = not problem.available.usage.is_held(index)
-        free += is_free
-        if is_free and verdict is Verdict.YES:
-            records.append(index)
-    return _Usable(matching, free, records)
 
 
 def _aligned(problem: Problem, component: Component, member: tuple[int, int], records: list[int]) -> int | None:
@@ -270,8 +248,9 @@ class _PodReport:
             request=count.request,
             needed=count.needed,
             matching=count.matching,
+            in_use=count.in_use,
+            tainted=count.tainted,
             free=count.free,
-            untainted=count.untainted,
             aligned=count.aligned,
             together=together,
         )

@@ -172,16 +172,18 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     """
     Devices of one node for one request (or one alternative of it: `request/alternative`).
 
-    `needed` is 0 for allocation mode All. `untainted` are the free devices without an untolerated taint; `aligned` is
-    the largest number of these that meet the request's constraints (None: it has no constraints); `together` is how
-    many the request gets beside the pod's other requests, at most `needed`.
+    `needed` is 0 for allocation mode All. Of the `matching` devices, `in_use` have no room left, `tainted` have a taint
+    that the request does not tolerate, and `free` can be had; conditions and events count in the same way. `aligned` is
+    the largest number of free devices that meet the request's constraints (None: it has no constraints); `together` is
+    how many the request gets beside the pod's other requests, at most `needed`.
     """
 
     request: str
     needed: int
     matching: int
+    in_use: int
+    tainted: int
     free: int
-    untainted: int
     aligned: int | None = None
     together: int = 0
 

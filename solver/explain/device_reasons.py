@@ -159,6 +159,12 @@ class DeviceSupplies:
         wide = homes.pop(-1, 0)
         return max(homes.values(), default=0) + wide
 
+    def free_on(self, ask: Ask, node: int) -> list[int]:
+        """Return the records that a request can get on a node."""
+        answers, records = self.problem.requests.answers[ask.demand], self.problem.inventory.records
+        able = (index for index in answers.verdicts if answers.at(records[index], node) is Verdict.YES)
+        return [index for index in able if not self.obstacle(index, ask.demand)]
+
     def _count(self, ask: Ask, wanted: set[int]) -> DeviceSupply:
         """Count devices over nodes; a device that several nodes can use counts once."""
         problem, answers = self.problem, self.problem.requests.answers[ask.demand]
@@ -171,7 +177,7 @@ class DeviceSupplies:
         short: dict[str, ShortCapacity] = {}
         for index, answer in answers.verdicts.items():
             record = inventory.records[index]
-            if record.home >= 0 and record.home not in wanted:
+            if record.nodes is not None and record.nodes.isdisjoint(wanted):
                 continue
             verdict = self._there(ask, index, answer, wanted)
             verdicts[verdict] += 1

@@ -3,14 +3,17 @@ The fleet: every device of a snapshot with its state and holders, and supplies o
 
 - `availability`: whether a device has room for one more allocation; messages about waiting pods use it too;
 - `holders`: who holds each device, since when, and how much of it;
+- `products`: the product that a device is;
 - `build`: all devices of a snapshot (`fleet_of`);
-- `blocks`: the largest blocks that may be taken at once, and fragmentation;
+- `blocks`: the largest blocks that may be taken at once;
+- `fragmentation`: the part of the available devices that typical requests cannot use, and the pods beside them;
 - `supply`: totals of groups of devices (`supply_of`).
 
 Nothing here changes a plan. The values are in `solver.domain.fleet`.
 """
 
 from solver.fleet.build import fleet_of
+from solver.fleet.fragmentation import fleet_fragmentation
 from solver.fleet.supply import supply_of
 
-__all__ = ["fleet_of", "supply_of"]
+__all__ = ["fleet_fragmentation", "fleet_of", "supply_of"]

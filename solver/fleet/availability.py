@@ -42,6 +42,17 @@ class Availability:
         is_short = any(published[name].value.nano - used.get(name, 0) < amount for name, amount in consumption)
         return Obstacle.CAPACITY if is_short else None
 
+    def has_share_left(self, index: int) -> bool:
+        """Whether something is left of each capacity of a device with shares."""
+        record, used = self.inventory.records[index], self.usage.shared.get(index, {})
+        if not record.device.allow_multiple_allocations or index in self.usage.exclusive:
+            return False
+        return all(
+            capacity.value.nano > used.get(name, 0)
+            for name, capacity in record.device.capacities
+            if capacity.value.nano
+        )
+
     def is_overcommitted(self, index: int) -> bool:
         """Whether shares take more of a device than it publishes now: then it gets no further share."""
         used = self.usage.shared.get(index, {})

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 from solver.domain import (
@@ -37,14 +36,13 @@ from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.pools import Pool
 from solver.fleet.availability import Availability
 from solver.fleet.holders import Holders, holders_of
+from solver.fleet.products import product_of
 from solver.problem.devices.compatibility import is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.prepare import gc_paused
-from solver.problem.requests.demand import Answers, DemandKey, Verdict
+from solver.problem.requests.demand import Answers, DemandKey, DeviceEvaluation, Verdict
 from solver.problem.solver_cache import SolverCache
 
-_PRODUCTS: Final = ("productName", "model", "type")
-_PROFILES: Final = ("profile", "partitionProfile")
 _NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _EVERY_DEVICE: Final = DemandKey((), (), (), (), is_admin=False, takes_all=False)
 """A request without selectors: the answer to it is about the device alone."""
@@ -147,6 +145,7 @@ class _FleetBuilder:
     holders: Holders
     node_group_label: str
     classes: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    sound_classes: list[DeviceClass] = field(default_factory=list)
     broken_classes: list[str] = field(default_factory=list)
     reaches: dict[frozenset[int], tuple[str, ...]] = field(default_factory=dict)
     nodes: list[_NodeFacts] = field(init=False)
@@ -167,13 +166,22 @@ class _FleetBuilder:
     def match_classes(self, cache: SolverCache) -> None:
         """Find the classes of each device; those whose selectors cannot be compiled are broken."""
         known: dict[tuple[str, ...], tuple[str, ...]] = {}
-        sound = [each for each in self.snapshot.classes if not each.invalid and _compiles(each)]
+        sound = self.sound_classes = [each for each in self.snapshot.classes if not each.invalid and _compiles(each)]
         self.broken_classes = [each.name for each in self.snapshot.classes if each not in sound]
         matching = cache.matching(self.inventory, (each.selectors for each in sound))
         for each, found in zip(sound, matching, strict=True):
             for index in found:
                 longer = (*self.classes.get(index, ()), each.name)
                 self.classes[index] = known.setdefault(longer, longer)
+
+    def _classes_of(self, driver: str, device: Device) -> tuple[str, ...]:
+        """Return the classes of a device without a record."""
+        asking = DeviceEvaluation(driver, device, dict(device.attributes))
+        return tuple(
+            each.name
+            for each in self.sound_classes
+            if asking.all([selectors.compile_selector(text) for text in each.selectors]) is True
+        )
 
     def devices(self) -> Iterator[FleetDevice]:
         """Return the usable devices, those that no slice or no node makes usable, and those that are only held."""
@@ -228,7 +236,8 @@ class _FleetBuilder:
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             root=self._root(device_id.driver, device),
-            kind=_kind(device),
+            kind=product_of(device),
+            classes=self._classes_of(device_id.driver, device),
             state=_state_without_room(holders),
             problems=(problem, *self._taint_problems(device_id, taints), *(facts.problems if facts else ())),
             taints=taints,
@@ -247,7 +256,7 @@ class _FleetBuilder:
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             root=self._root(record.id.driver, device),
-            kind=_kind(device),
+            kind=product_of(device),
             classes=self.classes.get(record.index, ()),
             state=self._state(record, is_usable=not problems),
             problems=problems,
@@ -292,7 +301,7 @@ class _FleetBuilder:
                 yield DeviceProblem(UnusableCause.TAINTED, _taint_text(taint, rules))
 
     def _state(self, record: DeviceRecord, *, is_usable: bool) -> DeviceState:
-        """Return the state; a share is one that a request without capacities gets."""
+        """Return the state; a device is shared while a request without capacities fits, or some of each is left."""
         usage, index = self.available.usage, record.index
         if index in usage.exclusive:
             return DeviceState.HELD
@@ -300,7 +309,8 @@ class _FleetBuilder:
         if index in usage.shared:
             if not consumption and record.device.allow_multiple_allocations:  # no YES: taints, for instance
                 consumption = capacity.consumption(record.id.driver, record.device, {}) or ()
-            is_left = is_usable and self.available.obstacle(index, consumption) is None
+            has_room = self.available.obstacle(index, consumption) is None or self.available.has_share_left(index)
+            is_left = is_usable and has_room
             return DeviceState.SHARED if is_left else DeviceState.HELD
         if not is_usable:
             return DeviceState.UNUSABLE
@@ -366,24 +376,3 @@ def _compiles(device_class: DeviceClass) -> bool:
     except selectors.SelectorError:
         return False
     return True
-
-
-def _kind(device: Device) -> str:
-    """Return the product that a device publishes, with the profile of a partition."""
-    products, profiles = dict[int, str](), dict[int, str]()
-    for name, value in device.attributes:
-        rank = _rank(name)
-        if rank >= 0:
-            (products if rank < len(_PRODUCTS) else profiles)[rank] = str(value.value)
-    if not products and not profiles:
-        return ""
-    parts = (found[min(found)] for found in (products, profiles) if found)
-    return " ".join(parts)
-
-
-@lru_cache(maxsize=4096)
-def _rank(name: str) -> int:
-    """Return the preference of an attribute among those that name a product or a profile; -1 for others."""
-    bare = name.rpartition("/")[2]
-    names = (*_PRODUCTS, *_PROFILES)
-    return names.index(bare) if bare in names else -1

@@ -59,7 +59,7 @@ def causes(devices: Iterable[FleetDevice], rooms: Rooms, sizes: Sequence[Request
     return tuple(found[:_MOST_CAUSES])
 
 
-def overall(fleet: Fleet, by_class: Iterable[tuple[str, float | None]]) -> float | None:
+def fleet_fragmentation(fleet: Fleet, by_class: Iterable[tuple[str, float | None]]) -> float | None:
     """Return one number for a fleet: the mean of the classes' fragmentation, weighted by their requests."""
     weights: Counter[str] = Counter()
     for each in fleet.sizes:

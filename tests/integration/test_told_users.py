@@ -284,7 +284,16 @@ def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.C
     (kind,) = (each for each in found["nodes"] if growing.nodes[0] in each["names"])
     assert (status, found["waits"]) == (1, True)
     assert kind["requests"] == [
-        {"request": "devices", "needed": 2, "matching": 1, "free": 1, "untainted": 1, "aligned": None, "together": 1}
+        {
+            "request": "devices",
+            "needed": 2,
+            "matching": 1,
+            "inUse": 0,
+            "tainted": 0,
+            "free": 1,
+            "aligned": None,
+            "together": 1,
+        }
     ]
     assert [each["message"] for each in found["changes"]] == [
         "1 instead of 2 for request devices: a new template, because claims are immutable"

@@ -56,9 +56,10 @@ def test_available_devices_are_those_with_budgets_left(situation: Situation) -> 
         for index in problem.requests.answers[0].verdicts
         if _has_budget(problem, index)
     }
-    fleet = fleet_of(snapshot)
-    of_node = {each.id for each in fleet.devices if each.problems and each.problems[-1].message.startswith("node ")}
-    assert {each.id for each in fleet.devices if each.is_available} - of_node == expected - of_node
+    devices = fleet_of(snapshot).devices
+    of_node = {each.id for each in devices if each.problems and each.problems[-1].message.startswith("node ")}
+    shared = {each.id for each in devices if each.state is DeviceState.SHARED}  # also with less than the default share
+    assert {each.id for each in devices if each.state is DeviceState.FREE} == expected - of_node - shared
 
 
 def _has_budget(problem: Problem, index: int) -> bool:

@@ -58,8 +58,8 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "  → 3 of 4 would fit now; this needs a new template, because claims are immutable\n"
         "\n"
         "12 nodes: n0 … n11\n"
-        "  REQUEST  NEEDS  MATCH  FREE  UNTAINTED  ALIGNED  FIT TOGETHER\n"
-        "  gpus         4      8     6          6        3             3\n"
+        "  REQUEST  NEEDS  MATCH  IN USE  TAINTED  FREE  ALIGNED  FIT TOGETHER\n"
+        "  gpus         4      8       2        0     6        3             3\n"
         "  conflict: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot; devices in use by\n"
         "  default/g0, default/h0\n"
         "\n"
@@ -101,7 +101,16 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
     assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
     assert set(found) == {"pod", "waits", "node", "reasons", "nodes", "lostTo", "proven", "changes"}
     assert found["nodes"][0]["requests"] == [
-        {"request": "gpus", "needed": 4, "matching": 8, "free": 6, "untainted": 6, "aligned": 3, "together": 3}
+        {
+            "request": "gpus",
+            "needed": 4,
+            "matching": 8,
+            "inUse": 2,
+            "tainted": 0,
+            "free": 6,
+            "aligned": 3,
+            "together": 3,
+        }
     ]
 
 

@@ -74,7 +74,7 @@ def test_devices_are_counted_by_what_is_in_their_way() -> None:
     )
 
     assert only(found).requests == (
-        RequestCount(request="r", needed=3, matching=6, free=5, untainted=4, aligned=2, together=2),
+        RequestCount(request="r", needed=3, matching=6, in_use=1, tainted=1, free=4, aligned=2, together=2),
     )
 
 

@@ -136,6 +136,7 @@ def test_why_a_device_cannot_be_used(objects: tuple[object, ...], cause: Unusabl
 
     assert state(found) == (DeviceState.UNUSABLE, (cause,))
     assert found.problems[0].message == message
+    assert found.classes == ("any", "gpu")
 
 
 def test_a_device_of_an_unusable_pool_can_still_be_held() -> None:
@@ -169,8 +170,12 @@ def test_shares_leave_the_rest_of_a_device() -> None:
         ]
         return devices(b.node("n1"), b.resource_slice("n1", card), b.held("job", *results))["n1/gpu-0"]
 
-    some, most = shared("10Gi", "20Gi"), shared("10Gi", "25Gi")
-    assert (some.state, most.state) == (DeviceState.SHARED, DeviceState.HELD)
+    some, most, all_of_it = shared("10Gi", "20Gi"), shared("10Gi", "29Gi"), shared("10Gi", "30Gi")
+    assert [each.state for each in (some, most, all_of_it)] == [
+        DeviceState.SHARED,
+        DeviceState.SHARED,
+        DeviceState.HELD,
+    ]
     assert [(each.name, each.total, each.left) for each in some.capacities] == [
         ("memory", 40 * 2**30 * 10**9, 10 * 2**30 * 10**9)
     ]

@@ -5,7 +5,7 @@ import pytest
 from solver.domain import PodId
 from solver.domain.fleet import Fleet, FleetSupply, RequestSize
 from solver.fleet import fleet_of, supply_of
-from solver.fleet.fragmentation import overall
+from solver.fleet.fragmentation import fleet_fragmentation
 from tests.solver.fleet.test_fleet import partitioned
 from tests.support import builders as b
 
@@ -122,5 +122,5 @@ def test_full_and_whole_nodes_are_not_fragmented() -> None:
 
 def test_the_number_of_a_fleet_weighs_classes_by_their_requests() -> None:
     sizes = (RequestSize("a", 1, 3), RequestSize("b", 1, 1), RequestSize("c", 1, 5))
-    assert overall(Fleet(sizes=sizes), [("a", 0.0), ("b", 0.8), ("c", None)]) == pytest.approx(0.2)
-    assert overall(Fleet(), []) is None
+    assert fleet_fragmentation(Fleet(sizes=sizes), [("a", 0.0), ("b", 0.8), ("c", None)]) == pytest.approx(0.2)
+    assert fleet_fragmentation(Fleet(), []) is None

@@ -1,0 +1,120 @@
+"""Arguments of `devices` and `free`: where the fleet is read from, and which devices are shown."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scheduler.cli.arguments import (
+    UsageError,
+    add_cluster,
+    add_format,
+    add_manifests,
+    add_selector,
+    add_watch,
+    cluster_access,
+    manifests,
+    settings_for,
+    warn,
+)
+from scheduler.cli.targets import TargetKind, add_target, target_of
+
+if TYPE_CHECKING:  # these take a second to import
+    from scheduler.simulation.fleet_reading import FleetAnswer
+    from solver.domain.fleet import FleetDevice
+
+_KINDS: Final = (TargetKind.NODE, TargetKind.POD, TargetKind.CLAIM, TargetKind.NAMESPACE)
+Wanted = Callable[["FleetDevice"], bool]
+"""Whether a device is shown."""
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+_STATUS: Final = (
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
+    "be read, 3 some kinds of objects may not be listed."
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _STATUS
+    add_target(parser, _KINDS, is_optional=True)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="only devices that this namespace's claims hold")
+    either.add_argument("-A", "--all-namespaces", action="store_true", help="all devices (default)")
+    add_selector(parser, "devices of nodes")
+    parser.add_argument(
+        "--group-label",
+        default=INSTANCE_TYPE,
+        metavar="LABEL",
+        help="node label whose values are groups of nodes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--snapshot",
+        type=Path,
+        metavar="FILE",
+        help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
+    )
+    add_manifests(parser, "use manifests instead of the live cluster")
+    add_cluster(parser)
+    add_format(parser, has_wide=True)
+    add_watch(parser)
+
+
+def reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
+    """Return the function that reads the fleet; it warns of what cannot be read. Raise `UsageError`."""
+    from scheduler.simulation import fleet_reading, simulator  # noqa: PLC0415 - the solver takes a second to import
+
+    paths, label = manifests(options), options.group_label
+    if paths and options.snapshot:
+        raise UsageError("give --snapshot or -f, not both")
+    if options.watch and (paths or options.snapshot):
+        raise UsageError("--watch asks a live cluster again: leave out -f and --snapshot")
+    _, settings = settings_for(options.config, None)
+    policy = settings.policy(settings.profiles[0].scheduler_name)
+
+    def read() -> "FleetAnswer":
+        if options.snapshot:
+            try:
+                found = fleet_reading.from_file(options.snapshot, label)
+            except simulator.SavedError as error:
+                raise UsageError(str(error)) from error
+        elif paths:
+            found = fleet_reading.from_manifests(paths, policy, label)
+        else:
+            found = fleet_reading.from_cluster(cluster_access(options), policy, label)
+        for warning in found.warnings:
+            warn(warning)
+        return found
+
+    return read
+
+
+def chosen(options: argparse.Namespace, answer: "FleetAnswer", wanted: Wanted) -> "list[FleetDevice]":
+    """Return the devices that `wanted` and `-l` choose, by node."""
+    nodes = answer.selected(options.selector) if options.selector is not None else None
+    found = [device for device in answer.fleet.devices if wanted(device) and (nodes is None or _is_on(device, nodes))]
+    found.sort(key=lambda device: (device.node, device.id))
+    return found
+
+
+def _is_on(device: "FleetDevice", nodes: frozenset[str]) -> bool:
+    return bool(nodes) if device.nodes is None else not nodes.isdisjoint(device.nodes)
+
+
+def wanted_by(options: argparse.Namespace) -> Wanted:
+    """Return the condition of the object or of `-n`. Raise `UsageError`."""
+    from solver.domain import ClaimId, PodId  # noqa: PLC0415 - as above
+
+    if not options.target:
+        namespace = options.namespace
+        return lambda device: not namespace or any(each.claim.namespace == namespace for each in device.holders)
+    is_local = bool(options.snapshot or options.filename)
+    kind, namespace, name = target_of(options.target, options, _KINDS, None if is_local else cluster_access(options))
+    match kind:
+        case TargetKind.NODE:
+            return lambda device: _is_on(device, frozenset((name,))) or device.node == name
+        case TargetKind.POD:
+            return lambda device: any(PodId(namespace, name) in each.pods for each in device.holders)
+        case TargetKind.CLAIM:
+            return lambda device: any(each.claim == ClaimId(namespace, name) for each in device.holders)
+        case _:
+            return lambda device: any(each.claim.namespace == name for each in device.holders)

@@ -1,0 +1,64 @@
+"""`dovetail free`: how many devices are held and free, the largest blocks, and fragmentation with its causes."""
+
+import argparse
+import sys
+from typing import Any, Final
+
+from scheduler.cli import fleet_arguments
+from scheduler.cli.arguments import WIDE, UsageError, completed
+from scheduler.cli.exit_status import ExitStatus
+
+_GROUPINGS: Final = ("class", "type", "group", "domain", "root", "node", "namespace")
+_DEFAULT: Final = "class,type,group"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    fleet_arguments.add(parser)
+    parser.add_argument(
+        "--by",
+        type=_grouping,
+        default=_DEFAULT,
+        metavar="LIST",
+        help=f"what devices are grouped by, with commas between: {', '.join(_GROUPINGS)} (default: {_DEFAULT})",
+    )
+
+
+def _grouping(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in _GROUPINGS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_GROUPINGS)}")
+    return names
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read and print; with `--watch` again whenever something changes."""
+    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+
+    wanted, read = fleet_arguments.wanted_by(options), fleet_arguments.reader(options)
+
+    def ask() -> Any:
+        from scheduler.simulation import supply_output  # noqa: PLC0415 - the solver takes a second to import
+
+        found = read()
+        if not found.knows_holders:
+            raise UsageError("resourceclaims may not be listed, and without them it is not known what is free")
+        by = tuple(map(supply_output.Grouping, options.by))
+        return found, supply_output.answer(found.fleet, fleet_arguments.chosen(options, found, wanted), by)
+
+    if options.watch:
+        watching.watch(ask, lambda answer: _print(options, *answer))
+    found, supply = ask()
+    _print(options, found, supply)
+    return completed(ExitStatus.OK, found.forbidden)
+
+
+def _print(options: argparse.Namespace, found: Any, supply: Any) -> None:
+    from scheduler.simulation import printing, supply_output  # noqa: PLC0415 - the solver takes a second to import
+
+    if options.output in {"json", "yaml"}:
+        fields = supply_output.document(supply, found.fleet)
+        sys.stdout.write(printing.text("FreeDevices", fields, options.output))
+        return
+    supply_output.show(supply, found.fleet, sys.stdout, is_wide=options.output == WIDE)

@@ -1,0 +1,213 @@
+"""Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, TextIO
+
+from scheduler.simulation import list_table
+from scheduler.simulation.list_table import Coloured, ListColumn
+from solver.domain.fleet import (
+    CapacityLeft,
+    DeviceHolder,
+    DeviceState,
+    Fleet,
+    FleetDevice,
+    SinceSource,
+    UnusableCause,
+)
+from solver.domain.quantity import format_nano
+
+Json = dict[str, Any]
+
+UNKNOWN: Final = "unknown"
+"""The state of a device that no claim may hold, where claims cannot be listed."""
+_COLOURS: Final = {
+    DeviceState.FREE: "green",
+    DeviceState.SHARED: "green",
+    DeviceState.BLOCKED: "yellow",
+    DeviceState.UNUSABLE: "red",
+}
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_MEBIBYTE: Final = 2**20 * 10**9
+"""In nano-units."""
+_PRECISE: Final = 10
+"""From ten of a unit on, the next smaller one is left out, as in kubectl: 9d3h, 10d."""
+
+
+def show(
+    devices: Sequence[FleetDevice], to: TextIO, now: datetime, *, is_wide: bool = False, knows_holders: bool = True
+) -> None:
+    """Print a row for each holder of each device, and one for each device without a holder."""
+    has_shares = any(device.capacities for device in devices)
+    columns = (
+        ListColumn("NODE"),
+        ListColumn("DEVICE"),
+        ListColumn("TYPE"),
+        ListColumn("STATE"),
+        ListColumn("CLAIM"),
+        ListColumn("POD"),
+        ListColumn("SINCE", is_number=True),
+        ListColumn("SHARE", is_wide=not has_shares),
+        ListColumn("WHY", is_sentence=True),
+        ListColumn("LEFT", is_wide=True),
+        ListColumn("DRIVER", is_wide=True),
+        ListColumn("POOL", is_wide=True),
+        ListColumn("CLASSES", is_wide=True),
+        ListColumn("ROOT", is_wide=True),
+        ListColumn("DOMAIN", is_wide=True),
+    )
+    rows = (row for device in devices for row in _rows(device, now, knows_holders=knows_holders))
+    list_table.show(columns, rows, to, is_wide=is_wide)
+
+
+def document(fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: bool = True) -> Json:
+    """Convert devices, and the pools that cannot be used, to plain values."""
+    return {
+        "items": [_device(each, knows_holders=knows_holders) for each in devices],
+        "unusablePools": [
+            {
+                "driver": each.id.driver,
+                "pool": each.id.pool,
+                "generation": each.generation,
+                "publishedSlices": each.published,
+                "statedSlices": each.slice_count,
+                "message": each.message,
+            }
+            for each in fleet.pools
+        ],
+        "brokenClasses": list(fleet.broken_classes),
+    }
+
+
+def age(since: str, source: SinceSource, now: datetime) -> str:
+    """Write how long ago a time was, as kubectl does; `>` where only the start of a pod is known."""
+    if source is SinceSource.UNKNOWN:
+        return UNKNOWN
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()))
+    except ValueError:
+        return UNKNOWN
+    return (">" if source is SinceSource.POD else "") + _duration(seconds)
+
+
+def _duration(seconds: int) -> str:
+    for (size, unit), (smaller, name) in pairwise(_UNITS):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            more = f"{rest}{name}" if rest and seconds // size < _PRECISE else ""
+            return f"{seconds // size}{unit}{more}"
+    return f"{seconds}s"
+
+
+def _rows(device: FleetDevice, now: datetime, *, knows_holders: bool) -> Iterator[list_table.Row]:
+    where = _place(device)
+    words = state_text(device, knows_holders=knows_holders)
+    state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
+    why = "; ".join(each.message for each in device.problems) or _note(device)
+    rest = (_left(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain)
+    for holder in device.holders or (None,):
+        held = ("", "", "", "") if holder is None else _holder_cells(holder, device.capacities, now)
+        yield (where, device.id.device, device.kind, state, *held, why, *rest)
+
+
+def _holder_cells(holder: DeviceHolder, capacities: Sequence[CapacityLeft], now: datetime) -> tuple[str, str, str, str]:
+    users = ",".join([*(each.name for each in holder.pods), *holder.consumers])
+    share = "admin access" if holder.admin_access else _amounts(holder.consumed, capacities)
+    return str(holder.claim), users, age(holder.since, holder.since_source, now), share
+
+
+def _place(device: FleetDevice) -> str:
+    if device.node or device.nodes == ():
+        return device.node
+    return "all nodes" if device.nodes is None else f"{len(device.nodes)} nodes"
+
+
+def state_text(device: FleetDevice, *, knows_holders: bool) -> str:
+    """Write the state of a device: an unusable one by its first cause, a held one with the cause behind."""
+    cause = device.problems[0].cause.value if device.problems else ""
+    if device.state is DeviceState.UNUSABLE:
+        return cause
+    if not knows_holders and device.is_available:
+        return UNKNOWN
+    hides = device.problems and device.problems[0].cause is not UnusableCause.NOT_OWNED
+    return f"{device.state.value},{cause}" if hides else device.state.value
+
+
+def _note(device: FleetDevice) -> str:
+    if device.is_suspect:
+        return "a pod failed on it, or it was reported unhealthy: it is allocated last"
+    if device.state is DeviceState.BLOCKED:
+        short = [each for each in device.counters if each.takes > each.left]
+        named = [
+            f"{each.counter_set}/{each.counter}: takes {_amount(each.takes)}, {_amount(each.left)} left"
+            for each in short
+            if each.is_published
+        ]
+        return named[0] if named else "no compatibility group in common with devices in use"
+    return ""
+
+
+def _amount(nano: int) -> str:
+    """Write an amount of a counter: in binary units where it is a number of mebibytes."""
+    return format_nano(nano, like="" if nano % _MEBIBYTE else "Mi")
+
+
+def _left(device: FleetDevice) -> str:
+    return ", ".join(f"{format_nano(each.left, like=each.like)} {each.name}" for each in device.capacities)
+
+
+def _amounts(consumed: Iterable[tuple[str, int]], capacities: Sequence[CapacityLeft]) -> str:
+    like = {each.name: each.like for each in capacities}
+    return ", ".join(f"{format_nano(amount, like=like.get(name, ''))} {name}" for name, amount in consumed)
+
+
+def _device(device: FleetDevice, *, knows_holders: bool) -> Json:
+    unknown = not knows_holders and device.is_available
+    return {
+        "driver": device.id.driver,
+        "pool": device.id.pool,
+        "device": device.id.device,
+        "node": device.node or None,
+        "nodeCount": None if device.nodes is None else len(device.nodes),
+        "nodeGroup": device.node_group or None,
+        "type": device.kind or None,
+        "classes": list(device.classes),
+        "root": device.root or None,
+        "domain": device.domain or None,
+        "state": UNKNOWN if unknown else device.state.value,
+        "suspect": device.is_suspect,
+        "problems": [{"cause": each.cause.value, "message": each.message} for each in device.problems],
+        "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in device.taints],
+        "holders": [_holder(each, device.capacities) for each in device.holders],
+        "capacity": {
+            each.name: {"total": each.like, "left": format_nano(each.left, like=each.like)}
+            for each in device.capacities
+        },
+        "counters": [
+            {
+                "counterSet": each.counter_set,
+                "counter": each.counter,
+                "takes": _amount(each.takes),
+                "left": _amount(each.left),
+                "total": _amount(each.total),
+            }
+            for each in device.counters
+            if each.is_published
+        ],
+    }
+
+
+def _holder(holder: DeviceHolder, capacities: Sequence[CapacityLeft]) -> Json:
+    like = {each.name: each.like for each in capacities}
+    return {
+        "claim": str(holder.claim),
+        "pods": [str(each) for each in holder.pods],
+        "consumers": list(holder.consumers),
+        "request": holder.request,
+        "shareID": holder.share_id or None,
+        "consumed": {name: format_nano(amount, like=like.get(name, "")) for name, amount in holder.consumed},
+        "adminAccess": holder.admin_access,
+        "since": holder.since or None,
+        "sinceSource": holder.since_source.value or None,
+    }

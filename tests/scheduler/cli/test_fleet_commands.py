@@ -1,0 +1,262 @@
+"""`dovetail devices` and `dovetail free` on saved decisions and on manifests: lists, JSON and YAML, exit statuses."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from scheduler.simulation import devices_output, simulator
+from scheduler.worker.recording import Record
+from solver import fleet_of
+from solver.domain import Claim, Policy, Snapshot
+from solver.domain.fleet import SinceSource
+from tests.support import builders as b
+from tests.support import manifests as m
+
+Capture = pytest.CaptureFixture[str]
+CLIQUE = {"nvidia.com/gpu.clique": "x", "node.kubernetes.io/instance-type": "big"}
+NOW = datetime(2026, 1, 3, 5, tzinfo=UTC)
+
+
+def held(name: str, namespace: str, node: str, *devices: str) -> Claim:
+    claim = b.held(name, *(b.result("gpu", each, node) for each in devices), node_name=node, namespace=namespace)
+    return replace(claim, requests=(b.request("gpu", count=len(devices)),), reserved_for=(b.consumer(name, namespace),))
+
+
+def cluster() -> Snapshot:
+    """Free, held, tainted and shared devices, a cordoned node and an incomplete pool."""
+    card = b.device("card-0", capacities={"memory": "40Gi"}, is_shareable=True)
+    share = b.result("gpu", "card-0", "n3", share_id=b.share_id(1), consumed={"memory": "10Gi"})
+    return b.snapshot(
+        b.node("n1", labels=CLIQUE),
+        b.node("n2", labels=CLIQUE, is_unschedulable=True),
+        b.node("n3"),
+        b.node("n4"),
+        b.gpu_slice("n1", count=4),
+        b.gpu_slice("n2", count=1),
+        b.resource_slice("n3", card),
+        replace(b.gpu_slice("n4", count=1), slice_count=2),
+        b.taint_rule("repair", b.taint("ecc"), pool="n1", device_name="gpu-3"),
+        b.gpu_class(),
+        held("job", "red", "n1", "gpu-0"),
+        replace(b.held("notebook", share, namespace="blue"), reserved_for=(b.consumer("notebook", "blue"),)),
+        b.claim("big", b.request("gpu", count=4), namespace="red"),
+    )
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "case.json"
+    record = Record(
+        cause="a test",
+        snapshot=cluster(),
+        batch=b.batch(),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(path, record, keep_parameters=False)
+    return path
+
+
+def shown(*, is_wide: bool = False, knows_holders: bool = True) -> list[str]:
+    to = io.StringIO()
+    devices = fleet_of(cluster()).devices
+    devices_output.show(devices, to, NOW, is_wide=is_wide, knows_holders=knows_holders)
+    return to.getvalue().splitlines()
+
+
+def test_devices_as_a_list() -> None:
+    of_rule = "taint ecc:NoSchedule of DeviceTaintRule repair"
+    of_pool = "pool gpu.example.com/n4 is incomplete: 1 of 2 slices of generation 1 are published"
+    assert shown() == [
+        "NODE   DEVICE   TYPE   STATE             CLAIM           POD        SINCE   SHARE         WHY",
+        "n1     gpu-0    H100   held              red/job         job         2d5h",
+        "n1     gpu-1    H100   free",
+        "n1     gpu-2    H100   free",
+        f"n1     gpu-3    H100   tainted                                                            {of_rule}",
+        "n2     gpu-0    H100   node-cordoned                                                      node n2 is cordoned",
+        "n3     card-0          shared            blue/notebook   notebook    2d5h   10Gi memory",
+        f"n4     gpu-0    H100   pool-incomplete                                                    {of_pool}",
+    ]
+
+
+def test_wide_has_what_is_left_and_the_groups() -> None:
+    head, first, *_, card, _ = shown(is_wide=True)
+    assert head.split()[-6:] == ["LEFT", "DRIVER", "POOL", "CLASSES", "ROOT", "DOMAIN"]
+    assert first.split()[-5:] == ["gpu.example.com", "n1", "gpu", "n1-pci0", "x"]
+    assert "30Gi memory" in card
+
+
+def test_without_claims_no_device_is_called_free() -> None:
+    """A caller that may not list claims does not know what is free."""
+    states = [line.split()[3] for line in shown(knows_holders=False)[1:4]]
+    assert states == ["held", "unknown", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("since", "source", "expected"),
+    [
+        ("2026-01-03T04:59:30Z", SinceSource.ALLOCATION, "30s"),
+        ("2026-01-03T04:30:00Z", SinceSource.ALLOCATION, "30m"),
+        ("2026-01-03T03:55:00Z", SinceSource.POD, ">1h5m"),
+        ("2025-12-01T00:00:00Z", SinceSource.ALLOCATION, "33d"),
+        ("2026-01-03T06:00:00Z", SinceSource.ALLOCATION, "0s"),
+        ("", SinceSource.UNKNOWN, "unknown"),
+        ("yesterday", SinceSource.ALLOCATION, "unknown"),
+    ],
+)
+def test_since_when(since: str, source: SinceSource, expected: str) -> None:
+    assert devices_output.age(since, source, NOW) == expected
+
+
+def documents(saved: Path, capsys: Capture, *words: str) -> Any:
+    """The JSON document; YAML says the same."""
+    assert m.run(*words, "--snapshot", saved, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert m.run(*words, "--snapshot", saved, "-o", "yaml") == 0
+    assert yaml.safe_load(capsys.readouterr().out) == found
+    return found
+
+
+def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
+    found = documents(saved, capsys, "devices", "node/n3")
+    pool = found["unusablePools"][0]
+
+    assert (found["apiVersion"], found["kind"]) == ("output.dovetail.dev/v1alpha1", "DeviceList")
+    assert (pool["pool"], pool["publishedSlices"], pool["statedSlices"]) == ("n4", 1, 2)
+    assert found["items"] == [
+        {
+            "driver": "gpu.example.com",
+            "pool": "n3",
+            "device": "card-0",
+            "node": "n3",
+            "nodeCount": 1,
+            "nodeGroup": None,
+            "type": None,
+            "classes": ["gpu"],
+            "root": None,
+            "domain": None,
+            "state": "shared",
+            "suspect": False,
+            "problems": [],
+            "taints": [],
+            "holders": [
+                {
+                    "claim": "blue/notebook",
+                    "pods": ["blue/notebook"],
+                    "consumers": [],
+                    "request": "gpu",
+                    "shareID": b.share_id(1),
+                    "consumed": {"memory": "10Gi"},
+                    "adminAccess": False,
+                    "since": b.TIMESTAMP,
+                    "sinceSource": "allocation",
+                }
+            ],
+            "capacity": {"memory": {"total": "40Gi", "left": "30Gi"}},
+            "counters": [],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("-n", "red"), {"n1/gpu-0"}),
+        (("ns/blue",), {"n3/card-0"}),
+        (("pod/red/job",), {"n1/gpu-0"}),
+        (("resourceclaim/red/job",), {"n1/gpu-0"}),
+        (("n2",), {"n2/gpu-0"}),
+        (("-l", "nvidia.com/gpu.clique=x"), {"n1/gpu-0", "n1/gpu-1", "n1/gpu-2", "n1/gpu-3", "n2/gpu-0"}),
+        (("-l", "nvidia.com/gpu.clique=x", "-n", "blue"), set()),
+    ],
+)
+def test_devices_are_chosen(saved: Path, capsys: Capture, words: tuple[str, ...], expected: set[str]) -> None:
+    items = documents(saved, capsys, "devices", *words)["items"]
+    assert {f"{each['pool']}/{each['device']}" for each in items} == expected
+
+
+def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
+    assert m.run("free", "--snapshot", saved) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [" ".join(line.split()) for line in lines[:4]] == [
+        "CLASS TYPE GROUP TOTAL HELD FREE UNUSABLE MAX/CLAIM MAX/NODE MAX/ROOT MAX/DOMAIN FRAGMENTED",
+        "gpu - - 1 0 1 0 1 1 - - 33%",
+        "gpu H100 - 1 0 0 1 0 0 - - -",
+        "gpu H100 big 5 1 2 2 2 2 2 2 33%",
+    ]
+    assert lines[4:] == [
+        "",
+        "A typical request cannot use 33% of the free devices of its class (fragmentation).",
+        "  pod red/job holds 1 on node n1, where 0.7 free devices are left over",
+        "  pod blue/notebook holds 1 on node n3, where 0.3 free devices are left over",
+        "",
+        "Pool gpu.example.com/n4 cannot be used: 1 of 2 slices are published",
+    ]
+
+
+def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
+    found = documents(saved, capsys, "free", "--by", "class,node", "node/n1")
+
+    assert (found["apiVersion"], found["kind"], found["by"]) == (
+        "output.dovetail.dev/v1alpha1",
+        "FreeDevices",
+        ["class", "node"],
+    )
+    assert found["requests"] == [
+        {"class": "gpu", "count": 1, "requests": 2},
+        {"class": "gpu", "count": 4, "requests": 1},
+    ]
+    assert found["items"] == [
+        {
+            "class": "gpu",
+            "node": "n1",
+            "total": 4,
+            "held": 1,
+            "free": 2,
+            "shared": 0,
+            "blocked": 0,
+            "unusable": 1,
+            "tainted": 1,
+            "largest": {"claim": 2, "node": 2, "root": 2, "domain": 2},
+            "fragmentation": 0.3333,
+            "causes": [{"pod": "red/job", "node": "n1", "held": 1, "stranded": 0.6667}],
+        }
+    ]
+
+
+def test_held_devices_by_namespace(saved: Path, capsys: Capture) -> None:
+    items = documents(saved, capsys, "free", "--by", "namespace")["items"]
+    assert [(each["namespace"], each["total"], each["held"], each["shared"]) for each in items] == [
+        ("blue", 1, 0, 1),
+        ("red", 1, 1, 0),
+    ]
+
+
+def test_devices_of_manifests(tmp_path: Path, capsys: Capture) -> None:
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(count=3), m.device_class())
+    assert m.run("free", "-f", path, "-o", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["items"]
+    assert (found["class"], found["total"], found["free"], found["fragmentation"]) == ("gpu", 3, 3, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("free", "--by", "colour"), "'colour' is none of class, type"),
+        (("devices", "--snapshot", "gone.json"), "gone.json: cannot be read: No such file or directory"),
+        (("devices", "-f", "x.yaml", "-w"), "--watch asks a live cluster again: leave out -f and --snapshot"),
+        (("devices", "--snapshot", "a", "-f", "b"), "give --snapshot or -f"),
+        (("devices", "pod/a/b/c", "--snapshot", "gone.json"), "names no pod"),
+    ],
+)
+def test_wrong_arguments(capsys: Capture, words: tuple[str, ...], error: str) -> None:
+    assert m.run(*words) == 2
+    assert error in capsys.readouterr().err

@@ -9,7 +9,7 @@ from typing import Final
 from solver.domain import Budget, Claim, ConstraintKind, wording
 from solver.feasibility import lint
 from solver.feasibility.lint import Candidate
-from solver.feasibility.selectors import DERIVED, EvaluationBudget, EvaluationStopped
+from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
@@ -91,7 +91,7 @@ class Hints:
     def _on_demand(self, demand: int) -> str:
         """Say what is wrong with the selectors of a demand; cached in the inventory."""
         key, known = self.problem.requests.demands[demand], self.problem.inventory.hints
-        asked = (key.class_selectors, tuple(each for each in key.selectors if not each.startswith(DERIVED)))
+        asked = (key.class_selectors, tuple(each for each in key.selectors if isinstance(each, str)))
         hint = known.get(asked)
         if hint is None:
             hint = known[asked] = self._on_selectors(*asked)

@@ -219,9 +219,18 @@ def _published_form(value: Any) -> bool | int | str:
     return published
 
 
-DERIVED: Final = "derived attribute = "
-"""Marks the expression of a derived attribute among the selectors of a demand; no CEL expression begins so."""
+class DerivedSource(msgspec.Struct, frozen=True):
+    """The text of a derived attribute's expression, among the texts of selectors; equal names share it."""
 
+    expression: str
+
+    def __len__(self) -> int:
+        """Count its characters."""
+        return len(self.expression)
+
+
+Source = str | DerivedSource
+"""What is compiled: the text of a selector, or of a derived attribute."""
 
 _Lookup = tuple[bool, str, str]
 """Whether it is a capacity, its qualified name, and the bare name if the domain is the driver's."""
@@ -270,62 +279,51 @@ def _bytes_of(value: object) -> int:
     return _VALUE_BYTES + (_LARGEST_CHARACTER * len(value) if type(value) is str else 0)
 
 
-def _selector_bytes(expression: str, made: "Selector | SelectorError") -> int:
-    size = _SELECTOR_BYTES + _LARGEST_CHARACTER * len(expression)
+def _selector_bytes(source: Source, made: "Selector | SelectorError") -> int:
+    size = _SELECTOR_BYTES + _LARGEST_CHARACTER * len(source)
     return size + (made.bytes if isinstance(made, Selector) else _LARGEST_CHARACTER * len(made.message))
 
 
 _numbers: Final = count()
 _results: Final[GenerationalCache[tuple[Any, ...], _Result]] = GenerationalCache(_RESULTS_BYTES, _result_bytes)
-_selectors: Final[GenerationalCache[str, Selector | SelectorError]] = GenerationalCache(
+_selectors: Final[GenerationalCache[Source, Selector | SelectorError]] = GenerationalCache(
     _SELECTORS_BYTES, _selector_bytes
 )
 
 
-def compile_selector(expression: str, budget: EvaluationBudget | None = None) -> Selector:
-    """Compile a selector as `compile_any` does, and nothing else."""
-    if expression.startswith(DERIVED):
-        raise SelectorError("this is no expression of CEL: write one", errors.Position(1, 1))
-    return compile_any(expression, budget)
-
-
-def of_request(request: SubRequest) -> tuple[str, ...]:
+def of_request(request: SubRequest) -> tuple[Source, ...]:
     """Return the selectors of a request, and behind them its derived attributes, which need a value of each device."""
-    return (*request.selectors, *(DERIVED + each.expression for each in request.derived_attributes))
+    return (*request.selectors, *(DerivedSource(each.expression) for each in request.derived_attributes))
 
 
-def compile_any(expression: str, budget: EvaluationBudget | None = None) -> Selector:
+def compile_selector(source: Source, budget: EvaluationBudget | None = None) -> Selector:
     """
-    Compile an expression of `of_request`, or take it from the cache; the budget pays for compiling.
+    Compile a selector or a derived attribute, or take it from the cache; the budget pays for compiling.
 
     Raises SelectorError (its `position` is line and column, its message says what to write instead), and
     EvaluationStopped if the budget does not suffice.
     """
-    selector = _selectors.get(expression)
+    selector = _selectors.get(source)
     if selector is None:
         if budget is not None:
-            budget.spend(_UNITS_PER_CHARACTER * min(len(expression), LONGEST_EXPRESSION))
+            budget.spend(_UNITS_PER_CHARACTER * min(len(source), LONGEST_EXPRESSION))
         try:
-            selector = _made(expression)
+            if isinstance(source, str):
+                selector = Selector(source)
+            else:
+                selector = DerivedExpression(source.expression, compile_value(source.expression))
         except SelectorError as error:
             selector = SelectorError(error.message, error.position)  # without traceback, which holds frames
-        if len(expression) <= LONGEST_EXPRESSION:
-            _selectors.put(expression, selector)
+        if len(source) <= LONGEST_EXPRESSION:
+            _selectors.put(source, selector)
     if isinstance(selector, SelectorError):
         raise SelectorError(selector.message, selector.position)
     return selector
 
 
-def _made(expression: str) -> Selector:
-    if expression.startswith(DERIVED):
-        text = expression.removeprefix(DERIVED)
-        return DerivedExpression(expression, compile_value(text))
-    return Selector(expression)
-
-
 def compile_derived(expression: str, budget: EvaluationBudget | None = None) -> DerivedExpression:
-    """Compile the expression of a derived attribute, or take it from the cache; as `compile_any`."""
-    found = compile_any(DERIVED + expression, budget)
+    """Compile the expression of a derived attribute, or take it from the cache; as `compile_selector`."""
+    found = compile_selector(DerivedSource(expression), budget)
     if not isinstance(found, DerivedExpression):
         raise TypeError(f"no derived attribute: {expression}")
     return found

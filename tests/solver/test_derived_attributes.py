@@ -16,7 +16,7 @@ from solver.domain import (
     ResourceSlice,
     SubRequest,
 )
-from solver.feasibility.selectors import SelectorError, compile_derived, compile_selector
+from solver.feasibility.selectors import DerivedSource, compile_derived, compile_selector
 from solver.verify import Rule
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -139,9 +139,10 @@ def test_a_value_is_a_scalar_or_a_list_of_one_type(expression: str, value: objec
     assert (found.value if found is not None else None) == value
 
 
-def test_a_selector_is_none() -> None:
-    with pytest.raises(SelectorError):
-        compile_selector("derived attribute = 'x'")
+def test_the_same_text_as_a_selector_is_another_expression() -> None:
+    text = f"device.driver == '{A}'"
+    assert compile_selector(DerivedSource(text)) is compile_derived(text)
+    assert compile_selector(text) is not compile_derived(text)
 
 
 def test_the_check_compares_what_is_derived() -> None:

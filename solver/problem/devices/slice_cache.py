@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 
 from solver.domain import CounterId, ResourceSlice
-from solver.feasibility.selectors import SelectorFailure
+from solver.feasibility.selectors import SelectorFailure, Source
 from solver.problem.bounded_cache import MIB, bytes_of
 
 Drawn = tuple[tuple[CounterId, int], ...]
 Matched = dict[int, bool | SelectorFailure]
 """By position in the slice; devices that do not match are left out."""
-Selectors = tuple[tuple[str, ...], tuple[str, ...]]
+Selectors = tuple[tuple[str, ...], tuple[Source, ...]]
 """Those of a class and those of a request."""
 
 _MOST_BYTES: Final = 64 * MIB
@@ -36,7 +36,7 @@ class SelectorResults(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     class_selectors: tuple[str, ...]
-    selectors: tuple[str, ...]
+    selectors: tuple[Source, ...]
     results: tuple[tuple[int, tuple[tuple[int, str | None], ...]], ...]
 
 

@@ -25,6 +25,7 @@ from solver.domain import (
 from solver.feasibility import capacity, node_fit, selectors
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName
+from solver.feasibility.selectors import Source
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.slice_cache import Matched, Selectors, SliceCache
 
@@ -54,7 +55,7 @@ class DemandKey(NamedTuple):
     """
 
     class_selectors: tuple[str, ...]
-    selectors: tuple[str, ...]
+    selectors: tuple[Source, ...]
     tolerations: tuple[Toleration, ...]
     capacity: tuple[tuple[str, Quantity], ...]
     is_admin: bool
@@ -145,7 +146,7 @@ def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = N
         SliceCache() if slice_cache is None else slice_cache,
         _DemandCheck.of(inventory, key),
     )
-    compiled = [selectors.compile_any(text) for text in key.class_selectors + key.selectors]
+    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     names = (key.class_selectors, key.selectors)
     for record, matched in _matching(
         inventory, lambda each: slice_cache.matched(names, each, partial(_matched, compiled))
@@ -173,7 +174,7 @@ def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: Sli
     The attributes of a device are read once, and a selector that several demands have is evaluated once.
     """
     wanted = {
-        names: [selectors.compile_any(text) for text in (*names[0], *names[1])]
+        names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]
         for names in dict.fromkeys((key.class_selectors, key.selectors) for key in keys)
     }
     for each, _ in inventory.spans if len(wanted) > 1 else ():
@@ -203,17 +204,17 @@ class DeviceEvaluation:
     driver: str
     device: Device
     attributes: dict[str, AttributeValue]
-    outcomes: dict[str, bool | selectors.SelectorFailure] = field(default_factory=dict)
+    outcomes: dict[selectors.Selector, bool | selectors.SelectorFailure] = field(default_factory=dict)
 
     def all(
         self, compiled: list[selectors.Selector], budget: selectors.EvaluationBudget | None = None
     ) -> bool | selectors.SelectorFailure:
         """AND in order; the first false or failure decides. Raises `EvaluationStopped` once the budget ends."""
         for selector in compiled:
-            outcome = self.outcomes.get(selector.expression)
+            outcome = self.outcomes.get(selector)
             if outcome is None:
                 outcome = selector.evaluate(self.driver, self.device, self.attributes, budget)
-                self.outcomes[selector.expression] = outcome
+                self.outcomes[selector] = outcome
             if outcome is not True:
                 return outcome
         return True
@@ -223,7 +224,7 @@ def ask_again(
     inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], slice_cache: SliceCache
 ) -> Answers:
     """Compute the answers of replaced devices only; where a selector fails, those of all devices."""
-    compiled = [selectors.compile_any(text) for text in key.class_selectors + key.selectors]
+    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     names, records = (key.class_selectors, key.selectors), [inventory.records[index] for index in sorted(changed)]
     slices = [inventory.slice_of(record.index) for record in records]
     found_in = [slice_cache.matched(names, each, partial(_matched, compiled)) for each in slices]

@@ -113,7 +113,7 @@ class _Run:
         cost = 0 if self.slice_cache.is_compiled(task.names) else _COMPILE * task.size
         self.budget.spend(cost)
         try:
-            task.compiled = [selectors.compile_any(text) for text in (*task.names[0], *task.names[1])]
+            task.compiled = [selectors.compile_selector(text) for text in (*task.names[0], *task.names[1])]
         except selectors.SelectorError:
             task.slices = []  # its pod is rejected elsewhere
         self.slice_cache.compiled(task.names)

@@ -23,11 +23,11 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile upstream perf versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos hostile upstream upstream-short perf versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  make %-14s%s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-15s%s\n' "$$name" "$$text"; done
 
 run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=--once ends with a summary)
 	@$(VENV)/python -m e2e.run $(ARGS)
@@ -47,6 +47,10 @@ chaos: sync ## Mixed work while everything is killed, stopped and deleted; judge
 hostile: sync ## Good pods beside hostile tenants and drivers, in one table (ARGS="--objects 1000000": generated objects)
 	@$(VENV)/python -m e2e.hostile $(ARGS)
 
+upstream-short: sync ## A few minutes of Kubernetes' own tests with Dovetail
+	@echo "== a part of Kubernetes' own tests"
+	@$(VENV)/python -m e2e.upstream --short
+
 upstream: sync ## Kubernetes' own scheduler tests, with kube-scheduler and with Dovetail, in one table (ARGS=--help)
 	@$(VENV)/python -m e2e.upstream $(ARGS)
 
@@ -62,7 +66,7 @@ upgrade: sync ## The API server goes up and down through the versions while Dove
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
-test: sync lint types layers unit integration oldest ## Everything that must hold before a commit
+test: sync lint types layers unit integration upstream-short oldest ## Everything that must hold before a commit
 	@echo "== all green"
 
 unit: sync ## Tests that need no control plane (TESTS=path narrows, ARGS=-x and others go to pytest)

@@ -304,4 +304,12 @@ OF_CONDITIONS: Final = (
         reason="the device may work the next time and may be the only one, but a bad one would fail pod after pod",
         more=More.NEITHER,
     ),
+    Difference(
+        name="groups of groups",
+        rule="CompositePodGroup (alpha in Kubernetes 1.37)",
+        theirs="the groups below a composite group run, wait and are evicted as its policies say",
+        ours="each PodGroup is a gang of its own, and the log warns of it",
+        reason="the API is alpha; to decide such groups together comes later",
+        more=More.NEITHER,
+    ),
 )

@@ -25,6 +25,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a test fails with Dovetail that is not listed."""
     options = _parser().parse_args(arguments)
+    if options.short:
+        options.suite, options.gates, options.run, options.only = "dra", ["all"], suites.SHORT, "Dovetail"
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     found: Found = {scheduler: {} for scheduler in get_args(SchedulerName)}
@@ -92,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--suite", choices=("dra", "scheduler"), default="dra", help="of test/integration (dra)")
     parser.add_argument("--gates", action="append", choices=[*suites.DRA], help="only this part of dra; repeatable")
     parser.add_argument("--run", default="", metavar="REGEX", help="only these tests, as for go test: TestDRA/all/Pod")
+    parser.add_argument(
+        "--short", action="store_true", help="a few minutes of dra, with Dovetail only: for each commit"
+    )
     parser.add_argument("--only", choices=get_args(SchedulerName), help="run one scheduler (both)")
     parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
     parser.add_argument("--show", type=Path, metavar="DIR", help="run nothing, show what a run left in its folder")

@@ -1,5 +1,6 @@
 """Both columns as one table: test, kube-scheduler, Dovetail, and what explains a difference (pure)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from e2e.upstream import known
 from e2e.upstream.results import UpstreamResult
 
 WORDS = {"pass": "passes", "fail": "fails", "skip": "skipped", "unfinished": "did not end", "": "–"}
+MOST_ROWS = 100
+"""A page shows no longer table whole."""
 COLOURS = {"pass": "green", "skip": "dim", "fail": "red", "unfinished": "red"}
 
 
@@ -64,19 +67,23 @@ def summary(all_lines: Sequence[Line]) -> str:
 
 
 def markdown(all_lines: Sequence[Line]) -> str:
-    """Write the lines as a table of a page."""
-    return "\n".join(
-        (
-            summary(all_lines),
-            "",
-            "| test | kube-scheduler | Dovetail | why |",
-            "|---|---|---|---|",
-            *(
-                f"| {line.test} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |"
-                for line in all_lines
-            ),
-        )
+    """Write the lines as a table of a page; a long one has the tests that fail with Dovetail only."""
+    shown, rest = list(all_lines), ""
+    if len(shown) > MOST_ROWS:
+        shown = [line for line in all_lines if line.dovetail in {"fail", "unfinished"}]
+        rest = _left_out(all_lines)
+    rows = (
+        f"| {line.test} | {WORDS[line.kube_scheduler]} | {WORDS[line.dovetail]} | {line.because} |" for line in shown
     )
+    table = ("", "| test | kube-scheduler | Dovetail | why |", "|---|---|---|---|", *rows) if shown else ()
+    return "\n".join((summary(all_lines) + rest, *table))
+
+
+def _left_out(all_lines: Sequence[Line]) -> str:
+    reasons = Counter(line.because for line in all_lines if line.dovetail in {"", "skip"})
+    counted = [f"{count} ({reason or 'without a reason'})" for reason, count in reasons.most_common()]
+    not_run = f" Not run with Dovetail: {', '.join(counted)}." if counted else ""
+    return f"{not_run} The table has the tests that fail with Dovetail; `make upstream` shows all."
 
 
 def marks(suite: str, kubernetes: str) -> tuple[str, str]:

@@ -20,8 +20,8 @@ class Known:
     because: str
 
     def covers(self, test: str) -> bool:
-        """Say whether a test is one of these."""
-        return re.fullmatch(self.tests, test) is not None
+        """Say whether a test is one of these, or a sub-test of one."""
+        return re.fullmatch(f"({self.tests})(/.*)?", test) is not None
 
 
 @cache

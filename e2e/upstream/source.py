@@ -67,7 +67,7 @@ def edits(minor: str) -> tuple[Edit, ...]:
         Edit(
             f"{STEPS}/stepsframework.go",
             re.compile(r"^\tfor i, step := range steps \{$", re.MULTILINE),
-            "\t\tif testutils.IsProcess() {\n\t\t\tstep = seenFromOutside(t, step)\n\t\t}\n",
+            "\t\tif testutils.IsProcess() {\n\t\t\tstep = seenFromOutside(testCtx, t, ns, step)\n\t\t}\n",
             after=True,
         ),
         Edit(
@@ -95,9 +95,9 @@ def _edits_of_util(next_function: str) -> tuple[Edit, ...]:
         ),
         Edit(
             UTIL,
-            re.compile(r"^\tif !testCtx\.DisableEventSink \{$", re.MULTILINE),
+            re.compile(r"^\ttestCtx\.SchedulerCloseFn = func\(\) \{$", re.MULTILINE),
             f"\tif IsProcess() {{\n\t\ttakeNothing(ctx, &testCtx.Scheduler.{next_function})\n"
-            "\t\tstartBeside(ctx, t, testCtx)\n\t}\n",
+            "\t\tdefer startBeside(ctx, t, testCtx)\n\t}\n",
         ),
     )
 

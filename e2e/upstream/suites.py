@@ -15,6 +15,27 @@ from e2e.upstream import source
 
 KUBERNETES = ("1.36", "1.37")
 DRA = {"all": "dra/all", "default": "dra/default", "ga": "dra/ga"}
+SHORT = "|".join(
+    f"TestDRA/all/{test}$"
+    for test in (
+        "AdminAccess",
+        "CompatibilityGroups",
+        "DRANodeAllocatableResources",
+        "DerivedAttributes",
+        "DeviceBindingConditions",
+        "ExplicitExtendedResource",
+        "ImplicitExtendedResource",
+        "InvalidResourceSlices",
+        "NoScheduleWithV1Rule",
+        "OptionalNodeOperations",
+        "PartitionableDevices",
+        "PodGroup",
+        "PrioritizedList",
+        "PrioritizedListScoring",
+        "ShareResourceClaimSequentially",
+    )
+)
+"""The tests of `dra/all` in which the scheduler decides most in a few minutes: a part of `make test`."""
 
 
 @dataclass(frozen=True, slots=True)

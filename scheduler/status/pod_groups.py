@@ -27,7 +27,19 @@ from scheduler.observe.unexpected_errors import Confined
 from scheduler.status import conditions
 from scheduler.status.conditions import truncated
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import SCHEDULING_GROUP, Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
+from solver.domain import (
+    SCHEDULING_GROUP,
+    Batch,
+    Gang,
+    GangId,
+    Placement,
+    Plan,
+    Pod,
+    PodGroup,
+    PodId,
+    Reason,
+    ReasonCode,
+)
 
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -122,8 +134,10 @@ class PodGroupStatusWriter:
                 pass
 
     def _joined(self, reasons: Sequence[Reason]) -> str:
+        """Join the reasons of a gang behind what kube-scheduler says of it."""
         shown = reasons if self._status.tells_inventory else conditions.without_inventory(reasons)
-        return "; ".join(reason.message for reason in shown)
+        theirs = (reason.status for reason in shown if reason.code is ReasonCode.GANG_UNPLACED and reason.status)
+        return "; ".join((*theirs, *(reason.message for reason in shown)))
 
     def left(self, gang: GangId) -> None:
         """Report a gang that lost a pod, if it is partly bound and too few members exist."""

@@ -25,6 +25,7 @@ from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
 from solver.preemption.victims import victim_priority
 from solver.preemption.what_if import snapshot_after
+from solver.problem.gangs import running
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
 
@@ -99,13 +100,14 @@ def _lowest_running(problem: Problem) -> int:
 
 
 def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
-    """Return the pods that may have others evicted, alone or with their gang, those of the highest priority first."""
+    """Return the pods that may have others evicted, the highest priority first; those of a short gang together."""
     rejected = frozenset(problem.pod(position).id for position in problem.rejected)
     by_id = {pod.id: pod for pod in problem.batch.pods}
+    short = _short_gangs(problem, plan)
     grouped: dict[GangId | PodId, list[Pod]] = {}
     for unplaced in plan.unplaced:
         pod = by_id[unplaced.pod]
-        grouped.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
+        grouped.setdefault(pod.gang if pod.gang in short else pod.id, []).append(pod)
     found = [
         tuple(pods)
         for pods in grouped.values()
@@ -113,6 +115,15 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
     ]
     lowest = _lowest_running(problem) if found else 0
     return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
+
+
+def _short_gangs(problem: Problem, plan: Plan) -> frozenset[GangId | None]:
+    """Return the gangs of which fewer pods than the minimum run and are placed by the plan."""
+    there = running(problem.snapshot)
+    gang_of = {pod.id: pod.gang for pod in problem.batch.pods}
+    placed = Counter(gang_of[each.pod] for each in plan.placements)
+    gangs = problem.batch.gangs
+    return frozenset(each.id for each in gangs if len(there.get(each.id, ())) + placed[each.id] < each.min_count)
 
 
 def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> tuple[Plan, PreemptionState]:

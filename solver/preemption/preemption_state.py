@@ -6,7 +6,8 @@ follow one by one. Where the model is not known to be the best, the state is com
 one by one, and the cheaper state counts. Nothing is ever undone: the state before a step is still there.
 
 Each preemptor is placed beside what the plan places and what is decided before it. A pod is evicted only if all pods of
-a preemptor then fit, which is shown by placing them in the cluster without the victims.
+a preemptor then fit, which is shown by placing them in the cluster without the victims. Where that helps nobody, a gang
+that needs fewer pods than wait is served with as many as it needs, and the others are preemptors of their own.
 """
 
 import dataclasses
@@ -222,8 +223,28 @@ def _serve_one(context: PreemptionContext, state: PreemptionState, preemptor: Pr
     if context.lowest_planned < priority:
         state = replace(state, blocked=state.blocked | {priority})
         return state.with_reason([preemptor], preemptions.LATER)
+    need = _need(context, state, preemptor)
+    if need < len(preemptor):
+        return _serve_minimum(context, state, preemptor, need)
     state = replace(state, hopeless=state.hopeless | {_kind(preemptor)})
     return state.with_reason([preemptor], preemptions.no_victims(context.problem.node_count))
+
+
+def _need(context: PreemptionContext, state: PreemptionState, preemptor: Preemptor) -> int:
+    """Return how many pods of a preemptor get room, or none: what its gang lacks, or the one pod."""
+    (gang,) = context.problem.batch.gangs_of(preemptor) or (None,)
+    return max(1, gang.min_count - len(state.cluster.pods_by_gang.get(gang.id, ()))) if gang is not None else 1
+
+
+def _serve_minimum(
+    context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, need: int
+) -> PreemptionState:
+    """Serve as many pods of a gang as have to run together, then the others one by one."""
+    first, others = preemptor[:need], [(pod,) for pod in preemptor[need:]]
+    state = _serve_one(context, state, first)
+    if first[0].id in state.placed:
+        return _serve_in_turn(context, state, others)
+    return state.with_reason(others, state.reasons[first[0].id])
 
 
 def _found(
@@ -278,7 +299,7 @@ def _settled(
 def _kind(preemptor: Preemptor) -> object:
     """Return a key of the preemptors that find no victims where this one finds none: pods equal but for their names."""
     pod = preemptor[0]
-    if len(preemptor) > 1 or pod.claims or pod.gang is not None:
+    if len(preemptor) > 1 or pod.claims:
         return tuple(each.id for each in preemptor)
     own = {"uid": "", "creation": "", "generation": 0, "nominated_node_name": ""}
     return structs.replace(pod, id=PodId(pod.id.namespace, ""), **own)

@@ -81,7 +81,7 @@ def most_placed(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims 
     """
     Find the victims with which as many pods as possible are placed, and of these sets the cheapest.
 
-    Of a gang all pods are placed or none. None where that was not proven.
+    Of a gang that lacks its minimum all pods are placed or none. None where that was not proven.
     """
     case = _Case(dry_run, dry_run.usage, most, start)
     variables = _model(case)
@@ -160,11 +160,12 @@ def _require_placed(variables: Variables) -> bool:
 
 
 def _keep_whole(variables: Variables, totals: Mapping[int, Expression]) -> None:
-    """Place all pods of a gang or none; classes never mix gangs."""
+    """Place all pods of a gang that lacks its minimum or none; classes never mix gangs."""
+    short = {rule.gang.id for rule in variables.problem.rules.gangs if rule.need}
     gangs: defaultdict[GangId, list[PodClass]] = defaultdict(list)
     for family in variables.problem.families:
         gang = variables.problem.pod(family[0].members[0]).gang
-        if gang is not None:
+        if gang in short:
             gangs[gang].append(family[0])
     for classes in gangs.values():
         whole = variables.form.variable(0, 1)

@@ -38,8 +38,13 @@ def test_an_edit_puts_its_lines_before_or_behind_the_line() -> None:
     assert source.edited("a\nb\nc\n", behind) == "a\nb\nx\nc\n"
 
 
+def test_an_edit_may_be_for_several_lines() -> None:
+    edit = Edit("f.go", re.compile("^b$", re.MULTILINE), "x\n", after=True, count=2)
+    assert source.edited("b\na\nb\n", edit) == "b\nx\na\nb\nx\n"
+
+
 @pytest.mark.parametrize("text", ["a\n", "b\nb\n"])
-def test_an_edit_that_does_not_fit_exactly_once_is_an_error(text: str) -> None:
+def test_an_edit_that_does_not_fit_as_often_as_it_says_is_an_error(text: str) -> None:
     with pytest.raises(BuildError, match=r"f\.go of k8s\.io/kubernetes has [02] lines like"):
         source.edited(text, Edit("f.go", re.compile("^b$", re.MULTILINE), "x\n"))
 
@@ -149,6 +154,20 @@ def test_a_table_of_the_page_has_a_row_for_each_test() -> None:
     assert "| T/a | passes | fails | An entry |" in text.splitlines()
 
 
+def test_a_long_table_of_the_page_has_what_fails_and_counts_what_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compatibility, "MOST_ROWS", 3)
+    lines = [
+        Line(test="T/a", kube_scheduler="pass", dovetail="pass"),
+        Line(test="T/b", kube_scheduler="pass", dovetail="fail", because="An entry"),
+        Line(test="T/c", kube_scheduler="pass", because="a reason"),
+        Line(test="T/d", kube_scheduler="pass", dovetail="skip", because="a reason"),
+    ]
+    text = compatibility.markdown(lines)
+    assert [row for row in text.splitlines() if row.startswith("| T")] == ["| T/b | passes | fails | An entry |"]
+    assert "Not run with Dovetail: 2 (a reason)." in text
+    assert "| T/a | passes | passes |  |" in compatibility.markdown(lines[:3])
+
+
 def test_every_known_difference_is_an_entry_of_the_page() -> None:
     assert {each.because for each in known.differences()} <= known.headings()
 
@@ -171,6 +190,22 @@ def test_a_package_leaves_out_only_its_own_tests_that_look_inside(monkeypatch: p
     assert known.skipped("filters/") == "^TestA$"
     assert known.skipped("queueing/") == "^.*$"
     assert known.skipped("scoring/") == ""
+
+
+def test_what_is_known_of_a_test_is_known_of_its_sub_tests() -> None:
+    assert Known("bind/TestA|bind/TestB", "a reason").covers("bind/TestA/first_(case)/second")
+    assert not Known("bind/TestA|bind/TestB", "a reason").covers("bind/TestAndMore")
+
+
+def test_the_short_part_runs_dovetail_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = "TestDRA/all/PodGroup/basic"
+    monkeypatch.setattr(known, "differences", tuple)
+    (tmp_path / "dra-all-Dovetail.jsonl").write_text("".join(events(("fail", name, ""))))
+    assert main(["--short", "--show", str(tmp_path)]) == 1
+    (tmp_path / "dra-all-Dovetail.jsonl").write_text("".join(events(("pass", name, ""))))
+    assert main(["--short", "--show", str(tmp_path)]) == 0
+    assert re.match(suites.SHORT, "TestDRA/all/PodGroup")
+    assert not re.match(suites.SHORT, "TestDRA/all/PrioritizedListOther")
 
 
 def test_a_skipped_test_says_why_in_the_table() -> None:

@@ -91,6 +91,7 @@ func startConfigured(test schedulerTest, config *kubeschedulerconfig.KubeSchedul
 // startBeside starts the process beside a scheduler that is there for its cache and queue only: see takeNothing.
 func startBeside(ctx context.Context, t *testing.T, testCtx *TestContext) {
 	if reason := looksInside(testCtx.Scheduler); reason != "" {
+		testCtx.SchedulerCloseFn() // or its goroutines would outlive the test
 		t.Skip(reason)
 	}
 	var profiles []processProfile

@@ -19,7 +19,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.settings import Logging
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode
+from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode, Unplaced
 from tests.support import builders as b
 from tests.support.cluster_builders import became, seen
 
@@ -253,6 +253,18 @@ async def test_why_a_gang_is_not_placed_is_taken_from_the_plan() -> None:
     plan = b.plan(*(b.unplaced(pod, ReasonCode.GANG_UNPLACED, "too few fit") for pod in scene.pods.values()))
     scene.groups.decided(batch, plan)
     assert [each["message"] for _, each in await scene.written()] == ["too few fit"]
+
+
+async def test_the_message_begins_with_what_kube_scheduler_says_of_the_group() -> None:
+    scene = Scene()
+    theirs = "pod group is unschedulable, minCount (2) cannot be satisfied"
+    reasons = (
+        Reason(code=ReasonCode.PREEMPTING, message="waits for p9", status="not about the group"),
+        Reason(code=ReasonCode.GANG_UNPLACED, message="too few fit", status=theirs),
+    )
+    waiting = (Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=reasons) for pod in scene.pods.values())
+    scene.groups.decided(b.batch(*scene.pods.values(), gangs=scene.unit.gangs), b.plan(*waiting))
+    assert [each["message"] for _, each in await scene.written()] == [f"{theirs}; waits for p9; too few fit"]
 
 
 async def test_a_plan_that_places_some_of_a_gang_says_nothing_of_the_others() -> None:

@@ -578,3 +578,30 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     plan = solve(snapshot, batch, Policy(preemption=RULES), forgiving)
     assert [each.pod.name for each in plan.placements] == ["small"]
     assert ["ZeroDivisionError" in each for each in plan.report.defects] == [True]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "there", "expected"),
+    [
+        pytest.param(0, 0, 2, id="the basic policy"),
+        pytest.param(1, 1, 2, id="enough run"),
+        pytest.param(1, 0, 2, id="one has to run"),
+        pytest.param(2, 0, 2, id="two have to run together"),
+        pytest.param(3, 1, 2, id="two more have to run together"),
+        pytest.param(3, 0, 0, id="all have to run together"),
+    ],
+)
+def test_pods_that_a_gang_can_do_without_do_not_hold_up_the_others(minimum: int, there: int, expected: int) -> None:
+    gang = GangId("default", "g", "scheduling.k8s.io")
+    nodes = [b.node(f"n{n}", cpu=2) for n in range(4)]
+    lows = [running(f"low-{n}", f"n{n}", cpu=2, priority=1 if n < 2 else 99) for n in range(3)]
+    members = [replace(running(f"m-{n}", "n3", cpu=2, priority=10), gang=gang) for n in range(there)]
+    waiting = tuple(replace(b.pod(f"high-{n}", cpu=2, priority=10), gang=gang) for n in range(3))
+    batch = Batch(pods=waiting, gangs=(Gang(id=gang, min_count=minimum, member_count=3 + there),))
+    snapshot = b.snapshot(nodes[: 3 + there], lows, members)
+
+    plan = solve(snapshot, batch, Policy(preemption=RULES), Budget(seconds=60.0))
+
+    assert victims(plan) == [f"low-{n}" for n in range(expected)]
+    assert sum(len(each.placements) for each in plan.preemptions) == expected
+    assert len(plan.unplaced) == 3

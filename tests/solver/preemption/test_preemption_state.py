@@ -169,7 +169,7 @@ def test_a_gang_is_served_whole_or_not_at_all_beside_others() -> None:
     gang = GangId("default", "g", "dovetail.dev")
     members = [replace(b.pod(f"m-{n}", cpu=1, priority=10), gang=gang) for n in range(3)]
     snapshot = b.snapshot(b.node("n0", cpu=2), running("young", "n0", cpu=2, seconds=10))
-    batch = Batch(pods=(*members, *highs(2)), gangs=(Gang(id=gang, min_count=1),))
+    batch = Batch(pods=(*members, *highs(2)), gangs=(Gang(id=gang, min_count=3),))
 
     plan = solve(snapshot, batch, Policy(preemption=RULES), Budget(seconds=60.0, deterministic_seconds=10.0))
 

@@ -312,4 +312,21 @@ OF_CONDITIONS: Final = (
         reason="the API is alpha; to decide such groups together comes later",
         more=More.NEITHER,
     ),
+    Difference(
+        name="fewest victims",
+        rule="preemption, also by PodGroups",
+        theirs="nodes or topology domains are cleared one by one, and pods are let back in by priority",
+        ours="victims and places of all preemptors are chosen in one model, with the least harm",
+        reason="a pod that need not go stays",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="which node of several",
+        rule="the choice among nodes, or topology domains of a PodGroup, that all would do",
+        theirs="the best weighted sum of scores, for one pod after the other; for a PodGroup the domain that is the "
+        "fullest then",
+        ours="the levels of the profile's policy over all pods together, and the sum of scores as one of them",
+        reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
+        more=More.EITHER,
+    ),
 )

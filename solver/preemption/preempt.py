@@ -107,7 +107,7 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
     grouped: dict[GangId | PodId, list[Pod]] = {}
     for unplaced in plan.unplaced:
         pod = by_id[unplaced.pod]
-        grouped.setdefault(pod.gang if pod.gang in short else pod.id, []).append(pod)
+        grouped.setdefault(pod.gang if pod.gang is not None and pod.gang in short else pod.id, []).append(pod)
     found = [
         tuple(pods)
         for pods in grouped.values()
@@ -117,7 +117,7 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
     return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
 
 
-def _short_gangs(problem: Problem, plan: Plan) -> frozenset[GangId | None]:
+def _short_gangs(problem: Problem, plan: Plan) -> frozenset[GangId]:
     """Return the gangs of which fewer pods than the minimum run and are placed by the plan."""
     there = running(problem.snapshot)
     gang_of = {pod.id: pod.gang for pod in problem.batch.pods}

@@ -4,6 +4,7 @@ Invalid values of pods, volumes and volume claims, as the API server validates t
 Without these checks the values would silently be read as something else.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
 
@@ -16,6 +17,7 @@ _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
 _OF_LABELS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _COMPARING: Final = ("Gt", "Lt")
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _LARGEST_WEIGHT: Final = 100
 _LARGEST_PORT: Final = 65535
@@ -107,6 +109,9 @@ def _of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
     operator = text(toleration.get("operator"))
     if operator == "Exists" and toleration.get("value"):
         yield FieldError(f"{at}.value", "operator Exists takes none: leave it out, or write operator: Equal")
+    if operator in _COMPARING and not _WHOLE.fullmatch(text(toleration.get("value"))):
+        message = f'operator {operator} compares with one whole number: write "8", for example'
+        yield FieldError(f"{at}.value", message)
     if not toleration.get("key") and operator != "Exists":
         yield FieldError(f"{at}.key", "missing: without a key the operator must be Exists, which tolerates every taint")
 

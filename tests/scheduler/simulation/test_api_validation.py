@@ -148,6 +148,7 @@ WRONG = [
     (pod(tolerations=[{"key": "a", "operator": "Equals"}]), "spec.tolerations[0].operator", "write Exists, Equal"),
     (pod(tolerations=[{"key": "a", "effect": "NoSchedul"}]), "spec.tolerations[0].effect", "NoSchedul is not known"),
     (pod(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]), "spec.tolerations[0].value", "takes none"),
+    (pod(tolerations=[{"key": "a", "operator": "Gt", "value": "08"}]), "spec.tolerations[0].value", 'write "8"'),
     (pod(tolerations=[{"operator": "Equal"}]), "spec.tolerations[0].key", "missing"),
     (pod(preemptionPolicy="never"), "spec.preemptionPolicy", "write PreemptLowerPriority or Never"),
     (
@@ -261,7 +262,11 @@ def test_a_mistake_is_named_by_its_field(body: dict[str, Any], field: str, told:
 RIGHT = [
     pod(topologySpreadConstraints=[{**SPREAD, "minDomains": 2, "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["a"]}]),
     pod(
-        tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 3}]
+        tolerations=[
+            {"operator": "Exists"},
+            {"key": "a", "operator": "Lt", "value": "-8"},
+            {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 3},
+        ]
     ),
     pod(aFieldOfTomorrow=1, containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 1}}}]),
     pod(

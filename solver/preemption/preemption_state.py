@@ -7,7 +7,8 @@ one by one, and the cheaper state counts. Nothing is ever undone: the state befo
 
 Each preemptor is placed beside what the plan places and what is decided before it. A pod is evicted only if all pods of
 a preemptor then fit, which is shown by placing them in the cluster without the victims. Where that helps nobody, a gang
-that needs fewer pods than wait is served with as many as it needs, and the others are preemptors of their own.
+that needs fewer pods than wait is served with as many as it needs. Once these run, the others are preemptors of their
+own.
 """
 
 import dataclasses
@@ -239,12 +240,11 @@ def _need(context: PreemptionContext, state: PreemptionState, preemptor: Preempt
 def _serve_minimum(
     context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, need: int
 ) -> PreemptionState:
-    """Serve as many pods of a gang as have to run together, then the others one by one."""
-    first, others = preemptor[:need], [(pod,) for pod in preemptor[need:]]
+    """Serve as many pods of a gang as have to run together; the others may have pods evicted once these run."""
+    first, others = preemptor[:need], preemptor[need:]
     state = _serve_one(context, state, first)
-    if first[0].id in state.placed:
-        return _serve_in_turn(context, state, others)
-    return state.with_reason(others, state.reasons[first[0].id])
+    is_served = first[0].id in state.placed
+    return state.with_reason([others], preemptions.LATER if is_served else state.reasons[first[0].id])
 
 
 def _found(

@@ -42,7 +42,7 @@ const (
 var starts atomic.Int32
 
 // passing are plugins of tests that note their calls, or that refuse pods in a few tests, which known.toml lists.
-var passing = map[string]bool{"filter-plugin": true, "mockBindPlugin": true, "mockPGPostFilterPlugin": true}
+var passing = map[string]bool{"token-filter": true, "mockBindPlugin": true, "mockPGPostFilterPlugin": true}
 
 // processConfig is what the process is told: where to serve /readyz, and what the test's configuration asks for.
 type processConfig struct {

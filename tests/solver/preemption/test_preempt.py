@@ -585,7 +585,7 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     [
         pytest.param(0, 0, 2, id="the basic policy"),
         pytest.param(1, 1, 2, id="enough run"),
-        pytest.param(1, 0, 2, id="one has to run"),
+        pytest.param(1, 0, 1, id="one has to run first"),
         pytest.param(2, 0, 2, id="two have to run together"),
         pytest.param(3, 1, 2, id="two more have to run together"),
         pytest.param(3, 0, 0, id="all have to run together"),

@@ -135,6 +135,12 @@ def test_recorded_runs_give_the_table_again(tmp_path: Path, capsys: pytest.Captu
     assert "2.00" in capsys.readouterr().out
 
 
+def test_recorded_turns_of_several_commands_are_paired_within_each() -> None:
+    first = [run("kube-scheduler", seconds=2.0), run("Dovetail", seconds=1.0)]
+    second = [run("kube-scheduler", seconds=1.0), run("Dovetail", seconds=1.0)]
+    assert values(throughput.joined([first, second]))[-1] == "1.50 (1.00–2.00)"
+
+
 def test_a_record_with_a_run_that_did_not_end_fails_the_command(tmp_path: Path) -> None:
     throughput.write(tmp_path / RECORD, [run("Dovetail", because="did not end within 1 s")])
     assert main(["--show", str(tmp_path)]) == 1

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
-    measured: list[Throughput] = throughput.read(options.show / RECORD) if options.show else []
+    measured = throughput.joined([throughput.read(folder / RECORD) for folder in options.show])
     interrupted = False
     try:
         if not options.show:
@@ -114,7 +114,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="at most, for one run (300)")
     parser.add_argument("--only", choices=get_args(SchedulerName), help="run one scheduler (both)")
     parser.add_argument("--list", action="store_true", help="run nothing, list the workloads (those of --run)")
-    parser.add_argument("--show", type=Path, metavar="DIR", help="run nothing, show what a run left in its folder")
+    parser.add_argument(
+        "--show",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="run nothing, show what was left in a folder; repeatable",
+    )
     parser.add_argument("--write", action="store_true", help="put the table into docs/compatibility.md")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep logs here (else temporary)")
     return parser

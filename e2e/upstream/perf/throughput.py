@@ -107,6 +107,15 @@ def read(path: Path) -> list[Throughput]:
     return msgspec.json.decode(path.read_bytes(), type=list[Throughput])
 
 
+def joined(records: Sequence[Sequence[Throughput]]) -> list[Throughput]:
+    """Join the runs of several commands; the turns of each come after those of the one before."""
+    together: list[Throughput] = []
+    for record in records:
+        after = max((run.turn for run in together), default=-1) + 1
+        together += [msgspec.structs.replace(run, turn=run.turn + after) for run in record]
+    return together
+
+
 def _line(name: str, runs: Sequence[Throughput]) -> ThroughputLine:
     peers, ours = ([run for run in runs if run.scheduler == who] for who in ("kube-scheduler", "Dovetail"))
     peer_rates = {run.turn: run.rate for run in peers}

@@ -30,6 +30,7 @@ from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
+from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 
@@ -53,6 +54,7 @@ class Components:
     status: StatusWriter
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
+    fleet_counter: FleetCounter
     metrics: Metrics
 
 
@@ -85,6 +87,7 @@ def assemble(
     worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
     decider = Decider(worker, cluster, (batches, costly), telemetry)
     report = partial(reports.report_unschedulable, node_count=0)
+    attempts = AttemptMetrics(metrics, claim=cluster.claim)
     costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
@@ -101,7 +104,8 @@ def assemble(
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         status=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
-        attempt_metrics=AttemptMetrics(metrics),
+        attempt_metrics=attempts,
+        fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         metrics=metrics,
     )
 

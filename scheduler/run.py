@@ -266,6 +266,7 @@ class Process:
                     manually_bound.run(),
                     misspelled.run(),
                     parts.pod_groups.run(),
+                    parts.fleet_counter.run(),
                     readmission.run(),
                 )
                 working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *rest)]

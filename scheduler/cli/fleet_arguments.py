@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # these take a second to import
 _KINDS: Final = (TargetKind.NODE, TargetKind.POD, TargetKind.CLAIM, TargetKind.NAMESPACE)
 Wanted = Callable[["FleetDevice"], bool]
 """Whether a device is shown."""
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _STATUS: Final = (
     "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
     "be read, 3 some kinds of objects may not be listed."
@@ -43,9 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_selector(parser, "devices of nodes")
     parser.add_argument(
         "--group-label",
-        default=INSTANCE_TYPE,
         metavar="LABEL",
-        help="node label whose values are groups of nodes (default: %(default)s)",
+        help="node label whose values are groups of nodes (default: metrics.nodeGroupLabel of the configuration)",
     )
     parser.add_argument(
         "--snapshot",
@@ -63,12 +61,13 @@ def reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
     """Return the function that reads the fleet; it warns of what cannot be read. Raise `UsageError`."""
     from scheduler.simulation import fleet_reading, simulator  # noqa: PLC0415 - the solver takes a second to import
 
-    paths, label = manifests(options), options.group_label
+    paths = manifests(options)
     if paths and options.snapshot:
         raise UsageError("give --snapshot or -f, not both")
     if options.watch and (paths or options.snapshot):
         raise UsageError("--watch asks a live cluster again: leave out -f and --snapshot")
     _, settings = settings_for(options.config, None)
+    label = options.group_label or settings.metrics.node_group_label
     policy = settings.policy(settings.profiles[0].scheduler_name)
 
     def read() -> "FleetAnswer":

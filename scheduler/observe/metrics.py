@@ -60,6 +60,7 @@ class Subsystem(StrEnum):
     STATUS = "status"
     QUEUE = "queue"
     FAILED_DEVICES = "failed_devices"
+    FLEET = "fleet"
 
 
 class Metrics:
@@ -79,6 +80,7 @@ class Metrics:
         self._add_memory()
         self._add_writes()
         self._add_objects()
+        self._add_fleet()
         self.defects = self._counter(
             "dovetail_defects",
             "Unexpected exceptions, by the part of the scheduler in which they occurred. The log has the tracebacks.",
@@ -253,6 +255,51 @@ class Metrics:
         )
         self.events_dropped = self._counter(
             "dovetail_events_dropped", "Kubernetes events that were dropped because too many waited."
+        )
+
+    def _add_fleet(self) -> None:
+        """Add the series about devices; a child of the worker counts them every `metrics.intervalSeconds`."""
+        self.devices = self._gauge(
+            "dovetail_devices",
+            "Devices by state: free, shared (free in part), held, blocked (by devices that overlap), unusable. One of "
+            "two classes counts in both, one of none with an empty class; the smallest of many node groups are other.",
+            ("driver", "device_class", "node_group", "state"),
+        )
+        self.node_devices = self._gauge(
+            "dovetail_node_devices",
+            "Devices by node and state; only with metrics.perNode.",
+            ("node", "device_class", "state"),
+        )
+        self.namespace_devices = self._gauge(
+            "dovetail_namespace_devices",
+            "Devices that claims of a namespace hold, whole or in shares; of many namespaces the smallest are other.",
+            ("namespace", "device_class"),
+        )
+        self.largest_free_block = self._gauge(
+            "dovetail_largest_free_block",
+            "The most free devices in one place that can be taken at once; scope: claim, node, root (PCIe root), "
+            "domain (NVLink domain).",
+            ("device_class", "scope"),
+        )
+        self.fragmentation = self._gauge(
+            "dovetail_fragmentation_ratio",
+            "Part of a class's free devices that a typical request cannot use (FGD, ATC '23): docs/devices.md.",
+            ("device_class",),
+        )
+        self.fleet_fragmentation = self._gauge(
+            "dovetail_fleet_fragmentation_ratio", "The mean of dovetail_fragmentation_ratio, weighted by requests."
+        )
+        self.oldest_waiting_pod = self._gauge(
+            "dovetail_oldest_waiting_pod_seconds",
+            "Seconds that the oldest pending pod has waited, by the first reason of its last attempt (empty: none).",
+            ("reason",),
+        )
+        self.placement_seconds = self._histogram(
+            "dovetail_placement_seconds",
+            "Seconds from the time a pod could first be scheduled to its binding, by the device classes of its claims "
+            "(empty: no claim); a pod with several classes counts in each.",
+            _SLI_SECONDS,
+            ("device_class",),
         )
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Counter:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from scheduler.settings.policies import (
     LEVELS,
+    FleetMetrics,
     Messages,
     NodeReservations,
     PolicyName,
@@ -339,6 +340,9 @@ class Settings(Section, frozen=True):
 
     logging: Logging = Logging()
     """What is logged, and in which format."""
+
+    metrics: FleetMetrics = FleetMetrics()
+    """How devices are counted for series."""
 
     @property
     def scheduler_names(self) -> frozenset[str]:

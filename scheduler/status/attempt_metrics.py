@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,7 +13,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PodState
 from scheduler.status.conditions import ConditionReason, condition_reason, only_waits_for_claims
-from solver.domain import Batch, LevelReport, Plan, Pod, Reason
+from solver.domain import Batch, Claim, ClaimId, LevelReport, Plan, Pod, Reason
 
 _QUEUES: Final = {
     PodState.ACTIVE: "active",
@@ -34,14 +34,23 @@ _log: Final = logs.logger()
 class _Wait:
     since: float
     attempts: int = 0
+    reason: str = ""
 
 
 class AttemptMetrics:
     """Counts attempts, and remembers of unbound pods since when they could be scheduled, and how often it was tried."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        claim: Callable[[ClaimId], Claim | None] = lambda _: None,
+    ) -> None:
+        """`claim` gives a claim as it is now, with what is assumed about it."""
         self._metrics: Final = metrics
         self._clock: Final = clock
+        self._claim: Final = claim
         self._waits: Final[dict[str, _Wait]] = {}
         self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """Children of the series by result and profile: `labels` costs more than the count."""
@@ -119,6 +128,22 @@ class AttemptMetrics:
         self._attempted("scheduled", pod.scheduler_name, now - attempt_started)
         self._metrics.attempts.observe(attempts)
         self._metrics.sli_seconds.labels(str(min(attempts, _ATTEMPTS_SHOWN))).observe(now - wait.since)
+        for name in self._classes(pod):
+            self._metrics.placement_seconds.labels(name).observe(now - wait.since)
+
+    def _classes(self, pod: Pod) -> Iterable[str]:
+        """Return the classes of the devices that a pod was given; an empty one without claims."""
+        claims = [claim for each in pod.claim_ids if (claim := self._claim(each)) is not None]
+        return dict.fromkeys(name for claim in claims for name in claim.allocated_classes) or ("",)
+
+    def report_oldest(self) -> None:
+        """Set the waiting time of the oldest pod for each reason."""
+        oldest: dict[str, float] = {}
+        for wait in self._waits.values():
+            oldest[wait.reason] = min(wait.since, oldest.get(wait.reason, wait.since))
+        self._metrics.oldest_waiting_pod.clear()
+        for reason, since in oldest.items():
+            self._metrics.oldest_waiting_pod.labels(reason).set(self._clock() - since)
 
     def failed(self, pod: Pod, reasons: Sequence[Reason], attempt_started: float) -> None:
         """
@@ -127,10 +152,13 @@ class AttemptMetrics:
         A pod whose claims do not exist yet was not tried: kube-scheduler keeps it out of its queue (PreEnqueue).
         """
         seconds = self._clock() - attempt_started
+        wait = self._waits.get(pod.uid)
+        if wait and reasons:
+            wait.reason = reasons[0].code
         if only_waits_for_claims(reasons):
             self._attempted("waiting-for-claims", pod.scheduler_name, seconds)
             return
-        if wait := self._waits.get(pod.uid):
+        if wait:
             wait.attempts += 1
         result = "error" if condition_reason(reasons) is ConditionReason.SCHEDULER_ERROR else "unschedulable"
         self._attempted(result, pod.scheduler_name, seconds)

@@ -4,7 +4,7 @@ An isolated decision: a child of the worker that decides one batch while the wor
 The child is forked, so it has the worker's replica and cache without a copy (pages are copied on write). The kernel
 enforces its limits, whatever code runs in it: wall time (SIGALRM), CPU time (RLIMIT_CPU) and address space (RLIMIT_AS).
 It has a lower CPU priority than the worker (nice), is the first process that the OOM killer takes, and ends with its
-parent. There is one child at a time: shell and worker already use one core each.
+parent. There is one at a time, and one that counts the fleet: shell and worker already use one core each.
 """
 
 import ctypes
@@ -75,25 +75,24 @@ Work = Callable[[], tuple[bytes, bytes]]
 class Child:
     """One child, from fork to exit; its `fileno` becomes readable when `read` has something to take."""
 
-    def __init__(self, order: frames.Decide, work: Work, connection: socket.socket) -> None:
+    def __init__(
+        self, number: int, limits: frames.IsolationLimits, work: Work, connection: socket.socket, *, threads: int = 1
+    ) -> None:
         """
-        Fork a child that sends the result of `work`; it closes `connection`, which belongs to its parent.
+        Fork a child for an order that sends the result of `work`; it closes `connection`, which belongs to its parent.
 
-        Raise `OSError` if no further process can be started, `ValueError` for an order without `isolation`.
+        Raise `OSError` if no further process can be started.
         """
         reading, writing = os.pipe()
-        limits = order.isolation
-        if limits is None:
-            raise ValueError("an order for a child must have isolation limits")
 
         def decide() -> None:
             connection.close()
             os.close(reading)
-            _restrict(limits, order.workers)
+            _restrict(limits, threads)
             for body in work():
                 _send(writing, frames.framed(body))
 
-        self.id: Final = order.id
+        self.id: Final = number
         try:
             self._pid: Final = run_forked(decide)
         except BaseException:

@@ -1,9 +1,9 @@
 """
 The messages between the shell and the worker: JSON frames, each with its length in front.
 
-Orders go from the shell to the worker (`Apply`, `Decide`), answers back (`WorkerReady`, `Decided`, `SolveFailed`,
-`ChildEnded`). msgpack would not do: it has no integers beyond 2^64, and amounts in nano-units need them. Both ends run
-the same code, so frames have no version; a saved decision (`recording`) has one.
+Orders go from the shell to the worker (`Apply`, `Decide`, `CountFleet`), answers back (`WorkerReady`, `Decided`,
+`SolveFailed`, `ChildEnded`, `FleetCounted`). msgpack would not do: it has no integers beyond 2^64, and amounts in
+nano-units need them. Both ends run the same code, so frames have no version; a saved decision (`recording`) has one.
 """
 
 import socket
@@ -40,6 +40,7 @@ from solver.domain import (
     Violation,
     VolumeAttachment,
 )
+from solver.domain.fleet import FleetTotals
 
 _LENGTH: Final = struct.Struct("!Q")
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -136,8 +137,30 @@ class ChildEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     cause: Cause
 
 
-Order = Apply | Decide
-Answer = WorkerReady | Decided | SolveFailed | ChildEnded
+class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Shell → worker: count the fleet in a child, with its series per node where they are wanted.
+
+    `assumptions` replaces the whole ledger of the replica.
+    """
+
+    id: int
+    assumptions: Assumptions
+    policy: Policy
+    node_group_label: str
+    per_node: bool
+    limits: IsolationLimits
+
+
+class FleetCounted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Worker → shell: the numbers of the fleet."""
+
+    id: int
+    totals: FleetTotals
+
+
+Order = Apply | Decide | CountFleet
+Answer = WorkerReady | Decided | SolveFailed | ChildEnded | FleetCounted
 
 
 class _WireChange(msgspec.Struct, frozen=True, kw_only=True):

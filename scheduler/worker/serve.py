@@ -1,7 +1,8 @@
 """
 The worker: one loop that applies changes to the replica and answers orders with checked plans.
 
-An isolated decision is made by a `Child`; the loop goes on and forwards the child's answer. The loop ends when the
+An isolated decision is made by a `Child`, and so are the numbers of the fleet; the loop goes on and forwards the
+child's answer. The loop ends when the
 shell closes the connection. Between orders the worker keeps only the replica and the solver's cache. `TokenBucket`
 gives batches more time to fill that cache while the worker is new.
 """
@@ -15,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,7 +26,7 @@ from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.child import Child, limit_memory
-from solver import SolverCache, solve, solve_greedily, verify
+from solver import SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
 from solver.domain import (
     Batch,
     Budget,
@@ -94,6 +95,13 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
         _Service(connection, solver).run(limit)
 
 
+class _Running(NamedTuple):
+    """A child, and the slices at its fork, to which its new cache entries refer."""
+
+    child: Child
+    slices: tuple[ResourceSlice, ...]
+
+
 class _Service:
     """
     The loop over orders of the shell and answers of the child.
@@ -109,9 +117,8 @@ class _Service:
         self._intake: Final = Intake(self._replica)
         self._cache: Final = SolverCache()
         self._bucket: Final = TokenBucket()
-        self._child: Child | None = None
-        self._slices: tuple[ResourceSlice, ...] = ()
-        """The slices at the fork of the child, to which its new cache entries refer."""
+        self._children: Final[dict[type[frames.Order], _Running]] = {}
+        """By the kind of their order."""
         self._sources: Final = selectors.DefaultSelector()
 
     def run(self, limit: int) -> None:
@@ -119,8 +126,8 @@ class _Service:
         self._sources.register(self._connection, selectors.EVENT_READ)
         while True:
             for key, _ in self._sources.select():
-                if key.fileobj is not self._connection:
-                    self._read_child()
+                if isinstance(key.fileobj, Child):
+                    self._read_child(key.fileobj)
                 elif (order := frames.receive_order(self._connection)) is not None:
                     self._execute(order)
                 else:
@@ -133,8 +140,10 @@ class _Service:
                     _apply(self._intake, self._replica, raw)
             case frames.Decide(isolation=None):
                 self._connection.sendall(frames.encode(self._decide_batch(order)))
-            case frames.Decide():
-                self._fork_child(order)
+            case frames.Decide(isolation=frames.IsolationLimits() as limits):
+                self._fork_child(order, limits, partial(self._decide_isolated, order), threads=order.workers)
+            case frames.CountFleet():
+                self._fork_child(order, order.limits, partial(self._count_fleet, order))
 
     def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
         """Decide in this process, with extra cost units from the bucket."""
@@ -146,38 +155,53 @@ class _Service:
         self._bucket.pay(self._cache.paid_units - paid - order.cost_units)
         return answer
 
-    def _fork_child(self, order: frames.Decide) -> None:
-        """Fork a child for an order; kill a previous one, for which the shell no longer waits."""
-        if self._child is not None:
-            previous = self._child
-            self._remove_child(previous)
-            previous.kill()
+    def _fork_child(
+        self,
+        order: frames.Decide | frames.CountFleet,
+        limits: frames.IsolationLimits,
+        work: Callable[[Snapshot], tuple[bytes, bytes]],
+        *,
+        threads: int = 1,
+    ) -> None:
+        """Fork a child for an order; kill a previous one of its kind, for which the shell no longer waits."""
+        previous = self._children.get(type(order))
+        if previous is not None:
+            self._remove_child(previous.child)
+            previous.child.kill()
         snapshot = self._replica.snapshot(order.assumptions)
-        self._slices = snapshot.slices
         try:
-            self._child = Child(order, partial(self._decide_isolated, order, snapshot), self._connection)
+            child = Child(order.id, limits, partial(work, snapshot), self._connection, threads=threads)
         except OSError:  # no memory or process table entry is left
             self._connection.sendall(frames.encode(frames.ChildEnded(id=order.id, cause=frames.Cause.MEMORY)))
             return
-        self._sources.register(self._child, selectors.EVENT_READ)
+        self._children[type(order)] = _Running(child, snapshot.slices)
+        self._sources.register(child, selectors.EVENT_READ)
 
-    def _read_child(self) -> None:
-        """Take what the child has sent; once it has ended, forward its answer and add its cache entries to ours."""
-        child = self._child
-        if child is None or not child.read():
+    def _read_child(self, child: Child) -> None:
+        """Take what a child has sent; once it has ended, forward its answer and add its cache entries to ours."""
+        if not child.read():
             return
-        self._remove_child(child)
+        slices = self._remove_child(child)
         result = child.reap()
         if isinstance(result, frames.ChildEnded):
             self._connection.sendall(frames.encode(result))
             return
         answer, learned = result
-        self._cache.learn(frames.decode_learned(learned), self._slices)
+        self._cache.learn(frames.decode_learned(learned), slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
-    def _remove_child(self, child: Child) -> None:
-        self._child = None
+    def _remove_child(self, child: Child) -> tuple[ResourceSlice, ...]:
+        """Forget a child; return the slices at its fork."""
         self._sources.unregister(child)
+        kind = next(kind for kind, running in self._children.items() if running.child is child)
+        return self._children.pop(kind).slices
+
+    def _count_fleet(self, order: frames.CountFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
+        """Count the fleet, in a child; return the encoded answer and the new cache entries."""
+        self._cache.learned()  # discard entries that the parent has
+        fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
+        answer = frames.FleetCounted(id=order.id, totals=totals_of(fleet, per_node=order.per_node))
+        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Decide, in the child; return the encoded answer and the new cache entries."""

@@ -160,6 +160,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     invalid: str = ""
 
+    @property
+    def allocated_classes(self) -> tuple[str, ...]:
+        """The device classes of the requests that its allocation serves, each once."""
+        results = self.allocation.results if self.allocation is not None else ()
+        served = {result.request for result in results}
+        return tuple(
+            dict.fromkeys(
+                alternative.device_class
+                for request in self.requests
+                for index, alternative in enumerate(request.alternatives)
+                if str(request.result_name(index)) in served
+            )
+        )
+
     def is_reserved_for(self, pod_uid: str, pod_group: str) -> bool:
         """
         Whether reservedFor lists the pod or its PodGroup (KEP-5729).

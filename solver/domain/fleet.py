@@ -232,3 +232,48 @@ class FleetSupply(msgspec.Struct, frozen=True, kw_only=True):
     largest: LargestBlock = LargestBlock()
     fragmentation: float | None = None
     causes: tuple[FragmentingPod, ...] = ()
+
+
+class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many devices of a driver, a class (empty: of none) and a group of nodes are in a state."""
+
+    driver: str
+    device_class: str
+    node_group: str
+    state: DeviceState
+    count: int
+
+
+class NodeDeviceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many devices of a class are in a state on one node."""
+
+    node: str
+    device_class: str
+    state: DeviceState
+    count: int
+
+
+class NamespaceDeviceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many devices of a class the claims of a namespace hold, whole or in shares."""
+
+    namespace: str
+    device_class: str
+    count: int
+
+
+class ClassBlocks(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest free blocks of a class, and its fragmentation."""
+
+    device_class: str
+    largest: LargestBlock
+    fragmentation: float | None = None
+
+
+class FleetTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a fleet for its series; `nodes` is empty unless they are wanted."""
+
+    devices: tuple[DeviceCount, ...] = ()
+    namespaces: tuple[NamespaceDeviceCount, ...] = ()
+    nodes: tuple[NodeDeviceCount, ...] = ()
+    classes: tuple[ClassBlocks, ...] = ()
+    fragmentation: float | None = None

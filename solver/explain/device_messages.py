@@ -5,9 +5,10 @@ from typing import Final
 
 from solver.domain import OPTIONAL_NODE_OPERATIONS, Reason, ReasonCode, wording
 from solver.domain.quantity import plain
-from solver.explain.device_reasons import DeviceSupply, NamedAlternative
+from solver.explain.device_reasons import NamedAlternative
 from solver.feasibility.claims import MAX_RESULTS
 from solver.fleet.availability import Obstacle
+from solver.fleet.request_counts import DeviceSupply
 from solver.problem.problem import Problem
 from solver.problem.requests.demand import Verdict
 

@@ -1,12 +1,12 @@
 """
 Reasons about devices: how many match a request, what excludes the others, and the sentences and codes for it.
 
-`DeviceSupplies` counts devices for a request on some nodes. `OversizedDevices` finds devices that take more of their
+`OversizedDevices` finds devices that take more of their
 node than it has (KEP-5517). `WinnersByNode` names the pods that took the room; only pods of the loser's namespace are
 named.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,11 +16,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Placement, Pod, Reason, ReasonCode, Taint, wording
+from solver.domain import Placement, Pod, Reason, ReasonCode, wording
 from solver.domain.quantity import amount_of
 from solver.explain.hints import HINT
-from solver.feasibility import capacity, node_fit
-from solver.fleet.availability import Availability, Obstacle
+from solver.feasibility import capacity
+from solver.fleet.availability import Obstacle
+from solver.fleet.request_counts import DeviceSupply
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
@@ -100,138 +101,6 @@ class NamedAlternative(NamedTuple):
     name: str
     ask: Ask
     device_class: str
-
-
-class ShortCapacity(NamedTuple):
-    """What an allocation consumes of a capacity, and the most that one device has left; nano-units, written `like`."""
-
-    asked: int
-    left: int
-    like: str
-
-
-class DeviceSupply(NamedTuple):
-    """
-    Counts of devices for a demand on some nodes; `most` and `largest` are the most free and matching of one node.
-
-    `taints` counts the tainted devices by the first taint that the demand does not tolerate. `short` has the capacities
-    of which shared devices have too little left, by name.
-    """
-
-    verdicts: Counter[Verdict]
-    obstacles: Counter[str]
-    free: int
-    most: int
-    largest: int
-    taints: Counter[Taint]
-    short: dict[str, ShortCapacity]
-
-
-@dataclass(slots=True, eq=False)
-class DeviceSupplies:
-    """Counts devices of one problem; results are cached."""
-
-    problem: Problem
-    known: dict[tuple[int, bytes], DeviceSupply] = field(default_factory=dict)
-    availability: Availability = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Take what is in use from the problem."""
-        self.availability = Availability(self.problem.inventory, self.problem.available.usage)
-
-    def of(self, ask: Ask, roomy: Mask) -> DeviceSupply:
-        """Count the devices that some nodes can use for a request."""
-        key = (ask.demand, roomy.tobytes())
-        if key not in self.known:
-            self.known[key] = self._count(ask, set(np.flatnonzero(roomy).tolist()))
-        return self.known[key]
-
-    def together(self, asks: Iterable[Ask]) -> int | None:
-        """Return the most devices of one node that are free for any of some requests; None if some are shareable."""
-        found: set[int] = set()
-        for demand in {ask.demand for ask in asks}:
-            verdicts = self.problem.requests.answers[demand].verdicts
-            found |= {i for i, verdict in verdicts.items() if verdict is Verdict.YES and not self.obstacle(i, demand)}
-        records = [self.problem.inventory.records[index] for index in found]
-        if any(record.device.allow_multiple_allocations for record in records):
-            return None
-        homes = Counter(record.home for record in records)
-        wide = homes.pop(-1, 0)
-        return max(homes.values(), default=0) + wide
-
-    def free_on(self, ask: Ask, node: int) -> list[int]:
-        """Return the records that a request can get on a node."""
-        answers, records = self.problem.requests.answers[ask.demand], self.problem.inventory.records
-        able = (index for index in answers.verdicts if answers.at(records[index], node) is Verdict.YES)
-        return [index for index in able if not self.obstacle(index, ask.demand)]
-
-    def _count(self, ask: Ask, wanted: set[int]) -> DeviceSupply:
-        """Count devices over nodes; a device that several nodes can use counts once."""
-        problem, answers = self.problem, self.problem.requests.answers[ask.demand]
-        inventory = problem.inventory
-        verdicts: Counter[Verdict] = Counter()
-        obstacles: Counter[str] = Counter()
-        free: Counter[int] = Counter()
-        matching: Counter[int] = Counter()
-        taints: Counter[Taint] = Counter()
-        short: dict[str, ShortCapacity] = {}
-        for index, answer in answers.verdicts.items():
-            record = inventory.records[index]
-            if record.nodes is not None and record.nodes.isdisjoint(wanted):
-                continue
-            verdict = self._there(ask, index, answer, wanted)
-            verdicts[verdict] += 1
-            matching[record.home] += 1
-            if verdict is Verdict.TAINTED:
-                taints.update(self._taint(record, ask.demand))
-            if verdict is not Verdict.YES:
-                continue
-            obstacle = self.obstacle(index, ask.demand)
-            if obstacle:
-                obstacles[obstacle] += 1
-            else:
-                free[record.home] += 1
-            if obstacle is Obstacle.CAPACITY:
-                self._note_short(record, ask.demand, short)
-        wide = free.pop(-1, 0)
-        most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
-        largest += matching.get(-1, 0) if len(matching) > 1 else 0
-        return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest, taints, short)
-
-    def _taint(self, record: DeviceRecord, demand: int) -> Iterable[Taint]:
-        """Return the first taint that a demand does not tolerate."""
-        taint = node_fit.first_untolerated_taint(record.taints, self.problem.requests.demands[demand].tolerations)
-        return () if taint is None else (Taint(key=taint.key, value=taint.value, effect=taint.effect),)
-
-    def _note_short(self, record: DeviceRecord, demand: int, short: dict[str, ShortCapacity]) -> None:
-        """Note the capacities of which a shared device has too little left."""
-        requested = dict(self.problem.requests.demands[demand].capacity)
-        used = self.problem.available.usage.shared.get(record.index, {})
-        published = dict(record.device.capacities)
-        for name, amount in capacity.consumption(record.id.driver, record.device, requested) or ():
-            left = max(0, published[name].value.nano - used.get(name, 0))
-            if left < amount:
-                known = short.get(name, ShortCapacity(amount, left, published[name].value.text))
-                short[name] = ShortCapacity(max(known.asked, amount), max(known.left, left), known.like)
-
-    def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
-        """Return the verdict on a device for some nodes, which may be too small for it or not declare a feature."""
-        answers = self.problem.requests.answers[ask.demand]
-        unfit = answers.unfit.get(index, frozenset())
-        is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(unfit)
-        if is_had:
-            return verdict
-        undeclared = self.problem.inventory.undeclared.get(index, frozenset())
-        if wanted <= undeclared or (not ask.needed and wanted.isdisjoint(unfit - undeclared)):
-            return Verdict.UNDECLARED
-        return Verdict.TOO_LARGE if not ask.needed or wanted <= unfit else Verdict.SPARED
-
-    def obstacle(self, index: int, demand: int) -> Obstacle | None:
-        """Say why a device that answers YES has no room for one more allocation; None if it has."""
-        if self.problem.requests.demands[demand].is_admin:
-            return None
-        consumption = self.problem.requests.answers[demand].consumption.get(index, ())
-        return self.availability.obstacle(index, consumption)
 
 
 def hinted(reason: Reason, hint: str) -> Reason:

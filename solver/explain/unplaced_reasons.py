@@ -12,8 +12,6 @@ import numpy.typing as npt
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
 from solver.explain import device_messages, unsatisfiable
 from solver.explain.device_reasons import (
-    DeviceSupplies,
-    DeviceSupply,
     NamedAlternative,
     OversizedDevices,
     code_of,
@@ -27,6 +25,7 @@ from solver.explain.pool_reasons import PoolReasons
 from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MAX_RESULTS
+from solver.fleet.request_counts import DeviceSupplies, DeviceSupply
 from solver.greedy.device_fit import Condition, FitCache
 from solver.greedy.placement_state import Tracker
 from solver.problem.devices.inventory import Mask

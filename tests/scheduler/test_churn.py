@@ -37,6 +37,7 @@ from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.change_log import ChangeLog
 from scheduler.worker.decider import Decider, Decision
+from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
 from solver.domain import (
@@ -165,6 +166,7 @@ class Town:
             evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
             status=self.reports,
             attempt_metrics=AttemptMetrics(self.metrics),
+            fleet_counter=cast("FleetCounter", None),
             metrics=self.metrics,
         )
         self.parts.pod_groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")

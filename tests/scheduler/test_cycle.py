@@ -32,6 +32,7 @@ from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
+from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
 from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
@@ -196,6 +197,7 @@ class Hall:
             status=cast("StatusWriter", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             attempt_metrics=AttemptMetrics(self.metrics),
+            fleet_counter=cast("FleetCounter", None),
             metrics=self.metrics,
         )
         self.parts = parts

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from scheduler.simulation import devices_output, simulator
+from scheduler.simulation import devices_output, fleet_reading, simulator
+from scheduler.simulation.fleet_reading import FleetAnswer
 from scheduler.worker.recording import Record
 from solver import fleet_of
 from solver.domain import Claim, Policy, Snapshot
@@ -245,6 +246,38 @@ def test_devices_of_manifests(tmp_path: Path, capsys: Capture) -> None:
     assert m.run("free", "-f", path, "-o", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)["items"]
     assert (found["class"], found["total"], found["free"], found["fragmentation"]) == ("gpu", 3, 3, None)
+
+
+def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cluster whose claims the caller may not list."""
+    snapshot = replace(cluster(), claims=())
+    answer = FleetAnswer(fleet_of(snapshot), forbidden=("resourceclaims",))
+    monkeypatch.setattr(fleet_reading, "from_cluster", lambda *_: answer)
+    kubeconfig = tmp_path / "kubeconfig"
+    contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
+    clusters = [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}]
+    users = [{"name": "u", "user": {}}]
+    kubeconfig.write_text(
+        yaml.safe_dump({"current-context": "c", "contexts": contexts, "clusters": clusters, "users": users})
+    )
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+
+
+def test_a_caller_that_may_not_list_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:
+    without_claims(monkeypatch, tmp_path)
+    assert m.run("devices", "-o", "json") == 3
+    printed = capsys.readouterr()
+
+    assert {each["state"] for each in json.loads(printed.out)["items"]} == {"unknown", "unusable"}
+    assert "cannot list resourceclaims: forbidden" in printed.err
+
+
+def test_without_claims_nothing_is_said_about_what_is_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    without_claims(monkeypatch, tmp_path)
+    assert m.run("free") == 2
+    assert "resourceclaims may not be listed, and without them it is not known what is free" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

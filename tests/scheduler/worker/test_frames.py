@@ -10,6 +10,7 @@ from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
 from solver.domain import AttributeKind, AttributeValue, Namespace, Policy, Violation
+from solver.domain.fleet import ClassBlocks, DeviceState, FleetTotals, LargestBlock, NodeDeviceCount
 from tests.support.builders import (
     batch,
     capacity,
@@ -87,15 +88,23 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         cost_units=5,
         isolation=frames.IsolationLimits(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
     )
+    count = frames.CountFleet(
+        id=4,
+        assumptions=Assumptions(),
+        policy=Policy(),
+        node_group_label="pool",
+        per_node=True,
+        limits=frames.IsolationLimits(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
+    )
     with ours, theirs:
-        ours.sendall(frames.encode(apply) + frames.encode(decide))
+        ours.sendall(frames.encode(apply) + frames.encode(decide) + frames.encode(count))
         ours.shutdown(socket.SHUT_WR)
 
-        first, second, end = (frames.receive_order(theirs) for _ in range(3))
+        first, second, third, end = (frames.receive_order(theirs) for _ in range(4))
 
     assert isinstance(first, frames.Apply)
     assert frames.decode_change(first.changes[0]) == seen(OBJECTS[0])
-    assert (second, end) == (decide, None)
+    assert (second, third, end) == (decide, count, None)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,13 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         frames.Decided(id=1, plan=None, violations=(Violation(rule="r", subject="s", message="m"),), seconds=0.5),
         frames.Decided(id=2, plan=plan(unplaced(pod("p")))),
         frames.ChildEnded(id=3, cause=frames.Cause.TIME),
+        frames.FleetCounted(
+            id=4,
+            totals=FleetTotals(
+                classes=(ClassBlocks(device_class="gpu", largest=LargestBlock(node=2, claim=2), fragmentation=0.5),),
+                nodes=(NodeDeviceCount(node="n1", device_class="gpu", state=DeviceState.FREE, count=2),),
+            ),
+        ),
     ],
     ids=lambda answer: type(answer).__name__,
 )

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, OwnedDevices, PodId, Policy, Snapshot
+from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, OwnedDevices, PodId, Policy, Snapshot, Taint
 from solver.domain.fleet import DeviceState, FleetDevice, SinceSource, UnusableCause
 from solver.fleet import fleet_of
 from tests.support import builders as b
@@ -11,8 +11,8 @@ from tests.support import builders as b
 CLASSES = (b.gpu_class(), b.device_class("any"))
 
 
-def devices(*objects: object, policy: Policy = Policy()) -> dict[str, FleetDevice]:  # noqa: B008 - a frozen value
-    found = fleet_of(b.snapshot(*objects, *CLASSES), policy)
+def devices(*objects: b.SnapshotObject, policy: Policy = Policy()) -> dict[str, FleetDevice]:  # noqa: B008 - a frozen value
+    found = fleet_of(b.snapshot(*objects, *CLASSES), policy, node_group_label="node.kubernetes.io/instance-type")
     return {f"{each.id.pool}/{each.id.device}": each for each in found.devices}
 
 
@@ -95,9 +95,9 @@ def test_a_taint_is_named_with_its_rule_or_with_its_driver() -> None:
     ids=["binding failed", "suspect", "no effect"],
 )
 def test_what_the_scheduler_remembers_of_a_device(
-    taint: object, expected: tuple[DeviceState, tuple[UnusableCause, ...]], *, is_suspect: bool
+    taint: Taint, expected: tuple[DeviceState, tuple[UnusableCause, ...]], *, is_suspect: bool
 ) -> None:
-    found = devices(b.node("n1"), b.gpu_slice("n1", count=1), b.taint_rule("local", taint))["n1/gpu-0"]  # type: ignore[arg-type]  # taints
+    found = devices(b.node("n1"), b.gpu_slice("n1", count=1), b.taint_rule("local", taint))["n1/gpu-0"]
     assert (state(found), found.is_suspect) == (expected, is_suspect)
 
 
@@ -131,7 +131,7 @@ NOT_READY = b.taint("node.kubernetes.io/not-ready")
     ],
     ids=["no node", "cordoned", "not ready", "incomplete", "invalid", "selector"],
 )
-def test_why_a_device_cannot_be_used(objects: tuple[object, ...], cause: UnusableCause, message: str) -> None:
+def test_why_a_device_cannot_be_used(objects: tuple[b.SnapshotObject, ...], cause: UnusableCause, message: str) -> None:
     found = next(iter(devices(*objects).values()))
 
     assert state(found) == (DeviceState.UNUSABLE, (cause,))
@@ -182,7 +182,7 @@ def test_shares_leave_the_rest_of_a_device() -> None:
     assert some.holders[1].consumed == (("memory", 20 * 2**30 * 10**9),)
 
 
-def partitioned() -> tuple[object, ...]:
+def partitioned() -> tuple[b.SnapshotObject, ...]:
     parts = [b.device("whole", consumes={"card": {"slices": 4}})]
     parts += [b.device(f"part-{index}", consumes={"card": {"slices": 1}}) for index in range(4)]
     counters = b.resource_slice("n1", counter_sets={"card": {"slices": 4}}, slice_count=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from solver.domain import PodId
+from solver.domain import Claim, Node, PodId
 from solver.domain.fleet import Fleet, FleetSupply, RequestSize
 from solver.fleet import fleet_of, supply_of
 from solver.fleet.fragmentation import fleet_fragmentation
@@ -10,16 +10,16 @@ from tests.solver.fleet.test_fleet import partitioned
 from tests.support import builders as b
 
 
-def fleet(*objects: object) -> Fleet:
+def fleet(*objects: b.SnapshotObject) -> Fleet:
     return fleet_of(b.snapshot(*objects, b.gpu_class()))
 
 
-def supply(*objects: object) -> FleetSupply:
+def supply(*objects: b.SnapshotObject) -> FleetSupply:
     found = fleet(*objects)
     return supply_of(found.devices, found.sizes)
 
 
-def job(name: str, node: str, *numbers: int) -> object:
+def job(name: str, node: str, *numbers: int) -> Claim:
     return b.held(name, *(b.result("gpu", f"gpu-{each}", node) for each in numbers), node_name=node)
 
 
@@ -39,7 +39,7 @@ def test_every_device_counts_once() -> None:
 
 
 def test_the_largest_block_of_a_node_a_root_and_a_domain() -> None:
-    def clique(name: str, value: str) -> object:
+    def clique(name: str, value: str) -> Node:
         return b.node(name, labels={"nvidia.com/gpu.clique": value})
 
     found = supply(

@@ -54,7 +54,6 @@ _VERDICTS: Final = {
     ),
     Verdict.CAPACITY: DeviceProblem(UnusableCause.NODE_TOO_SMALL, "its default share is larger than the device"),
 }
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 def fleet_of(
@@ -62,13 +61,13 @@ def fleet_of(
     policy: Policy = Policy(),  # noqa: B008 - a frozen value
     cache: SolverCache | None = None,
     *,
-    node_group_label: str = INSTANCE_TYPE,
+    node_group_label: str = "",
 ) -> Fleet:
     """
     Return every device of a snapshot; a cache that is kept saves the evaluation of selectors on unchanged slices.
 
     `policy` says which devices may be allocated and which labels and attributes group nodes and devices.
-    `node_group_label` is the node label whose value becomes `FleetDevice.node_group`.
+    `node_group_label` is the node label whose value becomes `FleetDevice.node_group`; empty: nodes have no group.
     """
     cache = SolverCache() if cache is None else cache
     with gc_paused():
@@ -188,17 +187,11 @@ class _FleetBuilder:
         inventory, published = self.inventory, set[DeviceId]()
         for record in inventory.records:
             yield self._of_record(record)
-        for pool in inventory.pools.values():
-            for each in pool.slices:
-                left = (
-                    _without_record(inventory, each)
-                    if pool.is_usable
-                    else [(DeviceId(*each.pool_id, device.name), device) for device in each.devices]
-                )
-                for device_id, device in left:
-                    if device_id not in published:
-                        published.add(device_id)
-                        yield self._unusable(device_id, device, each, self._pool_problem(pool, each, device))
+        for each in (each for pool in inventory.pools.values() for each in pool.slices):
+            for device_id, device in _without_record(inventory, each):
+                if device_id not in published:
+                    published.add(device_id)
+                    yield self._unusable(device_id, device, each)
         for device_id in self.holders.keys() - inventory.record_of.keys() - published:
             problem = DeviceProblem(UnusableCause.UNPUBLISHED, "no ResourceSlice of its pool publishes it")
             yield FleetDevice(
@@ -208,7 +201,9 @@ class _FleetBuilder:
                 holders=self.holders[device_id],
             )
 
-    def _pool_problem(self, pool: Pool, each: ResourceSlice, device: Device) -> DeviceProblem:
+    def _pool_problem(self, each: ResourceSlice, device: Device) -> DeviceProblem:
+        """Say why no claim can get a device without a record."""
+        pool = self.inventory.pools[each.pool_id]
         if pool.invalid:
             return DeviceProblem(UnusableCause.POOL_INVALID, f"pool {pool.id} is not used: {pool.invalid}")
         if not pool.is_complete:
@@ -221,9 +216,7 @@ class _FleetBuilder:
         )
         return DeviceProblem(UnusableCause.NODE_GONE, node)
 
-    def _unusable(
-        self, device_id: DeviceId, device: Device, each: ResourceSlice, problem: DeviceProblem
-    ) -> FleetDevice:
+    def _unusable(self, device_id: DeviceId, device: Device, each: ResourceSlice) -> FleetDevice:
         """Make a device without a record: its pool cannot be used, or it has no node."""
         scope, holders = _scope_of(each, device), self.holders.get(device_id, ())
         position = self.inventory.node_index.get(scope.node_name)
@@ -239,7 +232,11 @@ class _FleetBuilder:
             kind=product_of(device),
             classes=self._classes_of(device_id.driver, device),
             state=_state_without_room(holders),
-            problems=(problem, *self._taint_problems(device_id, taints), *(facts.problems if facts else ())),
+            problems=(
+                self._pool_problem(each, device),
+                *self._taint_problems(device_id, taints),
+                *(facts.problems if facts else ()),
+            ),
             taints=taints,
             holders=holders,
         )
@@ -350,7 +347,7 @@ class _FleetBuilder:
 
 
 def _without_record(inventory: Inventory, each: ResourceSlice) -> list[tuple[DeviceId, Device]]:
-    """Return the devices of a usable pool that no existing node can use."""
+    """Return the devices of an unusable pool, or those that no existing node can use."""
     ids = ((DeviceId(each.driver, each.pool, device.name), device) for device in each.devices)
     return [pair for pair in ids if pair[0] not in inventory.record_of]
 

@@ -1,0 +1,83 @@
+"""Counts the fleet for its series, in a child of the worker, so that no decision waits for it."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from scheduler.cluster import Cluster
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined
+from scheduler.settings import Settings
+from scheduler.worker.supervisor import WorkerError, WorkerSupervisor
+from solver.domain import Policy
+from solver.domain.fleet import ClassBlocks, FleetTotals
+
+
+class FleetCounter:
+    """Sets the series about devices again and again; `also` is called each time, for series of the shell."""
+
+    def __init__(
+        self,
+        worker: WorkerSupervisor,
+        cluster: Cluster,
+        metrics: Metrics,
+        settings: Settings,
+        *,
+        also: Callable[[], None],
+    ) -> None:
+        self._worker: Final = worker
+        self._cluster: Final = cluster
+        self._metrics: Final = metrics
+        self._settings: Final = settings.metrics
+        self._policy: Final[Policy] = settings.policy(settings.profiles[0].scheduler_name)
+        self._also: Final = also
+        self._confined: Final = partial(Confined, metrics, Subsystem.FLEET)
+
+    async def run(self) -> None:
+        """Count until cancelled."""
+        while True:
+            await self._worker.wait_until_ready()
+            with self._confined():
+                self._also()
+                await self.count()
+            await asyncio.sleep(self._settings.interval_seconds)
+
+    async def count(self) -> None:
+        """Count once; the series stay as they are where the worker gives no answer."""
+        try:
+            totals = await self._worker.count_fleet(
+                self._cluster.assumptions(),
+                self._policy,
+                self._settings.node_group_label,
+                per_node=self._settings.per_node,
+            )
+        except WorkerError:
+            return
+        self._set(totals)
+
+    def _set(self, totals: FleetTotals) -> None:
+        """Replace all values at once; nothing else runs meanwhile, no scrape either."""
+        metrics = self._metrics
+        for gauge in (metrics.devices, metrics.namespace_devices, metrics.node_devices):
+            gauge.clear()
+        for each in totals.devices:
+            metrics.devices.labels(each.driver, each.device_class, each.node_group, each.state).set(each.count)
+        for held in totals.namespaces:
+            metrics.namespace_devices.labels(held.namespace, held.device_class).set(held.count)
+        for there in totals.nodes:
+            metrics.node_devices.labels(there.node, there.device_class, there.state).set(there.count)
+        metrics.largest_free_block.clear()
+        metrics.fragmentation.clear()
+        for blocks in totals.classes:
+            self._set_class(blocks)
+        metrics.fleet_fragmentation.set(totals.fragmentation or 0.0)
+
+    def _set_class(self, blocks: ClassBlocks) -> None:
+        name, largest = blocks.device_class, blocks.largest
+        sizes = {"claim": largest.claim, "node": largest.node, "root": largest.root, "domain": largest.domain}
+        for scope, size in sizes.items():
+            if size is not None:
+                self._metrics.largest_free_block.labels(name, scope).set(size)
+        if blocks.fragmentation is not None:
+            self._metrics.fragmentation.labels(name).set(blocks.fragmentation)

@@ -1,0 +1,68 @@
+"""`dovetail devices` and `dovetail free` on the real API server: while pods run, and for callers with few rights."""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.dovetail import Dovetail
+from tests.support import manifests as m
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+Capture = pytest.CaptureFixture[str]
+
+
+def asked(world: World, capsys: Capture, *words: str) -> Any:
+    """The document about the world's devices."""
+    words = (*words, "-l", f"world={world.word}", "-o", "json")
+    assert m.run(*words, f"--kubeconfig={world.plane.kubeconfig}") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def series(dovetail: Dovetail, world: World) -> dict[str, int]:
+    """The world's devices by state, as the scheduler counts them."""
+    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
+        text = answer.read().decode()
+    found = re.findall(rf'dovetail_devices{{device_class="{world.driver}",.*state="(\w+)"}} (\S+)', text)
+    return {state: int(float(count)) for state, count in found}
+
+
+def test_who_holds_which_device_and_what_is_free(
+    world: World, start: Start, account: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    world.add_nodes(2, devices=2)
+    world.template()
+    config = tmp_path / "metrics.yaml"
+    settings = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+    config.write_text(json.dumps({**settings, "metrics": {"intervalSeconds": 1}}))
+    dovetail = start(account, f"--config={config}")
+    world.pod("p")
+    wait_until(lambda: "p" in world.bound())
+    node = world.bound()["p"]
+
+    devices = asked(world, capsys, "devices")["items"]
+    (held,) = (each for each in devices if each["state"] == "held")
+    (holder,) = held["holders"]
+    assert [each["state"] for each in devices].count("free") == 3
+    assert (held["node"], holder["pods"]) == (node, [f"{world.namespace}/p"])
+    assert holder["sinceSource"] == "allocation"
+
+    (row,) = asked(world, capsys, "free", "--by", "class")["items"]
+    assert [row[key] for key in ("total", "held", "free", "unusable")] == [4, 1, 3, 0]
+    assert row["largest"]["node"] == 2
+
+    wait_until(lambda: series(dovetail, world) == {"free": 3, "held": 1})
+
+    world.plane.request(
+        "PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}}, content="application/merge-patch+json"
+    )
+    (row,) = asked(world, capsys, "free", "--by", "class")["items"]
+    assert [row[key] for key in ("total", "held", "free", "unusable")] == [4, 1, 2, 1]
+    wait_until(lambda: series(dovetail, world) == {"free": 2, "held": 1, "unusable": 1})
+    assert world.problems() == []

@@ -1,0 +1,68 @@
+"""The series about devices: counted in a child of the worker, set at once, kept where there is no answer."""
+
+import asyncio
+
+from scheduler.observe.metrics import Metrics
+from scheduler.settings import Settings
+from scheduler.settings.policies import FleetMetrics
+from scheduler.settings.schema import API_VERSION, KIND
+from scheduler.worker.fleet_counter import FleetCounter
+from solver.domain import Policy
+from tests.scheduler.worker.test_child import ask, children_of, forked
+from tests.support import builders as b
+from tests.support.cluster_builders import seen
+from tests.support.shell_process import Shell, running
+
+SETTINGS = Settings(api_version=API_VERSION, kind=KIND, metrics=FleetMetrics(interval_seconds=3600, per_node=True))
+
+
+def counter(shell: Shell, metrics: Metrics) -> FleetCounter:
+    return FleetCounter(shell.worker, shell.cluster, metrics, SETTINGS, also=lambda: None)
+
+
+def devices(metrics: Metrics) -> dict[str, float]:
+    """The devices of the class `gpu` by state."""
+    samples = next(each for each in metrics.registry.collect() if each.name == "dovetail_devices").samples
+    return {each.labels["state"]: each.value for each in samples if each.labels["device_class"] == b.GPU_CLASS}
+
+
+async def test_the_fleet_is_counted_as_the_shell_knows_it() -> None:
+    metrics = Metrics()
+    async with running() as shell:
+        await counter(shell, metrics).count()
+        before = devices(metrics)
+        shell.see(seen(b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")))
+        await counter(shell, metrics).count()
+
+    total = sum(before.values())
+    assert before == {"free": total}
+    assert devices(metrics) == {"free": total - 1, "held": 1}
+    value = metrics.registry.get_sample_value
+    assert value("dovetail_namespace_devices", {"namespace": "red", "device_class": b.GPU_CLASS}) == 1
+    assert value("dovetail_node_devices", {"node": "n1", "device_class": b.GPU_CLASS, "state": "held"}) == 1
+    assert value("dovetail_largest_free_block", {"device_class": b.GPU_CLASS, "scope": "node"}) == total - 1
+
+
+async def test_a_count_goes_on_beside_an_isolated_decision_and_batches() -> None:
+    async with running() as shell:
+        isolated = asyncio.create_task(ask(shell, "hang"))
+        await forked(shell)
+        totals, plan = await asyncio.gather(
+            shell.worker.count_fleet(shell.cluster.assumptions(), Policy(), "", per_node=False),
+            shell.decide(("p", "c")),
+        )
+        assert totals.devices
+        assert plan.placements
+        assert not isolated.done()
+        assert len(children_of(shell.worker.pid)) == 1
+        isolated.cancel()
+
+
+async def test_without_a_worker_the_series_stay() -> None:
+    metrics = Metrics()
+    async with running() as shell:
+        await counter(shell, metrics).count()
+        before = devices(metrics)
+    await counter(shell, metrics).count()
+
+    assert devices(metrics) == before != {}

@@ -28,6 +28,7 @@ from solver.domain import (
     Snapshot,
     SubRequest,
 )
+from solver.domain.disjoint_sets import DisjointSets
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
@@ -127,9 +128,9 @@ class BatchRequests:
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
-    mixed: set[AttributeName] = field(default_factory=set)
-    """Attributes that some constraint compares with another one, because a request derives it."""
     """Constrained ones, with the demands under the constraints."""
+    comparable: DisjointSets[AttributeName] = field(default_factory=DisjointSets)
+    """Attributes that some constraint compares with each other, because a request derives one of them."""
     components: dict[Component, int] = field(default_factory=dict)
     cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
@@ -293,7 +294,7 @@ class BatchRequests:
     def intern(self, each: Component) -> int:
         """Return the number of a component."""
         for link in each.links:
-            self.mixed.update(link.sources if len(link.sources) > 1 else ())
+            self.comparable.join(link.sources)
             for member in link.members:
                 demands = self.attributes.setdefault(member.attribute, set())
                 asks = each.requests[member.request]
@@ -319,8 +320,11 @@ class BatchRequests:
         grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
         groups = dict.fromkeys(map(AttributeName.parse, grouping))
         names = dict.fromkeys((*self.attributes, *groups))
+        values = {root: number for number, root in enumerate(dict.fromkeys(map(self.comparable.find, names)))}
         return tuple(
-            ComparedAttribute(name, frozenset(self.attributes.get(name, ())), name in groups, name in self.mixed)
+            ComparedAttribute(
+                name, frozenset(self.attributes.get(name, ())), name in groups, values[self.comparable.find(name)]
+            )
             for name in names
         )
 

@@ -159,3 +159,49 @@ def test_no_expression_stands_for_other_attributes() -> None:
     derived = DerivedAttribute(name=SHARED, expression="'x'")
     request = SubRequest(device_class=A, derived_attributes=(derived,))
     assert (request.derived(SHARED), request.derived("derived/other")) == ("'x'", "")
+
+
+def numa_nodes(*names: str) -> list[b.SnapshotObject]:
+    """Nodes with two NUMA nodes of their own, each with a device of either driver."""
+    made: list[b.SnapshotObject] = []
+    for name in names:
+        made.append(b.node(name))
+        for driver, attribute in ((A, "numa"), (B, "numaNode")):
+            devices = [b.device(f"d{at}", attributes={attribute: f"{name}-numa-{at}"}) for at in range(2)]
+            made.append(b.resource_slice(name, *devices, driver=driver))
+    return made
+
+
+def groups_of(*objects: s.Objects) -> list[int]:
+    return s.problem(classes(), *objects, pair(b.match(SHARED)), pods=[b.pod("p", "c")]).layout.group_of
+
+
+def test_nodes_that_differ_in_the_names_of_values_alone_are_one_group() -> None:
+    nodes = numa_nodes("n1", "n2", "n3")
+    assert groups_of(*nodes) == [0, 0, 0]
+
+    plan = s.plan(classes(), nodes, pair(b.match(SHARED)), pods=[b.pod("p", "c")])
+    (first, second) = s.devices_of(plan, "c")
+    assert first[1] == second[1]
+
+
+def test_values_that_meet_differently_are_different_groups() -> None:
+    """On n2 no device of one driver has a value of the other's."""
+    apart: list[b.SnapshotObject] = [
+        b.node("n2"),
+        b.resource_slice("n2", *(b.device(f"d{at}", attributes={"numa": f"x{at}"}) for at in range(2)), driver=A),
+        b.resource_slice("n2", *(b.device(f"d{at}", attributes={"numaNode": f"y{at}"}) for at in range(2)), driver=B),
+    ]
+    assert groups_of(*numa_nodes("n1"), *apart) == [0, 1]
+
+
+def test_values_of_devices_that_every_node_sees_are_kept() -> None:
+    """A cluster-wide device of one driver has the value that a node's device of the other driver derives."""
+    wide = b.resource_slice(
+        "w", b.device("w", attributes={"numaNode": "n1-numa-1"}), driver=B, at=b.scope(all_nodes=True)
+    )
+    nodes = numa_nodes("n1", "n2")
+    only = [each for each in nodes if not isinstance(each, ResourceSlice) or each.driver == A]
+    assert groups_of(*only, wide) == [0, 1]
+    plan = s.plan(classes(), only, wide, pair(b.match(SHARED)), pods=[b.pod("p", "c")])
+    assert s.devices_of(plan, "c") == [("a", "d1"), ("b", "w")]

@@ -26,14 +26,14 @@ class ComparedAttribute(NamedTuple):
     """
     An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
 
-    Devices that only other demands can get may have any value. With `is_mixed` its values are compared with those of
-    another attribute.
+    Devices that only other demands can get may have any value. Values of attributes with the same `values` are compared
+    with each other.
     """
 
     name: AttributeName
     demands: frozenset[int]
     is_grouping: bool = False
-    is_mixed: bool = False
+    values: int = 0
 
 
 class UntypedDevice(NamedTuple):
@@ -118,17 +118,23 @@ def layout_input(
 
 
 def _labelled(inputs: LayoutInput) -> tuple[bool, ...]:
-    """Say which attributes may be renumbered per node: no lists, and no value that cluster-wide devices have too."""
-    count = len(inputs.attributes)
-    wide, local = [set[Items]() for _ in range(count)], [set[Items]() for _ in range(count)]
-    for index, verdicts in inputs.verdicts.items() if count else ():
+    """
+    Say which attributes may be renumbered per node: no lists, and no value that cluster-wide devices have too.
+
+    Attributes that are compared with each other are renumbered together, or none of them is.
+    """
+    wide, local = defaultdict[int, set[Items]](set), defaultdict[int, set[Items]](set)
+    for index, verdicts in inputs.verdicts.items() if inputs.attributes else ():
         record = inputs.inventory.records[index]
-        for values, items in zip(wide if record.home < 0 else local, inputs.values(record, verdicts), strict=True):
-            values.add(items)
-    return tuple(
-        max(map(len, one | other), default=0) <= 1 and not (one & other) - {()} and not each.is_mixed
-        for one, other, each in zip(wide, local, inputs.attributes, strict=True)
-    )
+        found = wide if record.home < 0 else local
+        for each, items in zip(inputs.attributes, inputs.values(record, verdicts), strict=True):
+            found[each.values].add(items)
+    is_local = {
+        values: max(map(len, wide[values] | local[values]), default=0) <= 1
+        and not (wide[values] & local[values]) - {()}
+        for values in {each.values for each in inputs.attributes}
+    }
+    return tuple(is_local[each.values] for each in inputs.attributes)
 
 
 def scale_of(amounts: Sequence[int], total: int) -> int:

@@ -83,7 +83,8 @@ def _may_change_labels(before: DeviceLayout, inputs: LayoutInput, was: DeviceRec
     now = inputs.inventory.records[was.index]
     new = inputs.values(now, inputs.verdicts.get(was.index, ()))
     for position, (each, is_label) in enumerate(zip(inputs.attributes, before.labelled, strict=True)):
-        wide = (kind.attributes[position] for kind in before.wide_types)
+        same = [place for place, other in enumerate(inputs.attributes) if other.values == each.values]
+        wide = (kind.attributes[place] for kind in before.wide_types for place in same)
         if is_label and new[position] and new[position] in wide:
             return True
         if not is_label and lookup(was.id.driver, was.device, each.name) and any(wide):

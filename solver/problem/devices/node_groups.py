@@ -8,7 +8,7 @@ and therefore one `GroupKey`. Values that cluster-wide devices have too stay as 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from solver.domain import AttributeKind, CounterId
@@ -228,21 +228,28 @@ def _counter_reference(
 
 def _labels(inputs: LayoutInput, devices: list[UntypedDevice]) -> list[tuple[Items, ...]]:
     """Replace the values of local attributes by numbers that follow from the devices that have them."""
-    columns: list[Sequence[Items]] = []
+    places: defaultdict[int, list[int]] = defaultdict(list)
     for position, is_labelled in enumerate(inputs.labelled):
-        column = [untyped.attributes[position] for untyped in devices]
-        columns.append(_numbered(devices, column) if is_labelled else column)
-    return [tuple(row) for row in zip(*columns, strict=True)] if columns else [() for _ in devices]
+        if is_labelled:
+            places[inputs.attributes[position].values].append(position)
+    numbers = {place: each for same in places.values() for each in (_numbered(devices, same),) for place in same}
+    return [
+        tuple(
+            ((items[0][0], _label(items[0], numbers[place][items])),) if items and place in numbers else items
+            for place, items in enumerate(untyped.attributes)
+        )
+        for untyped in devices
+    ]
 
 
-def _numbered(devices: list[UntypedDevice], column: list[Items]) -> list[Items]:
-    behind: defaultdict[Items, list[tuple[tuple[tuple[int, int], ...], str, int]]] = defaultdict(list)
-    for untyped, items in zip(devices, column, strict=True):
-        if items:
-            behind[items].append((untyped.verdicts, repr(untyped.sharing), untyped.record.value))
-    order = sorted(behind, key=lambda items: sorted(behind[items]))
-    number = {items: index for index, items in enumerate(order)}
-    return [((items[0][0], _label(items[0], number[items])),) if items else () for items in column]
+def _numbered(devices: list[UntypedDevice], places: list[int]) -> dict[Items, int]:
+    """Number the values of attributes that are compared with each other."""
+    behind: defaultdict[Items, list[tuple[int, tuple[tuple[int, int], ...], str, int]]] = defaultdict(list)
+    for place in places:
+        for untyped in devices:
+            if items := untyped.attributes[place]:
+                behind[items].append((place, untyped.verdicts, repr(untyped.sharing), untyped.record.value))
+    return {items: number for number, items in enumerate(sorted(behind, key=lambda items: sorted(behind[items])))}
 
 
 def _label(item: tuple[AttributeKind, int | bool | str], number: int) -> int | str:

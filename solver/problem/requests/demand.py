@@ -162,7 +162,7 @@ def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = N
 
 def matching(inventory: Inventory, class_selectors: tuple[str, ...], slice_cache: SliceCache) -> Iterator[int]:
     """Return the records that the selectors of a class match. Raise `SelectorError` where one cannot be compiled."""
-    compiled, names = [selectors.compile_any(text) for text in class_selectors], (class_selectors, ())
+    compiled, names = [selectors.compile_selector(text) for text in class_selectors], (class_selectors, ())
     found = _matching(inventory, lambda each: slice_cache.matched(names, each, partial(_matched, compiled)))
     return (record.index for record, outcome in found if outcome is True)
 

@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 _LEAST_SECONDS: Final = 2.0
 _MOST_SHARE: Final = 0.1
 """The most of the time that asking may take, so that a watch is no load on the API server."""
-_CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
+_CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 def watch(

@@ -123,7 +123,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("to", "expected"), [(io.StringIO(), "1\n2\n"), (Terminal(), "\x1b[H\x1b[2J\x1b[3J1\n\x1b[H\x1b[2J\x1b[3J2\n")]
+    ("to", "expected"), [(io.StringIO(), "1\n2\n"), (Terminal(), "\x1b[H\x1b[2J1\n\x1b[H\x1b[2J2\n")]
 )
 def test_a_watch_prints_what_changes_and_waits_longer_where_asking_takes_long(to: io.StringIO, expected: str) -> None:
     answers = iter([1, 1, 2])

@@ -28,8 +28,8 @@ from scheduler.commit.restore import restore_waiting_times
 from scheduler.components import Components, assemble
 from scheduler.cycle import SchedulingCycle
 from scheduler.kube import discovery, writes
-from scheduler.kube.api_change import ApiChange
 from scheduler.kube.client import Client
+from scheduler.kube.discovery import ApiChange
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
 from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.lease import Timing

@@ -2,8 +2,7 @@
 
 import random
 
-from scheduler.kube.api_change import ApiChange
-from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.kube.discovery import ApiChange, DiscoveredKinds
 
 OLD, NEW = DiscoveredKinds(minor=36, git_version="v1.36.5"), DiscoveredKinds(minor=37, git_version="v1.37.2")
 

@@ -34,7 +34,7 @@ def for_kubectl(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["de"], ["defrag", ":4"]),
+        (["def"], ["defrag", ":4"]),
         (["explain", "--sn"], ["--snapshot", ":4"]),
         (["explain", "pod/x", "-o", ""], ["table", "json", "yaml", ":4"]),
         (["run", "--log-level", "w"], ["warning", ":4"]),

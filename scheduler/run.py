@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -242,7 +242,7 @@ class Process:
         cycle = SchedulingCycle(parts, policies, self._settings.batch.max_pods)
         memory_budget = self._memory_budget(parts.cluster)
         self._suspects.connect(parts.cluster, cycle.see)
-        followers = manually_bound, misspelled, _ = self._followers(parts)
+        followers = self._followers(parts)
         see = partial(_see, parts.quarantine, memory_budget, cycle, followers)
         watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
@@ -252,24 +252,8 @@ class Process:
             ends = (stop.wait(), self._wait_until_changed(served))
             keeping += [group.create_task(_set_after(ending, each)) for each in ends]
             if await _unless_stopped(ending, self._wait_until_ready(watches, elector, parts)):
-                readmission = Readmission(
-                    self._client,
-                    memory_budget,
-                    see,
-                    metrics=self.metrics,
-                    check=self._health.ready("memory"),
-                    worker_pid=lambda: parts.worker.pid,
-                )
-                rest = (
-                    parts.stale_allocations.run(),
-                    OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics).run(),
-                    manually_bound.run(),
-                    misspelled.run(),
-                    parts.pod_groups.run(),
-                    parts.fleet_counter.run(),
-                    readmission.run(),
-                )
-                working = [group.create_task(each) for each in (cycle.decide(), parts.costly_loop.run(cycle), *rest)]
+                loops = self._loops(parts, cycle, followers, (memory_budget, see))
+                working = [group.create_task(each) for each in loops]
                 keeping.append(group.create_task(parts.status.run()))
                 await ending.wait()
                 _log.info(logs.STOPPING)
@@ -292,6 +276,35 @@ class Process:
             ManuallyBoundPods(parts.cluster, parts.status, names, self.metrics),
             MisspelledSchedulers(parts.cluster, is_picked_up, record, names, self.metrics),
             self._suspects,
+        )
+
+    def _loops(
+        self,
+        parts: Components,
+        cycle: SchedulingCycle,
+        followers: Followers,
+        readmitting: tuple[MemoryBudget, Callable[[Sequence[Change]], None]],
+    ) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return what runs from the first decision until the scheduler stops."""
+        manually_bound, misspelled, _ = followers
+        orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self.metrics)
+        readmission = Readmission(
+            self._client,
+            *readmitting,
+            metrics=self.metrics,
+            check=self._health.ready("memory"),
+            worker_pid=lambda: parts.worker.pid,
+        )
+        return (
+            cycle.decide(),
+            parts.costly_loop.run(cycle),
+            parts.stale_allocations.run(),
+            orphaned.run(),
+            manually_bound.run(),
+            misspelled.run(),
+            parts.pod_groups.run(),
+            parts.fleet_counter.run(),
+            readmission.run(),
         )
 
     def _memory_budget(self, cluster: Cluster) -> MemoryBudget:

@@ -102,7 +102,7 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any
     made = case_builder.CaseBuilder.of(found, documents.read(paths))
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = f"{target.namespace}/{target.name}"
-    named = made.scheduler_of_gang(wanted) if kind == "gang" else made.scheduler_of(wanted)
+    named = defragment.scheduler_of(made.pods, kind, wanted)
     name, settings = settings_for(options.config, options.scheduler_name or named)
     case = made.case(name)
     for problem in case.problems:

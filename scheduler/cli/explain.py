@@ -74,14 +74,14 @@ def _from_file(path: Path) -> tuple[Any, Any, tuple[str, ...]]:
 
 def _live(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any, Any, tuple[str, ...]]:
     """Read the live cluster, as the scheduler that the pod names would; also return the kinds that are forbidden."""
-    from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - as above
+    from scheduler.simulation import case_builder, defragment, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import Pod  # noqa: PLC0415 - and this
 
     found = live_cluster.fetch(access)
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
-    wanted = made.scheduler_of(f"{target.namespace}/{target.name}")
+    wanted = defragment.scheduler_of(made.pods, "pod", f"{target.namespace}/{target.name}")
     name, settings = settings_for(options.config, wanted)
     _warn_of_other_scheduler(options, target, wanted)
     return simulator.recorded(made.case(name), settings, name), pods, found.forbidden

@@ -74,7 +74,9 @@ def execute(options: argparse.Namespace) -> int:
             simulator.save(options.save, asked, keep_parameters=options.keep_parameters)
         except OSError as error:
             return refuse(f"--save: {options.save}: cannot be written: {error.strerror}")
-    status = show(simulator.answer(asked), options.output)
+    decided = simulator.answer(asked)
+    is_about_files = options.from_cluster and bool(paths)
+    status = show(decided.about(case.own) if is_about_files else decided, options.output)
     return ExitStatus.WRONG if case.problems else completed(status, found.forbidden)
 
 

@@ -31,6 +31,7 @@ from scheduler.queue.costly_queue import (
 )
 from scheduler.queue.equivalence import EquivalenceKeys
 from scheduler.queue.gangs import GangReplacements, QueuedGangs
+from scheduler.queue.indexed_heap import in_queue_order
 from scheduler.queue.queued_pod import PodState
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.starvation import StarvationTracker
@@ -51,4 +52,5 @@ __all__ = [
     "StarvationTracker",
     "cost_key",
     "events_of",
+    "in_queue_order",
 ]

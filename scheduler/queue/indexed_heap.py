@@ -1,9 +1,11 @@
 """A heap of pods from which any pod can be removed."""
 
+import datetime as dt
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
-from solver.domain import PodId
+from solver.domain import Pod, PodId
 
 _SLACK = 16
 
@@ -14,6 +16,32 @@ class SortKey(NamedTuple):
     negative_priority: int
     first_seen: float
     pod: PodId
+
+    @classmethod
+    def of(cls, pod: Pod, first_seen: float) -> Self:
+        """Return the key of a pod that was seen at a time."""
+        return cls(-pod.priority, first_seen, pod.id)
+
+
+def in_queue_order(pods: Iterable[Pod]) -> list[Pod]:
+    """
+    Sort pods as the queue does, as if each had been seen when it was created.
+
+    Pods without a creation timestamp, such as those of manifests, are seen after all others, in their order.
+    """
+    found = list(pods)
+    seen = [_created(pod.creation) for pod in found]
+    last = max((each for each in seen if each is not None), default=0.0)
+    times = [last + 1.0 + number if at is None else at for number, at in enumerate(seen)]
+    keys = [SortKey.of(pod, at) for pod, at in zip(found, times, strict=True)]
+    return [found[number] for number in sorted(range(len(found)), key=keys.__getitem__)]
+
+
+def _created(timestamp: str) -> float | None:
+    try:
+        return dt.datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    except ValueError:  # a manifest may hold any text
+        return None
 
 
 class DueTime(NamedTuple):

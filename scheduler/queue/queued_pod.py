@@ -129,7 +129,7 @@ class QueuedPod:
     @property
     def sort_key(self) -> SortKey:
         """Its place among all pods; one that completes a gang goes before all others of its priority."""
-        return SortKey(-self.pod.priority, float("-inf") if self.is_replacement else self.first_seen, self.pod.id)
+        return SortKey.of(self.pod, float("-inf") if self.is_replacement else self.first_seen)
 
     def enter(self, heap: IndexedHeap[SortKey]) -> None:
         """Join a heap that is sorted as the queue is."""

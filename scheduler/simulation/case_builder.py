@@ -1,8 +1,9 @@
 """Builds a case from documents: sorts them, fills in defaults, creates claims, decodes, and takes a snapshot."""
 
 import difflib
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,20 +11,20 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.kube.decode.gangs import gang_of
-from scheduler.simulation import claim_templates, controllers, defaults
+from scheduler.queue import in_queue_order
+from scheduler.simulation import claim_templates, controllers, defaults, replacement
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.manifests import api_validation, decoding, group_rules
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import Batch, Claim, Namespace, Pod, PodId
+from solver.domain import Batch, Claim, Namespace, Pod, PodId, wording
 
 _SHOWN: Final = 6
 
 
-@dataclass(slots=True)
+@dataclass
 class CaseBuilder:
     """
     Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
@@ -73,10 +74,12 @@ class CaseBuilder:
             else:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
-    def case(self, scheduler_name: str) -> SimulationCase:
-        """Return the case for the pods that name a scheduler. Call it once."""
+    @functools.cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """All objects: those of the manifests, and those of the cluster that no manifest replaces."""
         for document in self._affordable():
             self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
+        self._replace_pods()
         self._fill_priorities()
         self._compare_templates()
         self._admit()
@@ -85,12 +88,17 @@ class CaseBuilder:
         written = tuple(self._changes())
         changes, notes = controllers.bind_volumes(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
         self.warnings += notes
+        return changes
+
+    def case(self, scheduler_name: str) -> SimulationCase:
+        """Return the case for the pods that name a scheduler. Call it once."""
+        changes = self.changes
         cluster = Cluster()
         for change in changes:
             cluster.apply(change)
         snapshot = cluster.snapshot()
-        pods = {change.key: change.value for change in changes if isinstance(change.value, Pod)}
-        waiting = self._waiting(list(pods.values()), scheduler_name)
+        waiting = self._waiting(self.pods, scheduler_name)
+        own = {key for kind, key in self.objects if kind is Kind.PODS}
         self._warn_of_bound(cluster)
         if not snapshot.nodes:
             self.warnings.append("there is no Node among the manifests: nothing can be placed")
@@ -99,6 +107,7 @@ class CaseBuilder:
         return SimulationCase(
             snapshot=snapshot,
             batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
+            own=frozenset(pod.id for pod in waiting if str(pod.id) in own),
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
@@ -117,30 +126,25 @@ class CaseBuilder:
             left -= count
             yield document
 
-    def scheduler_of_gang(self, name: str) -> str:
-        """Return the scheduler that the pods of a gang (`namespace/name`) name; empty without such pods."""
-        namespace, _, short = name.rpartition("/")
-        wanted = (namespace or "default", short)
-        for document in self._documents(Kind.PODS):
-            found, own = metadata(document.body), spec(document.body)
-            group = text(mapping(own.get("schedulingGroup")).get("podGroupName"))
-            labels = {key: text(value) for key, value in mapping(found.get("labels")).items()}
-            gang = gang_of(text(found.get("namespace")), group, labels)
-            if gang is not None and gang[:2] == wanted and not own.get("nodeName"):
-                return text(own.get("schedulerName"))
-        pods = (change.value for change in self.live if isinstance(change.value, Pod))
-        waiting = (pod for pod in pods if pod.gang is not None and pod.gang[:2] == wanted and not pod.node_name)
-        return next((pod.scheduler_name for pod in waiting), "")
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods of the case."""
+        return tuple(change.value for change in self.changes if isinstance(change.value, Pod))
 
-    def scheduler_of(self, name: str) -> str:
-        """Return the scheduler that a pod (`namespace/name`) names; empty without such a pod."""
-        namespace, _, short = name.rpartition("/")
-        key = f"{namespace or 'default'}/{short}"
-        for change in self.live:
-            if change.key == key and isinstance(change.value, Pod):
-                return change.value.scheduler_name
-        document = self.objects.get((Kind.PODS, key))
-        return text(spec(document.body).get("schedulerName")) if document is not None else ""
+    def _replace_pods(self) -> None:
+        """Remove the cluster's pods that manifests replace, with what they hold."""
+        workloads = {
+            (text(each.body.get("kind")), text(metadata(each.body).get("namespace")) or "default", name)
+            for each in self.workloads
+            if (name := text(metadata(each.body).get("name")))
+        }
+        keys = {key_of(each.body) for each in self._documents(Kind.PODS) if not spec(each.body).get("nodeName")}
+        groups = {key_of(each.body) for each in self._documents(Kind.POD_GROUPS)}
+        gone = replacement.replaced(self.live, keys, workloads)
+        self.live = replacement.without_pods(self.live, gone, groups)
+        if any(pod.node_name for pod in gone):
+            names = wording.shortened([str(pod.id) for pod in gone if pod.node_name], _SHOWN)
+            self.warnings.append(f"what runs already is decided anew, and what it holds counts as free: {names}")
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
@@ -166,13 +170,12 @@ class CaseBuilder:
         found = metadata(document.body)
         key = text(found.get("namespace")), text(found.get("name"))
         if not wrong:
-            claim = {"kind": "ResourceClaim", "metadata": found, "spec": spec(document.body).get("spec", {})}
-            _, problem = decoded(Kind.CLAIMS, Document(document.source, claim))
+            _, problem = decoded(Kind.CLAIMS, decoding.claim_of(document))
             if problem is not None:
                 wrong = f"{problem.field}: {problem.message}"
                 self._refuse(document, f"spec.{problem.field}", problem.message)
         known = self.templates.get(key)
-        if known is not None and known.source == LIVE and spec(known.body) != spec(document.body):
+        if known is not None and known.source == LIVE and not decoding.has_same_claim(known, document):
             self._refuse(document, "spec", decoding.of_template())
         if wrong:
             self.wrong_templates[key] = f"template {key[1]}: {wrong}"
@@ -306,7 +309,7 @@ class CaseBuilder:
 
     def _changes(self) -> Iterator[Change]:
         """Decode everything; what cannot be read is named, once."""
-        there = {change.key: change.value for change in self.live if isinstance(change.value, Claim)}
+        there = replacement.claims_by_id(self.live)
         for (kind, key), document in self.objects.items():
             change, problem = decoded(kind, document)
             wrong = self.wrong.get(key, "") if kind is Kind.CLAIMS else ""
@@ -315,11 +318,13 @@ class CaseBuilder:
             if change is None:
                 continue
             if isinstance(change.value, Claim) and not wrong:
-                wrong = decoding.of_claim(change.value, there.get(key))
+                wrong = decoding.of_claim(change.value, there.get(change.value.id))
                 if wrong:
                     self._refuse(document, "spec", wrong)
-            if wrong and isinstance(change.value, Claim):
-                claim = msgspec.structs.replace(change.value, invalid=wrong)
+            if isinstance(change.value, Claim):
+                claim = replacement.with_status(change.value, there.get(change.value.id))
+                if wrong:
+                    claim = msgspec.structs.replace(claim, invalid=wrong)
                 change = Change(kind=kind, key=key, value=claim)
             yield change
         yield from self._unwritten_namespaces()
@@ -333,7 +338,7 @@ class CaseBuilder:
             labels = ((defaults.OWN_LABELS["Namespace"], name),)
             yield Change(kind=Kind.NAMESPACES, key=name, value=Namespace(name=name, labels=labels))
 
-    def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
+    def _waiting(self, pods: Sequence[Pod], scheduler_name: str) -> tuple[Pod, ...]:
         """Return the pods that wait for a scheduler, as its queue would: by priority, then by age."""
         pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
         others = Counter(pod.scheduler_name for pod in pending if pod.scheduler_name != scheduler_name)
@@ -346,7 +351,7 @@ class CaseBuilder:
                 f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
             )
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
-        return tuple(sorted(ours, key=lambda pod: (-pod.priority, not pod.creation, pod.creation)))
+        return tuple(in_queue_order(ours))
 
     def _warn_of_bound(self, cluster: Cluster) -> None:
         """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""

@@ -154,15 +154,26 @@ class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     staying: tuple[dict[str, str], ...] = ()
 
 
-def wanted(asked: Record, kind: str, name: str) -> Batch:
-    """Find what has to fit: a waiting pod, or all waiting pods of a gang. Raise `UnknownPodError`."""
+def scheduler_of(pods: Sequence[Pod], kind: str, name: str) -> str:
+    """Return the scheduler that a pod or the pods of a gang name; empty without such pods."""
+    return next((pod.scheduler_name for pod in _meant(pods, kind, name) if not pod.node_name or kind == "pod"), "")
+
+
+def _meant(pods: Sequence[Pod], kind: str, name: str) -> tuple[Pod, ...]:
+    """Return a pod by its name, or the pods of a gang."""
     namespace, _, short = name.rpartition("/")
     key = (namespace or "default", short)
     if kind == "gang":
-        pods = tuple(pod for pod in asked.batch.pods if pod.gang is not None and tuple(pod.gang[:2]) == key)
-    else:
-        pods = tuple(pod for pod in asked.batch.pods if tuple(pod.id) == key)
+        return tuple(pod for pod in pods if pod.gang is not None and tuple(pod.gang[:2]) == key)
+    return tuple(pod for pod in pods if tuple(pod.id) == key)
+
+
+def wanted(asked: Record, kind: str, name: str) -> Batch:
+    """Find what has to fit: a waiting pod, or all waiting pods of a gang. Raise `UnknownPodError`."""
+    pods = _meant(asked.batch.pods, kind, name)
     if not pods:
+        namespace, _, short = name.rpartition("/")
+        key = (namespace or "default", short)
         raise UnknownPodError(f"{kind} {'/'.join(key)} does not wait for this scheduler")
     return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
 

@@ -30,6 +30,7 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Unplaced,
+    wording,
 )
 
 Json = dict[str, Any]
@@ -39,6 +40,7 @@ def document(answer: SimulationResult) -> Json:
     """Convert the answer to plain values."""
     plan = answer.plan
     return {
+        **_beside(answer),
         "placements": [_placement(each, answer) for each in plan.placements],
         "unplaced": [_unplaced(each) for each in plan.unplaced],
         "preemptions": [
@@ -46,6 +48,14 @@ def document(answer: SimulationResult) -> Json:
         ],
         "report": _report(plan.report),
     }
+
+
+def _beside(answer: SimulationResult) -> Json:
+    """Say what the plan does with pods that the question is not about."""
+    if answer.others is None:
+        return {}
+    placed = [_placement(each, answer) for each in answer.others.placed]
+    return {"others": {"placements": placed, "waiting": answer.others.waiting_count}}
 
 
 def _preemption(preemption: Preemption, freed: Sequence[ClaimId], answer: SimulationResult) -> Json:
@@ -121,6 +131,8 @@ def show(answer: SimulationResult, to: TextIO) -> None:
     if any(each.victims for each in answer.plan.preemptions):
         console.print(_victims(answer))
     console.print(Text(_summary(answer)))
+    for line in _others(answer):
+        console.print(Text(line))
 
 
 def _table(answer: SimulationResult) -> Table:
@@ -208,18 +220,31 @@ def _follows(before: str, after: str) -> bool:
 
 
 def _reasons(reasons: Iterable[Reason]) -> Text:
-    """Return one line per reason, with its hint below."""
+    """Return the hints, and then one line per reason."""
     text = Text()
-    for reason in reasons:
-        message, _, hint = reason.message.partition(HINT)
+    split = [(reason, *reason.message.partition(HINT)[::2]) for reason in reasons]
+    for hint in dict.fromkeys(hint for _, _, hint in split if hint):
+        text.append("\n" if text else "").append(f"→ {hint}", "cyan")
+    for reason, message, _ in split:
         text.append("\n" if text else "").append(f"{_nodes(reason)}{message}", "yellow")
-        if hint:
-            text.append(f"\n→ {hint}", "cyan")
     return text
 
 
 def _nodes(reason: Reason) -> str:
     return f"{counted(reason.node_count, 'node')}: " if reason.node_count else ""
+
+
+def _others(answer: SimulationResult) -> Iterator[str]:
+    """Say which other pods are placed where one of the question waits, and how many wait as well."""
+    others = answer.others
+    if others is None:
+        return
+    if others.placed:
+        names = [f"{_name(each.pod)} on {each.node}" for each in others.placed]
+        yield f"Of the cluster's waiting pods the plan places {wording.shortened(names, _MOST_NAMES)}."
+    if others.waiting_count:
+        waiting = counted(others.waiting_count, "other pod")
+        yield f"{waiting} of the cluster {'wait' if others.waiting_count > 1 else 'waits'} too (dovetail queue)."
 
 
 def _summary(answer: SimulationResult) -> str:

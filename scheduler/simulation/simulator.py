@@ -7,8 +7,8 @@ before it: their placements count as running, their preemptors as nominated, and
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,6 +35,7 @@ from solver.domain import (
     Plan,
     Pod,
     PodDiagnosis,
+    PodId,
     Policy,
     Preemption,
     SearchReport,
@@ -46,13 +47,14 @@ from solver.domain import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationCase:
     """
-    A snapshot and the waiting pods, in queue order.
+    A snapshot and the waiting pods, in queue order; `own` are those of the manifests.
 
     `problems` are manifests that the API server would refuse; `warnings` do not affect the exit status.
     """
 
     snapshot: Snapshot
     batch: Batch
+    own: frozenset[PodId] = frozenset()
     problems: tuple[ManifestProblem, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
@@ -177,18 +179,51 @@ class SavedError(ValueError):
     """A saved case cannot be used; the message names the file and the problem."""
 
 
+class OtherPods(NamedTuple):
+    """Waiting pods that were decided too: where some are placed, and how many go on waiting."""
+
+    placed: tuple[Placement, ...]
+    waiting_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
     """
     A plan, the allocations of all claims (existing and new), and the defects that occurred.
 
-    `freed` has for each preemption the claims that are deallocated once its victims are gone.
+    `freed` has for each preemption the claims that are deallocated once its victims are gone. Where the question is
+    about some of the waiting pods, `others` is what the plan does with the rest.
     """
 
     plan: Plan
     allocations: dict[ClaimId, Allocation]
     defects: tuple[str, ...] = ()
     freed: tuple[tuple[ClaimId, ...], ...] = ()
+    others: OtherPods | None = None
+
+    def about(self, own: Collection[PodId]) -> "SimulationResult":
+        """Keep what the plan does for some pods, and of the others those that it places where one of these waits."""
+        plan = self.plan
+        placements = tuple(each for each in plan.placements if each.pod in own)
+        unplaced = tuple(each for each in plan.unplaced if each.pod in own)
+        claims = {claim for each in placements for claim in each.claims}
+        pairs = zip(plan.preemptions, self.freed, strict=True)
+        kept = [pair for pair in pairs if any(each.pod in own for each in pair[0].placements)]
+        return replace(
+            self,
+            plan=msgspec.structs.replace(
+                plan,
+                placements=placements,
+                unplaced=unplaced,
+                allocations=tuple(each for each in plan.allocations if each.claim in claims),
+                preemptions=tuple(preemption for preemption, _ in kept),
+            ),
+            freed=tuple(freed for _, freed in kept),
+            others=OtherPods(
+                placed=tuple(each for each in plan.placements if each.pod not in own) if unplaced else (),
+                waiting_count=len(plan.unplaced) - len(unplaced),
+            ),
+        )
 
 
 def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> Record:

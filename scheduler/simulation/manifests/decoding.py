@@ -16,7 +16,7 @@ from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
-from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, subject, text
+from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
 from solver.domain import Claim, Namespace, Pod
 
 LABEL: Final = "resource.kubernetes.io/admin-access"
@@ -59,6 +59,20 @@ def of_claim(claim: Claim, there: Claim | None) -> str:
         requests = f"request{'s' if len(strangers) > 1 else ''} {', '.join(strangers)}"
         return f"the allocation is for {requests}, which the spec does not have; claims are immutable: {_INSTEAD}"
     return ""
+
+
+def claim_of(template: Document) -> Document:
+    """Return the claim of a template, under the template's name."""
+    body = template.body
+    claim = {"kind": "ResourceClaim", "metadata": metadata(body), "spec": spec(body).get("spec", {})}
+    return Document(template.source, claim)
+
+
+def has_same_claim(template: Document, other: Document) -> bool:
+    """Whether two templates mean the same, with the API's defaults; one that cannot be decoded is like any other."""
+    found = [decoded(Kind.CLAIMS, claim_of(each))[0] for each in (template, other)]
+    one, two = (each.value if each is not None else None for each in found)
+    return not (isinstance(one, Claim) and isinstance(two, Claim)) or _spec(one) == _spec(two)
 
 
 def of_template() -> str:

@@ -180,7 +180,8 @@ def test_the_table_shows_devices_reasons_and_hints(cluster: Path, tmp_path: Path
     assert m.run("simulate", "-f", cluster, pods) == 1
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert " p     n1      gpu = gpu-0  (gpu.example.com/n1)" in lines
-    assert any(line.startswith(" q     waits   1 node: request gpu: needs 3 devices, 2 match") for line in lines)
+    at = next(number for number, line in enumerate(lines) if line.startswith(" q     waits   → "))
+    assert any(line.strip().startswith("1 node: request gpu: needs 3 devices, 2 match") for line in lines[at:])
     assert lines[-1].startswith("1 of 2 pods placed on 1 node with 1 device; proven to be the best plan, ")
 
 

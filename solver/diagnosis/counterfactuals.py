@@ -22,11 +22,24 @@ from solver.diagnosis.facts import (
     without_allocations,
 )
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
-from solver.domain import AllocationMode, Claim, ClaimId, Constraint, ConstraintKind, Pod, Taint, Toleration, wording
+from solver.domain import (
+    AllocationMode,
+    Claim,
+    ClaimId,
+    Constraint,
+    ConstraintKind,
+    DeviceResult,
+    Pod,
+    Taint,
+    Toleration,
+    wording,
+)
 from solver.feasibility import node_fit
 from solver.problem.problem import Problem
 
 _MOST_HOLDERS: Final = 64
+_MOST_PUT_BACK: Final = 64
+"""The most devices of freed claims that are looked at one by one."""
 _NEW_TEMPLATE: Final = "a new template, because claims are immutable"
 
 
@@ -79,7 +92,7 @@ def _of_fact(
 
 def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
     """Free as few claims as suffice: one claim if possible, else a set without superfluous claims."""
-    users = holders(case)[:_MOST_HOLDERS]
+    users = sorted(holders(case), key=lambda each: _held(case, each))[:_MOST_HOLDERS]
     needed: Sequence[ClaimId] = next(
         ([each] for each in users if probe.fits(without_allocations(case, [each]), node)), ()
     )
@@ -91,16 +104,34 @@ def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequ
             rest = [one for one in needed if one != each]
             if probe.fits(without_allocations(case, rest), node):
                 needed = rest
-    devices = sum(_held(case, each) for each in needed)
-    made = without_allocations(case, needed)
+    made = _with_devices_put_back(probe, case, node, needed)
+    devices = sum(_held(case, each) - _held(made, each) for each in needed)
+    needed = [each for each in needed if _held(made, each) < _held(case, each)]
     names = listed(users_of(case, each) for each in needed)
     more = f"{devices} more free {wording.nouns(devices, 'device')}{_aligned(conflict)}"
     yield Counterfactual(1 + devices, f"{more}, now held by {names}", made)
 
 
+def _with_devices_put_back(probe: FeasibilityProbe, case: ProbeCase, node: str, claims: Sequence[ClaimId]) -> ProbeCase:
+    """Free of some claims only the devices without which the pod does not fit."""
+    found, known = without_allocations(case, claims), case.claims()
+    results = [(claim, each) for claim in claims for each in _results(known[claim])]
+    for claim, result in results if len(results) <= _MOST_PUT_BACK else ():
+        holder, before = found.claims()[claim], known[claim].allocation
+        assert before is not None  # noqa: S101 - it has the result
+        kept = msgspec.structs.replace(before, results=(*_results(holder), result))
+        tried = found.with_claims({claim: msgspec.structs.replace(holder, allocation=kept)})
+        if probe.fits(tried, node):
+            found = tried
+    return found
+
+
+def _results(claim: Claim) -> tuple[DeviceResult, ...]:
+    return claim.allocation.results if claim.allocation is not None else ()
+
+
 def _held(case: ProbeCase, claim: ClaimId) -> int:
-    allocation = case.claims()[claim].allocation
-    return sum(not each.admin_access for each in allocation.results) if allocation is not None else 0
+    return sum(not each.admin_access for each in _results(case.claims()[claim]))
 
 
 def _aligned(conflict: Sequence[Fact]) -> str:

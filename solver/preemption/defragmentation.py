@@ -30,6 +30,7 @@ from solver.domain import (
 )
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
+from solver.greedy import Greedy
 from solver.model import build, cells
 from solver.model.form import Expression
 from solver.model.variables import Variables
@@ -162,12 +163,7 @@ class _Search:
 
     def _staying(self, problem: Problem) -> Iterator[Staying]:
         """Return the pods that may not be moved on nodes that the requested pods could use."""
-        own = {pod.id for pod in self.batch.pods}
-        possible = np.zeros(problem.node_count, dtype=np.bool_)
-        for each in problem.classes:
-            if problem.pod(each.members[0]).id in own:
-                possible |= each.verdicts.allowed
-        names = {problem.inventory.nodes[node].name for node in np.flatnonzero(possible).tolist()}
+        names = self._serving()
         stuck = {problem.pod(position).id for position in problem.rejected}
         for pod in self.snapshot.pods:
             reason = self.rules.why(pod) if pod.node_name in names else ""
@@ -175,6 +171,19 @@ class _Search:
                 reason = "its claims are not in order: a replacement could not be placed"
             if reason:
                 yield Staying(pod=pod.id, node=pod.node_name, reason=reason)
+
+    def _serving(self) -> set[str]:
+        """Return the nodes that could take one of the requested pods if they were empty."""
+        own = {claim for pod in self.batch.pods for claim in pod.claim_ids}
+        claims = (each if each.id in own else replace(each, allocation=None) for each in self.snapshot.claims)
+        empty = replace(self.snapshot, pods=(), claims=tuple(claims), nominated=())
+        problem = prepare(empty, self.batch, self.policy, self.cache)
+        served = Greedy.served(problem)
+        possible = np.zeros(problem.node_count, dtype=np.bool_)
+        for each in problem.classes:
+            room = problem.available.room.fits(each.requests)
+            possible |= each.verdicts.allowed & room & served[each.index]
+        return {problem.inventory.nodes[node].name for node in np.flatnonzero(possible).tolist()}
 
     def _nothing(self, reason: str, *, least: int = 0, is_proven: bool = False) -> Relocation:
         return Relocation(is_found=False, least=least, is_proven=is_proven, reason=reason, staying=self.staying)

@@ -92,14 +92,14 @@ def test_disruption_budgets(budgets: list[m.Manifest], reason: str, tmp_path: Pa
 
 def test_the_table_puts_those_together_whom_the_same_keeps(tmp_path: Path, capsys: Capture) -> None:
     pod, claim = changed(ownerReferences=[])
-    other, held = runs("other", "n2", "gpu-0")
+    other, held = runs("other", "n1", "gpu-1")
     other["metadata"]["ownerReferences"] = []
     m.run("defrag", "--for", "pod", "large", "-f", case(tmp_path, pod, claim, other, held))
 
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     at = lines.index("STAYS NODE BECAUSE")
     assert lines[at + 2 : at + 4] == [
-        "default/other n2 it has no controller that would make it anew",
+        "default/other n1 it has no controller that would make it anew",
         "default/small n1",
     ]
     assert lines[-1] == "No plan: no moves make enough room (proven)."
@@ -112,6 +112,16 @@ def test_only_nodes_that_the_pod_could_be_on_are_told_of(tmp_path: Path, capsys:
     large["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n2"}
 
     assert stays(m.write_json(path, objects), capsys) == (1, [])
+
+
+def test_nodes_that_could_not_serve_the_pod_if_they_were_empty_are_not_told_of(tmp_path: Path, capsys: Capture) -> None:
+    pod, claim = changed(ownerReferences=[])
+    other, held = runs("other", "n2", "gpu-0")
+    other["metadata"]["ownerReferences"] = []
+
+    _, found = stays(case(tmp_path, pod, claim, other, held), capsys)
+
+    assert [each["pod"] for each in found] == ["default/small"]
 
 
 def test_a_plan_says_nothing_of_them(tmp_path: Path, capsys: Capture) -> None:

@@ -167,6 +167,15 @@ DIFFERENCES: Final = (
         more=More.KUBE_SCHEDULER,
         our_sign="which a pod's status cannot say",
     ),
+    Difference(
+        name="incompatible devices in use",
+        rule="compatibilityGroups that have changed, so that devices in use have none in common",
+        theirs="of devices in use with and without groups, the one that its slice names first decides what may join",
+        ours="no further device of the counter set is given out until they are gone",
+        reason="whatever is added is incompatible with one of them",
+        more=More.KUBE_SCHEDULER,
+        our_sign="beside devices in use that have no compatibility group in common themselves",
+    ),
 )
 
 OF_ALLOCATIONS: Final = (

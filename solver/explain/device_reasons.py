@@ -131,6 +131,7 @@ OBSTACLE_CODES: Final = {
     Obstacle.CAPACITY: ReasonCode.DEVICES_CAPACITY,
     Obstacle.COUNTERS: ReasonCode.DEVICES_COUNTERS,
     Obstacle.INCOMPATIBLE: ReasonCode.DEVICES_INCOMPATIBLE,
+    Obstacle.CLASHING: ReasonCode.DEVICES_INCOMPATIBLE,
 }
 
 

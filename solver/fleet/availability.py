@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from solver.feasibility.capacity import Consumption
-from solver.problem.devices.compatibility import is_exclusion
+from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.usage import Usage
 
@@ -16,6 +16,7 @@ class Obstacle(StrEnum):
     CAPACITY = "with too little capacity left"
     COUNTERS = "whose shared counters are used up"
     INCOMPATIBLE = "without a compatibility group in common with devices in use"
+    CLASHING = "beside devices in use that have no compatibility group in common themselves"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,4 +66,6 @@ class Availability:
         short = [counter for counter, amount in record.counters if amount > budgets[counter] - drawn.get(counter, 0)]
         if not short:
             return None
-        return Obstacle.INCOMPATIBLE if all(map(is_exclusion, short)) else Obstacle.COUNTERS
+        if not all(map(is_exclusion, short)):
+            return Obstacle.COUNTERS
+        return Obstacle.CLASHING if any(each == gate_of(each) for each in short) else Obstacle.INCOMPATIBLE

@@ -76,6 +76,15 @@ def shown() -> dict[str, Group]:
         "node resources of extended resources": _asking(
             _group("special", _devices("special", "a", _taking("d0")), extended=EXTENDED), EXTENDED
         ),
+        "incompatible devices in use": _group(
+            "clash",
+            [
+                _counters("clash", "a"),
+                _drawing("clash", "a", [], ["red"], []),
+            ],
+            _claim("c", _exactly("clash")),
+            held=[_held("clash", {}), _held("clash", {"device": "d1"}, "held-too")],
+        ),
         "full claim": _joining("crowded", device={"name": "d0"}, consumers=256),
     }
 
@@ -205,8 +214,26 @@ def _claim(name: str, *requests: Json, constraints: list[Json] | None = None) ->
     return claim(name, NAMESPACE, named, constraints or [])
 
 
-def _held(prefix: str, more: Json) -> Manifest:
-    made = claim(f"{prefix}-held", NAMESPACE, [{"name": "r", **_exactly(prefix)}], [])
+def _counters(prefix: str, node: str) -> Manifest:
+    """The counters of the pool of a node, in a slice of their own."""
+    name, budget = f"{prefix}-{node}", [{"name": "card", "counters": {"slots": {"value": "9"}}}]
+    made = published_slice(name, GPU, {"nodeName": name, "sharedCounters": budget}, "-counters")
+    made["spec"]["pool"]["resourceSliceCount"] = 2
+    return made
+
+
+def _drawing(prefix: str, node: str, *groups: list[str]) -> Manifest:
+    """Devices that draw on these counters, with their compatibility groups."""
+    drawn = {"counterSet": "card", "counters": {"slots": {"value": "1"}}}
+    consumed = [{**drawn, "compatibilityGroups": each} if each else drawn for each in groups]
+    devices = [{"name": f"d{index}", "consumesCounters": [each]} for index, each in enumerate(consumed)]
+    (made,) = _devices(prefix, node, *devices)
+    made["spec"]["pool"]["resourceSliceCount"] = 2
+    return made
+
+
+def _held(prefix: str, more: Json, name: str = "held") -> Manifest:
+    made = claim(f"{prefix}-{name}", NAMESPACE, [{"name": "r", **_exactly(prefix)}], [])
     result = {"request": "r", "driver": GPU, "pool": f"{prefix}-a", "device": "d0", **more}
     made["status"] = {"allocation": {"devices": {"results": [result]}}}
     assert made["apiVersion"] == API

@@ -27,6 +27,16 @@ GROUPED = (
     ),
     b.resource_slice("n1", counter_sets={"m": {"x": 3}}, slice_count=2),
 )
+CLASHING = (
+    b.resource_slice(
+        "n1",
+        b.device("half-0", consumes={"m": {"x": 1}}, groups=("mig",)),
+        b.device("whole", consumes={"m": {"x": 1}}),
+        b.device("other", consumes={"m": {"x": 1}}, attributes={"mode": "vgpu"}),
+        slice_count=2,
+    ),
+    b.resource_slice("n1", counter_sets={"m": {"x": 9}}, slice_count=2),
+)
 OUTRANKED = (
     "the pod would fit alone, but pods of the same or a higher priority in its batch take the room; "
     "no plan places more of them"
@@ -269,6 +279,25 @@ ONE_REASON: tuple[Row, ...] = (
             (
                 "request r: needs 1 device, 1 matches, 0 free, "
                 "1 without a compatibility group in common with devices in use"
+            ),
+            1,
+        ),
+    ),
+    (
+        "devices in use exclude each other, as after their groups have changed",
+        (
+            N1,
+            *CLASHING,
+            GPU,
+            b.held("h", b.result("gpu", "half-0", "n1")),
+            b.held("i", b.result("gpu", "whole", "n1")),
+            b.claim("c", b.request("r", selectors=(VGPU,))),
+        ),
+        (
+            ReasonCode.DEVICES_INCOMPATIBLE,
+            (
+                "request r: needs 1 device, 1 matches, 0 free, "
+                "1 beside devices in use that have no compatibility group in common themselves"
             ),
             1,
         ),

@@ -111,7 +111,7 @@ def test_a_run_that_does_not_end_has_no_rate_and_is_told() -> None:
     assert values([run("kube-scheduler", 1), late]) == ("100", "100", "failed", "–")
     assert values([run("Dovetail"), late]) == ("100", "–", "100, 1 failed", "–")
     assert throughput.failures([run("Dovetail"), late]) == [
-        "Case/size, turn 2, Dovetail: did not end within 300 s (12 of 100 pods bound)"
+        "Case/size, turn 2, Dovetail: did not end within 300 s; 12 of 100 pods bound."
     ]
 
 
@@ -154,5 +154,10 @@ def test_a_parameter_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[
 
 def test_the_page_has_the_section_and_says_what_is_left_out() -> None:
     assert all(mark in PAGE.read_text() for mark in MARKS)
-    page = throughput.markdown([run("Dovetail")], {"A": "creates no pods"})
-    assert page.splitlines()[2:] == ["| Case/size | 100 | – | 100 | – |", "", "- A is not run: it creates no pods."]
+    page = throughput.markdown([run("Dovetail"), run("Dovetail", because="failed")], {"A": "creates no pods"})
+    assert page.splitlines()[2:] == [
+        "| Case/size | 100 | – | 100, 1 failed | – |",
+        "",
+        "- Case/size, turn 1, Dovetail: failed; 100 of 100 pods bound.",
+        "- A is not run: it creates no pods.",
+    ]

@@ -60,7 +60,7 @@ def lines(measured: Sequence[Throughput]) -> list[ThroughputLine]:
 def failures(measured: Sequence[Throughput]) -> list[str]:
     """Return a sentence for each run that did not end."""
     return [
-        f"{run.workload}, turn {run.turn + 1}, {run.scheduler}: {run.because} ({run.bound} of {run.created} pods bound)"
+        f"{run.workload}, turn {run.turn + 1}, {run.scheduler}: {run.because}; {run.bound} of {run.created} pods bound."
         for run in measured
         if run.because
     ]
@@ -78,7 +78,7 @@ def render(measured: Sequence[Throughput]) -> Table:
 
 
 def markdown(measured: Sequence[Throughput], without: dict[str, str]) -> str:
-    """Write the table and what is left out for a page."""
+    """Write the table, what failed and what is left out for a page."""
     return "\n".join(
         (
             "| workload | pods bound | kube-scheduler | Dovetail | ratio |",
@@ -87,7 +87,8 @@ def markdown(measured: Sequence[Throughput], without: dict[str, str]) -> str:
                 f"| {line.workload} | {line.bound} | {line.kube_scheduler} | {line.dovetail} | {line.ratio} |"
                 for line in lines(measured)
             ),
-            *(["", *(f"- {sentence}" for sentence in left_out(without))] if without else []),
+            "",
+            *(f"- {sentence}" for sentence in (*failures(measured), *left_out(without))),
         )
     )
 

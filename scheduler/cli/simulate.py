@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from scheduler.cli.arguments import (
     add_cluster,
@@ -19,6 +19,8 @@ from scheduler.cli.arguments import (
 )
 from scheduler.cli.exit_status import ExitStatus
 
+VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -33,6 +35,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="read the objects of the live cluster; manifests replace objects of the same name",
     )
     add_cluster(parser)
+    parser.add_argument(
+        "--kubernetes",
+        metavar="VERSION",
+        choices=VERSIONS,
+        help=f"read manifests as this version does, {VERSIONS[0]} to {VERSIONS[-1]} (default: the newest; with "
+        "--from-cluster the cluster's)",
+    )
     parser.add_argument(
         "--scheduler-name",
         metavar="NAME",
@@ -57,12 +66,15 @@ def execute(options: argparse.Namespace) -> int:
     paths = manifests(options)
     if not paths and not options.from_cluster:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
+    if options.kubernetes and options.from_cluster:
+        return refuse("simulate: leave out --kubernetes: with --from-cluster the version is the cluster's")
     name, settings = settings_for(options.config, options.scheduler_name)
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    from_cluster = options.from_cluster
-    found = live_cluster.fetch(cluster_access(options)) if from_cluster else live_cluster.ClusterObjects()
+    found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
+    if options.from_cluster:
+        found = live_cluster.fetch(cluster_access(options))
     case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
     for warning in case.warnings:
         warn(warning)

@@ -8,6 +8,8 @@ from typing import Final
 
 from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 
+NEWEST_MINOR: Final = 37
+"""The newest supported version: what manifests are meant for without a cluster."""
 NEEDED_VERSION: Final = "v1"
 """The version of resource.k8s.io that every supported server has (1.34)."""
 TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")

@@ -11,9 +11,10 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
 from scheduler.simulation import claim_templates, controllers, defaults, replacement
-from scheduler.simulation.live_cluster import ClusterObjects
+from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
 from scheduler.simulation.manifests import api_validation, decoding, group_rules
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
@@ -29,11 +30,14 @@ class CaseBuilder:
     """
     Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
 
+    They mean what they mean to the server's version (`served`).
+
     `wrong` has the errors of claims (by key) that the API server would refuse. They stay in the case: pods that use
     them wait, with the error as the reason.
     """
 
     live: tuple[Change, ...] = ()
+    served: DiscoveredKinds = NEWEST
     objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
     templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
     wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
@@ -48,7 +52,7 @@ class CaseBuilder:
     @classmethod
     def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
         """Start with the objects of a cluster and with manifests; either may be empty."""
-        builder = cls(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
+        builder = cls(found.changes, found.served, problems=reading.problems, warnings=list(found.warnings))
         builder.add((*found.documents, *reading.documents))
         return builder
 
@@ -85,7 +89,7 @@ class CaseBuilder:
         self._admit()
         self._create_claims()
         self._create_volume_claims()
-        written = tuple(self._changes())
+        written = tuple(self.served.as_meant(tuple(self._changes())))
         changes, notes = controllers.bind_volumes(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
         self.warnings += notes
         return changes

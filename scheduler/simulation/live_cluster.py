@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.change import Change, Kind
-from scheduler.kube import discovery, paths
+from scheduler.kube import api_versions, discovery, paths
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
@@ -27,18 +27,29 @@ DOCUMENTS: Final = (
 _item: Final = msgspec.json.Decoder(dict[str, Any])
 
 
+NEWEST: Final = discovery.DiscoveredKinds(minor=api_versions.NEWEST_MINOR)
+"""The version that manifests are meant for without a cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
     """
     The objects of a cluster: decoded changes, templates and priority classes as documents, and read errors.
 
     `forbidden` are the kinds that the caller may not list, by resource name; their objects are missing.
+    `served` is what its server serves; without a cluster it has the version that manifests are meant for.
     """
 
     changes: tuple[Change, ...] = ()
     documents: tuple[Document, ...] = ()
     warnings: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    served: discovery.DiscoveredKinds = NEWEST
+
+
+def without_cluster(version: str) -> ClusterObjects:
+    """Return no objects, for manifests that are meant for a version such as 1.37."""
+    return ClusterObjects(served=discovery.DiscoveredKinds(minor=int(version.removeprefix("1."))))
 
 
 def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> ClusterObjects:
@@ -63,6 +74,7 @@ async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> Clust
         documents=tuple(document for each in read for document in each.documents),
         warnings=tuple(warning for each in (*listed, *read) for warning in each.warnings),
         forbidden=tuple(kind for each in (*listed, *read) for kind in each.forbidden),
+        served=served,
     )
 
 

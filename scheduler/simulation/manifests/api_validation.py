@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from scheduler.simulation import controllers
-from scheduler.simulation.manifests import claim_rules, fields, group_rules, pod_rules
+from scheduler.simulation.manifests import claim_rules, fields, group_rules, pod_rules, slice_rules
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
 
 _CLOSE: Final = 0.8
@@ -189,18 +189,26 @@ def of_object(body: Body) -> Iterator[FieldError]:
             yield from pod_rules.of_claim_spec(spec(body), "spec")
         case "PersistentVolume":
             yield from pod_rules.of_volume(body)
-        case "ResourceClaim":
-            yield from claim_rules.of_claim_spec(spec(body), "spec")
-        case "ResourceClaimTemplate":
-            yield from claim_rules.of_claim_spec(mapping(spec(body).get("spec")), "spec.spec")
-        case "DeviceClass":
-            yield from claim_rules.of_class_spec(spec(body))
+        case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
+            yield from _of_devices(body)
         case "PodGroup" | "Workload":
             yield from group_rules.of_object(body)
         case "PodDisruptionBudget":
             yield from pod_rules.of_selector(spec(body).get("selector"), "spec.selector")
         case kind if kind in controllers.KINDS:
             yield from _of_workload(body)
+
+
+def _of_devices(body: Body) -> Iterator[FieldError]:
+    match body.get("kind"):
+        case "ResourceClaim":
+            yield from claim_rules.of_claim_spec(spec(body), "spec")
+        case "ResourceClaimTemplate":
+            yield from claim_rules.of_claim_spec(mapping(spec(body).get("spec")), "spec.spec")
+        case "ResourceSlice":
+            yield from slice_rules.of_slice_spec(spec(body))
+        case _:
+            yield from claim_rules.of_class_spec(spec(body))
 
 
 def _of_workload(body: Body) -> Iterator[FieldError]:

@@ -49,6 +49,9 @@ def of_claim_spec(claim: Body, at: str) -> Iterator[FieldError]:
             yield from _of_references(each, names, f"{at}.{kind}[{index}]")
     for index, each in entries(devices.get("constraints")):
         yield from _of_constraint(each, f"{at}.constraints[{index}]")
+    constraints = [each for _, each in entries(devices.get("constraints"))]
+    for index, request in requests:
+        yield from _of_derived(request, constraints, f"{at}.requests[{index}]")
     for index, each in entries(devices.get("config")):
         yield from _of_config(each, f"{at}.config[{index}]")
 
@@ -178,6 +181,33 @@ def _of_constraint(constraint: Body, at: str) -> Iterator[FieldError]:
         elif domain != domain.lower():
             lower = f"{domain.lower()}/{short}"
             yield FieldError(f"{at}.{name}", f"{attribute} is refused by Kubernetes 1.37 and later: write {lower}")
+
+
+def _of_derived(request: Body, constraints: list[Body], at: str) -> Iterator[FieldError]:
+    """Return the errors in derived attributes: a constraint of the request has to compare each (1.37)."""
+    name = text(request.get("name"))
+    asked = [({name}, mapping(request.get("exactly")), f"{at}.exactly")]
+    asked += [
+        ({name, f"{name}/{text(each.get('name'))}"}, each, f"{at}.firstAvailable[{index}]")
+        for index, each in entries(request.get("firstAvailable"))
+    ]
+    for names, details, path in asked:
+        seen: set[str] = set()
+        for index, each in entries(details.get("derivedAttributes")):
+            derived, field = text(each.get("name")), f"{path}.derivedAttributes[{index}].name"
+            if derived and not any(_compares(constraint, derived, names) for constraint in constraints):
+                yield FieldError(
+                    field, f"{derived} is compared by no constraint of the request: write one, or leave it out"
+                )
+            elif derived in seen:
+                yield FieldError(field, f"{derived} stands twice: leave it out")
+            seen.add(derived)
+
+
+def _compares(constraint: Body, attribute: str, names: set[str]) -> bool:
+    found = constraint.get("requests")
+    is_about = not found or (isinstance(found, list) and not names.isdisjoint(map(str, found)))
+    return is_about and any(constraint.get(relation) == attribute for relation in _RELATIONS)
 
 
 def _of_references(holder: Body, names: _Names, at: str) -> Iterator[FieldError]:

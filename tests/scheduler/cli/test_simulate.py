@@ -308,3 +308,25 @@ def test_a_gang_is_placed_whole_or_not_at_all(
     more = m.write_json(tmp_path / "more.json", [m.node("n2"), m.slice_of("n2")])
     status, found, _ = answer(capsys, "-f", cluster, pods, more)
     assert (status, len(found["placements"])) == (0, 3)
+
+
+@pytest.mark.parametrize(("version", "shares"), [("1.37", 2), ("1.36", 1), (None, 2)])
+def test_fractional_steps_mean_what_they_mean_to_the_version(
+    version: str | None, shares: int, tmp_path: Path, capsys: Capture
+) -> None:
+    published = m.slice_of()
+    policy = {"default": "250m", "validRange": {"min": "0", "step": "250m"}}
+    capacity = {"memory": {"value": "1", "requestPolicy": policy}}
+    published["spec"]["devices"] = [{"name": "gpu-0", "allowMultipleAllocations": True, "capacity": capacity}]
+    template = m.template()
+    template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "300m"}}
+    pods = [m.pod(f"p{index}", template_name="t") for index in range(4)]
+    path = m.write_yaml(tmp_path / "all.yaml", m.node(), published, m.device_class(), template, *pods)
+    _, found, error = answer(capsys, "-f", path, *(("--kubernetes", version) if version else ()))
+    assert error == ""
+    assert len(found["placements"]) == shares
+
+
+def test_a_cluster_has_its_own_version(capsys: Capture) -> None:
+    assert m.run("simulate", "--from-cluster", "--kubernetes", "1.36") == 2
+    assert "leave out --kubernetes" in capsys.readouterr().err

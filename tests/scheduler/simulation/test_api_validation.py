@@ -451,3 +451,33 @@ def test_a_device_names_at_most_two_compatibility_groups(groups: list[str], is_r
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
     found = [str(each.field) for each in of_object(body)]
     assert found == (["spec.devices[0].consumesCounters[0].compatibilityGroups"] if is_refused else [])
+
+
+DERIVED = {"name": "example.com/rack", "expression": "'a'"}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "is_used"),
+    [
+        ({"matchAttribute": "example.com/rack"}, True),
+        ({"distinctAttribute": "example.com/rack", "requests": ["gpu"]}, True),
+        ({"matchAttribute": "example.com/rack", "requests": ["other"]}, False),
+        ({"matchAttribute": "example.com/row"}, False),
+    ],
+)
+def test_a_derived_attribute_has_to_be_compared(constraint: dict[str, Any], *, is_used: bool) -> None:
+    other = {"name": "other", "exactly": {"deviceClassName": "gpu"}}
+    body = claim(exactly(derivedAttributes=[DERIVED]), other, constraints=[constraint])
+    errors = [(each.field, each.message) for each in of_object(body)]
+    field = "spec.devices.requests[0].exactly.derivedAttributes[0].name"
+    message = "example.com/rack is compared by no constraint of the request: write one, or leave it out"
+    assert errors == ([] if is_used else [(field, message)])
+
+
+def test_an_alternative_is_compared_by_its_own_name() -> None:
+    alternatives = [{"name": name, "deviceClassName": "gpu", "derivedAttributes": [DERIVED]} for name in ("a", "b")]
+    constraint = {"matchAttribute": "example.com/rack", "requests": ["gpu/a"]}
+    body = claim({"name": "gpu", "firstAvailable": alternatives}, constraints=[constraint])
+    assert [each.field for each in of_object(body)] == [
+        "spec.devices.requests[0].firstAvailable[1].derivedAttributes[0].name"
+    ]

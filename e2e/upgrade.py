@@ -19,13 +19,14 @@ from e2e.controlplane import build, versions
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from e2e.controlplane.processes import ComponentError
+from e2e.fleet import shape
 
 NODES, DEVICES, PODS = 10, 8, 60
 _NAMESPACE: Final = "upgrade"
 _DRIVER: Final = "gpu.example.com"
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
 _PODS: Final = f"/api/v1/namespaces/{_NAMESPACE}/pods"
-_MERGE: Final = "application/merge-patch+json"
+_MACHINE: Final = shape.Machine(instance_type="gpu.large", cpu=64, memory_gib=256, disk_gib=1000)
 _BEFORE_SECONDS, _AFTER_SECONDS = 5.0, 60.0
 _END_SECONDS: Final = 60.0
 WIDTH: Final = 100
@@ -146,24 +147,15 @@ def _wait_until_bound(load: Load) -> list[str]:
 def _publish(plane: ControlPlane) -> None:
     """Create the namespace, the nodes with their devices, a class and a template."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
-    selector = {"cel": {"expression": f"device.driver == '{_DRIVER}'"}}
-    plane.request(
-        "POST", f"{_RESOURCE}/deviceclasses", {"metadata": {"name": _DRIVER}, "spec": {"selectors": [selector]}}
-    )
+    plane.request("POST", f"{_RESOURCE}/deviceclasses", shape.device_class(_DRIVER, f"device.driver == '{_DRIVER}'"))
     requests = [{"name": "gpu", "exactly": {"deviceClassName": _DRIVER}}]
     template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": requests}}}}
     plane.request("POST", f"{_RESOURCE}/namespaces/{_NAMESPACE}/resourceclaimtemplates", template)
-    room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
-    for number in range(NODES):
-        node = f"n{number}"
-        plane.request("POST", "/api/v1/nodes", {"metadata": {"name": node}})
-        status = {"status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
-        plane.request("PATCH", f"/api/v1/nodes/{node}/status", status, content=_MERGE)
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"gpu-{index}"} for index in range(DEVICES)]
-        spec = {"driver": _DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-        plane.request("POST", f"{_RESOURCE}/resourceslices", {"metadata": {"name": node}, "spec": spec})
+    devices = [shape.device(f"gpu-{index}", {}) for index in range(DEVICES)]
+    for name in (f"n{number}" for number in range(NODES)):
+        plane.request("POST", "/api/v1/nodes", shape.node(name, _MACHINE))
+        for each in shape.slices(_DRIVER, name, devices):
+            plane.request("POST", f"{_RESOURCE}/resourceslices", each)
 
 
 def _pod(name: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
 from scheduler.components import Components, assemble
 from scheduler.cycle import SchedulingCycle
-from scheduler.kube import discovery, writes
+from scheduler.kube import discovery, pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.discovery import ApiChange
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
@@ -271,7 +271,7 @@ class Process:
     def _followers(self, parts: Components) -> Followers:
         """Make what follows the changes of the watches beside the scheduling cycle."""
         names = self._settings.scheduler_names
-        is_picked_up, record = partial(writes.is_picked_up, self._client), parts.status.record_unknown_scheduler
+        is_picked_up, record = partial(pod_writes.is_picked_up, self._client), parts.status.record_unknown_scheduler
         return (
             ManuallyBoundPods(parts.cluster, parts.status, names, self.metrics),
             MisspelledSchedulers(parts.cluster, is_picked_up, record, names, self.metrics),

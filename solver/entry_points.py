@@ -1,7 +1,7 @@
 """What the scheduler calls of the solver. It imports all of the solver, which takes a second."""
 
 from solver.decide import solve, solve_greedily
-from solver.diagnosis import explain_pod
+from solver.diagnosis import explain_placed, explain_pod, max_count
 from solver.explain.hints import HINT
 from solver.feasibility.claims import missing_claims, with_missing_templates
 from solver.feasibility.node_fit import (
@@ -29,6 +29,7 @@ __all__ = [
     "SelectorIndex",
     "SelectorResults",
     "SolverCache",
+    "explain_placed",
     "explain_pod",
     "feasible_nodes",
     "fewest_moves",
@@ -38,6 +39,7 @@ __all__ = [
     "is_freed",
     "matched_labels",
     "matches_node_selector",
+    "max_count",
     "missing_claims",
     "reserve_for_nominated",
     "selects_node",

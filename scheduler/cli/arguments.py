@@ -134,6 +134,19 @@ def settings_for(config: Path | None, scheduler_name: str | None) -> "tuple[str,
     return name, settings
 
 
+def warn_of_other_scheduler(config: Path | None, what: str, name: str) -> None:
+    """Warn where the configuration has no profile for the scheduler that a pod names: none may be looking at it."""
+    from scheduler.settings import load  # noqa: PLC0415 - as above
+
+    served = load(config).scheduler_names
+    if name and name not in served:
+        warn(
+            f"{what} has schedulerName {name}, but the configuration has profiles only for {', '.join(served)}. The "
+            "output shows what a scheduler with that name would decide. Correct the schedulerName, or give --config "
+            "the file that has this profile"
+        )
+
+
 def say(message: str) -> None:
     """Write a line to standard error, with texts of users escaped."""
     sys.stderr.write(f"dovetail: {terminal.escaped(message)}\n")

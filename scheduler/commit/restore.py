@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.change import Kind
 from scheduler.cluster import Cluster
-from scheduler.kube import writes
+from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
@@ -46,7 +46,7 @@ async def restore_waiting_times(
     and waits count from now on.
     """
     try:
-        waits = await writes.read_unschedulable_pods(client)
+        waits = await pod_writes.read_unschedulable_pods(client)
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()

@@ -1,5 +1,5 @@
 """
-Writes to pods beside conditions and bindings: nomination, eviction (policy/v1), node reservation.
+Writes to pods beside conditions and bindings: nomination, eviction (policy/v1), node reservation; reads of conditions.
 
 `write_node_allocatable` writes what a pod's claims take of its node's own resources (KEP-5517): the field
 `nodeAllocatableResourceClaimStatuses`, which schedulers and the kubelet count. It is written before the binding, and
@@ -7,16 +7,21 @@ removed where the pod is not bound.
 """
 
 import datetime as dt
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from scheduler.change import Kind
 from scheduler.kube import encode, paths, writes
 from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.disruption import RESERVED
-from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
+from scheduler.kube.decode.json_parts import read_page
+from scheduler.kube.decode.objects import decode
+from scheduler.kube.errors import ApiError, Conflict, DecodeError, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import NodeAllocatableClaimStatus, NodeAllocatableOverhead, PodId, Victim
+from solver.domain import NodeAllocatableClaimStatus, NodeAllocatableOverhead, Pod, PodId, Victim
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
@@ -158,3 +163,146 @@ def _status(burden: NodeAllocatableClaimStatus) -> dict[str, Any]:
 def _overhead(overhead: NodeAllocatableOverhead) -> dict[str, str]:
     fields = zip(("perPod", "perContainer"), overhead.amounts, strict=True)
     return {"name": overhead.resource} | {field: amount.text for field, amount in fields if amount is not None}
+
+
+_PAGE: Final = "500"
+GATED: Final = "SchedulingGated"
+"""The reason that the API server writes into a pod with scheduling gates: no scheduler has tried it."""
+
+
+class PodScheduled(msgspec.Struct, frozen=True):
+    """The condition PodScheduled of a pod; `since` is its lastTransitionTime."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    since: dt.datetime | None = None
+
+
+class PendingPod(NamedTuple):
+    """A pod, and its condition PodScheduled, if there is one."""
+
+    pod: Pod
+    condition: PodScheduled | None
+
+
+class UnschedulablePod(NamedTuple):
+    """A pod with PodScheduled=False: its reason, message and lastTransitionTime."""
+
+    pod: PodId
+    uid: str
+    reason: str
+    message: str
+    since: dt.datetime
+
+
+class _Condition(msgspec.Struct, frozen=True, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: dt.datetime | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str
+    uid: str
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    status: _Status = _Status()
+
+    @property
+    def key(self) -> PodId:
+        return PodId(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def condition(self) -> PodScheduled | None:
+        found = (each for each in self.status.conditions or () if each.type == "PodScheduled")
+        each = next(found, None)
+        if each is None:
+            return None
+        return PodScheduled(each.status, each.reason, each.message, each.last_transition_time)
+
+
+_pod: Final = msgspec.json.Decoder(_Pod)
+
+
+async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...]:
+    """List the pods without a node that have PodScheduled=False, of all schedulers. Raises KubeError."""
+    found: list[UnschedulablePod] = []
+    async for raw in _raw_pods(client, paths.COLLECTIONS[Kind.PODS]):
+        wait = _read_wait(raw)
+        if wait is not None:
+            found.append(wait)
+    return tuple(found)
+
+
+async def read_pending_pods(client: Client, namespace: str = "", selector: str = "") -> tuple[PendingPod, ...]:
+    """
+    List the pods without a node of a namespace, or of all, with labels that match a selector; ended ones are left out.
+
+    Raises KubeError.
+    """
+    path = f"{paths.CORE}/namespaces/{namespace}/pods" if namespace else paths.COLLECTIONS[Kind.PODS]
+    found = [_pending(raw) async for raw in _raw_pods(client, path, selector)]
+    return tuple(each for each in found if not (each.pod.is_terminal or each.pod.is_deleting))
+
+
+async def read_pod(client: Client, pod: PodId) -> PendingPod | None:
+    """Read one pod, pending or not; None if there is none. Raises KubeError."""
+    try:
+        return _pending(await client.request("GET", paths.pod(pod)))
+    except NotFound:
+        return None
+
+
+async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
+    """Whether a pod is gone, is bound, or has a condition PodScheduled that a scheduler wrote. Raises KubeError."""
+    found = await read_pod(client, pod)
+    if found is None or found.pod.node_name or found.pod.uid != pod_uid:
+        return True
+    return found.condition is not None and found.condition.reason != GATED
+
+
+async def _raw_pods(client: Client, path: str, selector: str = "") -> AsyncIterator[bytes | msgspec.Raw]:
+    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE, **({"labelSelector": selector} if selector else {})}
+    while True:
+        try:
+            page = read_page(await client.request("GET", path, query=query))
+        except ValueError as error:
+            raise DecodeError("pod", path, "(whole answer)", str(error)) from error
+        for raw in page.items:
+            yield raw
+        if not page.continue_token:
+            return
+        query["continue"] = page.continue_token
+
+
+def _pending(raw: bytes | msgspec.Raw) -> PendingPod:
+    """Decode one pod; one that cannot be decoded has its error as `Pod.invalid`."""
+    known = json_parts.decode(_pod, raw)[0]
+    try:
+        pod = decode(Kind.PODS, raw)
+    except DecodeError as error:
+        pod = Pod(id=known.key, uid=known.metadata.uid, invalid=str(error))
+    assert isinstance(pod, Pod)  # noqa: S101 - the kind says so
+    return PendingPod(pod, known.condition)
+
+
+def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
+    """Decode one pod; None where it cannot be decoded or does not wait."""
+    try:
+        pod = json_parts.decode(_pod, raw)[0]
+    except Exception:  # noqa: BLE001 - one malformed pod must not hide the others
+        return None
+    found = pod.condition
+    if found is None or found.since is None or found.status != "False" or found.reason == GATED:
+        return None
+    return UnschedulablePod(pod.key, pod.metadata.uid, found.reason, found.message, found.since)

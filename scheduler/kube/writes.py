@@ -17,8 +17,6 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
-from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
@@ -52,96 +50,6 @@ async def patch_pod_status(
         if "metadata.uid" not in error.message:
             raise
         raise Conflict(error.status, error.reason, error.message) from error
-
-
-_PATH: Final = "/api/v1/pods"
-_PAGE: Final = "500"
-_GATED: Final = "SchedulingGated"
-"""The reason that the API server writes into a pod with scheduling gates: no scheduler has tried it."""
-
-
-class UnschedulablePod(NamedTuple):
-    """A pod with PodScheduled=False: its reason, message and lastTransitionTime."""
-
-    pod: PodId
-    uid: str
-    reason: str
-    message: str
-    since: dt.datetime
-
-
-class _Condition(msgspec.Struct, frozen=True, rename="camel"):
-    type: str
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: dt.datetime | None = None
-
-
-class _Status(msgspec.Struct, frozen=True):
-    conditions: list[_Condition] | None = None
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str
-    namespace: str
-    uid: str
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-_pod: Final = msgspec.json.Decoder(_Pod)
-
-
-async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...]:
-    """List the pods without a node that have PodScheduled=False, of all schedulers. Raises KubeError."""
-    found: list[UnschedulablePod] = []
-    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
-    while True:
-        try:
-            page = read_page(await client.request("GET", _PATH, query=query))
-        except ValueError as error:
-            raise DecodeError("pod", _PATH, "(whole answer)", str(error)) from error
-        found += (wait for raw in page.items if (wait := _read_wait(raw)) is not None)
-        if not page.continue_token:
-            return tuple(found)
-        query["continue"] = page.continue_token
-
-
-def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
-    """Decode one pod; None where it cannot be decoded or does not wait."""
-    try:
-        return _wait(json_parts.decode(_pod, raw)[0])
-    except Exception:  # noqa: BLE001 - one malformed pod must not hide the others
-        return None
-
-
-def _wait(pod: _Pod) -> UnschedulablePod | None:
-    for each in pod.status.conditions or ():
-        is_waiting = each.type == "PodScheduled" and each.status == "False" and each.reason != _GATED
-        if is_waiting and each.last_transition_time is not None:
-            meta = pod.metadata
-            key = PodId(meta.namespace, meta.name)
-            return UnschedulablePod(key, meta.uid, each.reason, each.message, each.last_transition_time)
-    return None
-
-
-async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
-    """Whether a pod is gone, is bound, or has a condition PodScheduled that a scheduler wrote. Raises KubeError."""
-    try:
-        found = json_parts.decode(_pod, await client.request("GET", paths.pod(pod)))[0]
-    except NotFound:
-        return True
-    written = any(each.type == "PodScheduled" and each.reason != _GATED for each in found.status.conditions or ())
-    return written or bool(found.spec.node_name) or found.metadata.uid != pod_uid
 
 
 WRITE_SECONDS: Final = 5.0

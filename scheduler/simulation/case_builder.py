@@ -1,6 +1,5 @@
 """Builds a case from documents: sorts them, fills in defaults, creates claims, decodes, and takes a snapshot."""
 
-import difflib
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, split_key
 from scheduler.cluster import Cluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
@@ -55,6 +54,18 @@ class CaseBuilder:
         builder = cls(found.changes, found.served, problems=reading.problems, warnings=list(found.warnings))
         builder.add((*found.documents, *reading.documents))
         return builder
+
+    @classmethod
+    def as_cluster(cls, reading: ManifestFiles) -> ClusterObjects:
+        """Return what manifests say of a cluster, for other manifests to be laid over it."""
+        builder = cls.of(ClusterObjects(), reading)
+        changes = builder.changes
+        kept = (*builder.templates.values(), *(Document(LIVE, each) for each in builder.priority_classes))
+        return ClusterObjects(
+            changes=changes,
+            documents=tuple(Document(LIVE, each.body) for each in kept),
+            warnings=(*builder.warnings, *map(str, builder.problems)),
+        )
 
     def add(self, documents: Iterable[Document]) -> None:
         """Add documents; a later one replaces an earlier one of the same kind and name."""
@@ -102,7 +113,6 @@ class CaseBuilder:
             cluster.apply(change)
         snapshot = cluster.snapshot()
         waiting = self._waiting(self.pods, scheduler_name)
-        own = {key for kind, key in self.objects if kind is Kind.PODS}
         self._warn_of_bound(cluster)
         if not snapshot.nodes:
             self.warnings.append("there is no Node among the manifests: nothing can be placed")
@@ -111,7 +121,7 @@ class CaseBuilder:
         return SimulationCase(
             snapshot=snapshot,
             batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
-            own=frozenset(pod.id for pod in waiting if str(pod.id) in own),
+            own=self.own & {pod.id for pod in waiting},
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
@@ -129,6 +139,13 @@ class CaseBuilder:
                 continue
             left -= count
             yield document
+
+    @property
+    def own(self) -> frozenset[PodId]:
+        """The pods of the manifests."""
+        changes = self.changes
+        keys = {key for kind, key in self.objects if kind is Kind.PODS}
+        return frozenset(PodId(*split_key(each.key)) for each in changes if each.kind is Kind.PODS and each.key in keys)
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -240,7 +257,7 @@ class CaseBuilder:
                 key = text(metadata(pod).get("namespace")), each.template
                 template = self.templates.get(key)
                 if template is None:
-                    self._warn(document, (f"{each.field}: {self._absent(key)}",))
+                    self._warn(document, (f"{each.field}: {claim_templates.absent(key, self.templates)}",))
                     continue
                 claim = claim_templates.create_claim(pod, each, template.body, taken)
                 defaults.fill_metadata(claim)
@@ -266,15 +283,6 @@ class CaseBuilder:
         return (Kind.VOLUME_CLAIMS, key) in self.objects or any(
             each.kind is Kind.VOLUME_CLAIMS and each.key == key for each in self.live
         )
-
-    def _absent(self, key: claim_templates.Key) -> str:
-        names = [name for namespace, name in self.templates if namespace == key[0]]
-        close = difflib.get_close_matches(key[1], names, n=1, cutoff=0.5)
-        elsewhere = [namespace for namespace, name in self.templates if name == key[1]]
-        message = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
-        if elsewhere:
-            return f"{message}; there is one in namespace {elsewhere[0]}"
-        return f"{message}: did you mean {close[0]}?" if close else message
 
     def _namespaces(self) -> dict[str, Namespace]:
         known = {change.key: change.value for change in self.live if isinstance(change.value, Namespace)}
@@ -345,7 +353,8 @@ class CaseBuilder:
     def _waiting(self, pods: Sequence[Pod], scheduler_name: str) -> tuple[Pod, ...]:
         """Return the pods that wait for a scheduler, as its queue would: by priority, then by age."""
         pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
-        others = Counter(pod.scheduler_name for pod in pending if pod.scheduler_name != scheduler_name)
+        asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
+        others = Counter(pod.scheduler_name for pod in asked if pod.scheduler_name != scheduler_name)
         if others:
             count = others.total()
             pods_wait = f"{count} pods without nodeName name" if count > 1 else "1 pod without nodeName names"

@@ -5,6 +5,7 @@ The random part of a generated name is derived from the pod's uid, so that the s
 """
 
 import copy
+import difflib
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -39,6 +40,16 @@ def entries_without_claim(pod: Body) -> Iterator[TemplateEntry]:
         template, name = text(entry.get("resourceClaimTemplateName")), text(entry.get("name"))
         if template and name not in noted:
             yield TemplateEntry(f"spec.resourceClaims[{index}].resourceClaimTemplateName", name, template)
+
+
+def absent(key: Key, templates: Collection[Key]) -> str:
+    """Say that there is no such template, and which one may be meant."""
+    close = difflib.get_close_matches(key[1], [name for namespace, name in templates if namespace == key[0]], 1, 0.5)
+    elsewhere = [namespace for namespace, name in templates if name == key[1]]
+    message = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
+    if elsewhere:
+        return f"{message}; there is one in namespace {elsewhere[0]}"
+    return f"{message}: did you mean {close[0]}?" if close else message
 
 
 def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collection[Key]) -> Body:

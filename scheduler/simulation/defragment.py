@@ -178,10 +178,10 @@ def wanted(asked: Record, kind: str, name: str) -> Batch:
     return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
 
 
-def relocation(asked: Record, batch: Batch) -> Relocation:
+def relocation(asked: Record, batch: Batch, *, seconds: float = _SECONDS) -> Relocation:
     """Find the fewest moves on the present cluster; it does not wait for pods that are being deleted."""
-    seconds = max(asked.deterministic_seconds, _SECONDS)
-    budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
+    work = max(asked.deterministic_seconds, seconds)
+    budget = Budget(seconds=seconds, deterministic_seconds=work, seed=asked.seed, workers=asked.workers)
     return fewest_moves(_without_own_nominations(asked.snapshot, batch.pods), batch, asked.policy, budget)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,8 +14,10 @@ from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.errors import ApiError, ConfigurationError, Forbidden
+from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod
 from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
+from solver.domain import PodId
 
 _PAGE: Final = "500"
 DOCUMENTS: Final = (
@@ -59,6 +61,53 @@ def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> Clust
     Raise `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
     """
     return asyncio.run(_fetch(access, kinds))
+
+
+class PendingPods(NamedTuple):
+    """Pods without a node, the keys of those that a label selector selects (None without one), and `forbidden`."""
+
+    pods: tuple[PendingPod, ...]
+    selected: frozenset[PodId] | None
+    forbidden: tuple[str, ...]
+
+
+def pending_pods(access: ClusterAccess, namespace: str, selector: str) -> PendingPods:
+    """
+    List the pods without a node of all namespaces; only those of the given one where the caller may not list others.
+
+    Raise `KubeError`.
+    """
+    return asyncio.run(_pending_pods(access, namespace, selector))
+
+
+async def _pending_pods(access: ClusterAccess, namespace: str, selector: str) -> PendingPods:
+    async with access.connect() as client:
+        forbidden: tuple[str, ...] = ()
+        try:
+            found = await read_pending_pods(client)
+        except Forbidden:
+            if not namespace:
+                raise
+            found, forbidden = await read_pending_pods(client, namespace), ("pods of other namespaces",)
+        if not selector:
+            return PendingPods(found, None, forbidden)
+        selected = await read_pending_pods(client, namespace, selector)
+        return PendingPods(found, frozenset(each.pod.id for each in selected), forbidden)
+
+
+def pods_of(access: ClusterAccess, namespace: str, name: str) -> dict[PodId, PendingPod]:
+    """
+    Read a pod with its condition, or without a name the pods of a namespace that have no node; by their keys.
+
+    Raise `KubeError`.
+    """
+    return asyncio.run(_pods_of(access, namespace, name))
+
+
+async def _pods_of(access: ClusterAccess, namespace: str, name: str) -> dict[PodId, PendingPod]:
+    async with access.connect() as client:
+        one = [await read_pod(client, PodId(namespace, name))] if name else await read_pending_pods(client, namespace)
+        return {each.pod.id: each for each in one if each is not None}
 
 
 async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> ClusterObjects:

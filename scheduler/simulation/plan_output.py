@@ -160,7 +160,7 @@ def _victims(answer: SimulationResult) -> Table:
     for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
         for victim in preemption.victims:
             table.add_row(_name(victim.pod), Text(victim.node), Text(victim.message))
-        devices = [device for claim in freed for device in _requests(answer.allocations.get(claim), {})]
+        devices = [device for claim in freed for device in requests_of(answer.allocations.get(claim), {})]
         if devices:
             table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))
     return table
@@ -184,10 +184,10 @@ def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
         lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""
-        yield from (f"{lead}{line}" for line in _requests(answer.allocations.get(claim), served))
+        yield from (f"{lead}{line}" for line in requests_of(answer.allocations.get(claim), served))
 
 
-def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
+def requests_of(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
     """Return one line per request; for extended resources with container and resource instead of the request."""
     results = allocation.results if allocation is not None else ()
     if not results:

@@ -22,7 +22,7 @@ from scheduler.worker import recording
 from scheduler.worker.decider import all_failed
 from scheduler.worker.recording import Record
 from scheduler.worker.serve import decide
-from solver import SolverCache, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
+from solver import SolverCache, explain_placed, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
     Allocation,
     Batch,
@@ -96,6 +96,29 @@ def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
         nominated=tuple(waiting[key] for key in sorted(waiting)),
         leaving=tuple(sorted({*snapshot.leaving, *victims})),
         gangs=tuple(gangs[key] for key in sorted(gangs)),
+    )
+
+
+def after_others(asked: Record, own: Collection[PodId]) -> Record:
+    """Return the case of some of the waiting pods, after those of the same or a higher priority are decided."""
+    pods = tuple(pod for pod in asked.batch.pods if pod.id in own)
+    least = min((pod.priority for pod in pods), default=0)
+    others = tuple(pod for pod in asked.batch.pods if pod.id not in own and pod.priority >= least)
+    snapshot = asked.snapshot
+    if others:
+        batch = Batch(pods=others, gangs=asked.batch.gangs_of(others))
+        for part, plan in _parts(snapshot, batch, lambda part: _decided(asked, part, [])):
+            snapshot = _after(part.snapshot, part.batch, plan)
+    return msgspec.structs.replace(
+        asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=()
+    )
+
+
+def after_placed(asked: Record, plan: Plan) -> Record:
+    """Return the case of the pods that a plan does not place, in the cluster after the plan."""
+    placed = {each.pod for each in plan.placements}
+    return msgspec.structs.replace(
+        asked, snapshot=_after(asked.snapshot, asked.batch, plan), batch=asked.batch.without(placed)
     )
 
 
@@ -307,6 +330,11 @@ def explained(asked: Record, pod: Pod) -> PodDiagnosis:
     # So that nodes show what is reserved on them.
     seen = reserve_for_nominated(snapshot, batch, asked.policy, SolverCache(), budget)
     return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
+
+
+def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:
+    """Explain a bound pod of a case."""
+    return explain_placed(msgspec.structs.replace(asked.snapshot, nominated=()), pod, asked.policy, _budget(asked))
 
 
 def _decided_before(asked: Record, part: SubBatch, pod: Pod) -> Plan:

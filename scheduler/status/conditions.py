@@ -14,6 +14,7 @@ With `messages.inventory: false` no message names a node or device. The solver l
 """
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
@@ -216,6 +217,16 @@ def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterabl
     hints = [_ended(f"{HINT_LEAD}{_fragment(hint)}") for _, _, hint in parts if hint]
     fragments = [(each, _fragment(text)) for each, text, _ in parts]
     return dict.fromkeys((*of_gangs, *hints, *(_sentence(each, text) for each, text in fragments if text not in said)))
+
+
+COUNTS: Final = re.compile(r"^0/\d+ nodes are available(?:: (?P<counts>.*?))?\.(?: |$)")
+"""kube-scheduler's part of a message."""
+_HINT: Final = re.compile(rf"(?:^|(?<=[.?] )){HINT_LEAD}(?P<hint>.*?)(?:\.|(?<=\?))(?: |$)")
+
+
+def hints_of(message: str) -> list[str]:
+    """Return the hints of a condition's message."""
+    return [each["hint"] for each in _HINT.finditer(message)]
 
 
 def with_binding_failure(message: str, failure: str) -> str:

@@ -117,7 +117,15 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
-from solver.domain.reasons import NearestChange, NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
+from solver.domain.reasons import (
+    CopyCount,
+    NearestChange,
+    NodeDiagnosis,
+    PodDiagnosis,
+    Reason,
+    ReasonCode,
+    RequestCount,
+)
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (

@@ -210,12 +210,23 @@ class NearestChange(msgspec.Struct, frozen=True, kw_only=True):
     node: str
 
 
+class CopyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many copies of some pods fit: `count` were placed, and `bound` is the most that may fit."""
+
+    count: int
+    bound: int
+    is_proven: bool
+
+
 class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """
     Why one pod waits, node by node, and what would help.
 
     `node` is the node that the plan gives to the pod, empty if the pod waits. `lost_to` are pods that the plan places
     where the pod would fit alone; `is_proven` says that no plan places more pods of its priority.
+
+    Of a pod that is bound (`is_bound`) `nodes` are those of a decision without it, which would choose `preferred`, and
+    `agreed` are the attributes that its devices have in common as its claims demand.
     """
 
     pod: PodId
@@ -225,3 +236,6 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     lost_to: tuple[PodId, ...] = ()
     is_proven: bool = True
     changes: tuple[NearestChange, ...] = ()
+    is_bound: bool = False
+    preferred: str = ""
+    agreed: tuple[str, ...] = ()

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from scheduler.kube import paths, writes
-from scheduler.kube.writes import UnschedulablePod
+from scheduler.kube import paths, pod_writes, writes
+from scheduler.kube.pod_writes import UnschedulablePod
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
 
@@ -20,7 +20,9 @@ async def told(cluster: Cluster, pod: Pod, reason: str = "Unschedulable") -> Non
 
 async def found(cluster: Cluster) -> tuple[UnschedulablePod, ...]:
     return tuple(
-        each for each in await writes.read_unschedulable_pods(cluster.client) if each.pod.namespace == cluster.namespace
+        each
+        for each in await pod_writes.read_unschedulable_pods(cluster.client)
+        if each.pod.namespace == cluster.namespace
     )
 
 
@@ -38,7 +40,7 @@ async def test_pods_with_the_condition_are_listed(cluster: Cluster) -> None:
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "_PAGE", "1")
+    monkeypatch.setattr(pod_writes, "_PAGE", "1")
     pods = [await cluster.pod(f"p{number}") for number in range(3)]
     for each in pods:
         await told(cluster, each)

@@ -154,6 +154,15 @@ def test_the_answer_is_about_the_pods_of_the_files() -> None:
     assert answer.others == simulator.OtherPods(placed=(), waiting_count=1)
 
 
+def test_pods_of_other_schedulers_are_warned_of_only_where_they_are_of_the_files() -> None:
+    other = b.pod("other")
+    live = changes(replace(other, scheduler_name="default-scheduler"))
+
+    assert case(live, m.pod("p")).warnings == ()
+    (warning,) = case(live, m.pod("p"), m.pod("q", schedulerName="volcano")).warnings
+    assert warning.startswith("1 pod without nodeName names another scheduler (volcano) than dovetail")
+
+
 def test_other_pods_that_are_placed_are_named_where_one_of_the_files_waits() -> None:
     small = b.pod("other", priority=5)
     found = case(changes(small), m.template(count=3), m.pod("p", template_name="t"))

@@ -111,6 +111,21 @@ def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
     assert messages(found)[0].startswith("2 more free devices, now held by")
 
 
+def test_of_a_claim_only_the_devices_are_freed_that_are_needed() -> None:
+    held = b.held("all", *(b.result("gpu", f"gpu-{number}", "n1") for number in range(8)))
+    found = diagnose(b.node("n1"), b.gpu_slice("n1"), held, GPU, b.claim("c", b.request("r")))
+
+    assert messages(found) == ["1 more free device, now held by default/all"]
+
+
+def test_claims_of_other_devices_are_not_named() -> None:
+    nics = b.resource_slice("n1", b.device("nic-0"), driver="nic.example.com")
+    both = b.held("both", b.result("gpu", "gpu-0", "n1"), b.result("nic", "nic-0", "n1", driver="nic.example.com"))
+    found = diagnose(b.node("n1"), b.gpu_slice("n1", count=1), nics, both, GPU, b.claim("c", b.request("r")))
+
+    assert messages(found) == ["1 more free device, now held by default/both"]
+
+
 def test_a_taint_of_the_devices() -> None:
     found = diagnose(b.node("n1"), b.gpu_slice("n1", taints=(b.taint("sick"),)), GPU, b.claim("c", b.request("r")))
 

@@ -1,0 +1,108 @@
+"""`dovetail fit -f FILE`: whether and where the pods of a file would start now, or what has to end, move or go."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler.cli.arguments import (
+    TABLE,
+    UsageError,
+    add_cluster,
+    add_format,
+    add_manifests,
+    cluster_access,
+    completed,
+    manifests,
+    refuse,
+    say,
+    settings_for,
+    warn,
+    warn_of_other_scheduler,
+)
+from scheduler.cli.exit_status import ExitStatus
+
+_MAX: Final = "max"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
+        "--count N: so many copies, with max: at least one), 1 they would not, 2 a manifest is invalid or cannot be "
+        "read, 3 some kinds of objects may not be listed."
+    )
+    add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
+    parser.add_argument(
+        "--count",
+        metavar="max|N",
+        help="also count how many fit: pods where all pods of the file are equal, else copies of the file",
+    )
+    parser.add_argument(
+        "--cluster",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE_OR_DIR",
+        help="read the cluster from manifests, such as of `kubectl get nodes,resourceslices,… -o yaml`, instead of the "
+        "live one; may be repeated",
+    )
+    add_cluster(parser)
+    parser.add_argument(
+        "--scheduler-name", metavar="NAME", help="decide as this scheduler (default: the one that the pods name)"
+    )
+    add_format(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read, decide and print."""
+    paths, wanted = manifests(options), _count(options.count)
+    if not paths:
+        return refuse("fit: give the pods with -f FILE_OR_DIR")
+    from scheduler.simulation import case_builder, fitting, live_cluster, printing, simulator  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
+
+    builder = case_builder.CaseBuilder
+    if options.cluster:
+        found = builder.as_cluster(documents.read(options.cluster))
+    else:
+        found = live_cluster.fetch(cluster_access(options))
+    made = builder.of(found, documents.read(paths))
+    name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
+    warn_of_other_scheduler(options.config, "a pod of the files", name)
+    case = made.case(name)
+    for warning in case.warnings:
+        warn(warning)
+    for problem in case.problems:
+        say(str(problem))
+    if not case.own:
+        return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
+    most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
+    try:
+        answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most)
+    except ValueError as error:
+        return refuse(f"fit: --count: {error}")
+    needed = wanted or 1
+    if options.output == TABLE:
+        fitting.show(answer, needed, sys.stdout)
+    else:
+        sys.stdout.write(printing.text("Fit", fitting.document(answer, needed), options.output))
+    status = ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
+    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden)
+
+
+def _count(text: str | None) -> int | None:
+    """Return the number of copies asked for, 0 for `max`, None without the option. Raise `UsageError`."""
+    if text is None or text == _MAX:
+        return None if text is None else 0
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--count {text}: write max, or a number from 1")
+    return int(text)
+
+
+def _scheduler_name(made: Any) -> str:
+    """Return the scheduler that the pods of the files name. Raise `UsageError` where they name several."""
+    names = sorted({pod.scheduler_name for pod in made.pods if pod.id in made.own})
+    if len(names) > 1:
+        raise UsageError(f"the pods name several schedulers, {', '.join(names)}: choose with --scheduler-name")
+    return names[0] if names else ""

@@ -1,0 +1,152 @@
+"""
+`dovetail fit`: whether the pods of a file would start now, how many copies of them, and what has to change for more.
+
+Waiting pods of the same or a higher priority are decided first, as the queue would. Then the pods of the file get what
+is left: at once, after evictions, after moves (`defragment`), or after one of the changes that `explain` would find.
+"""
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple, TextIO
+
+import msgspec
+from msgspec.structs import replace
+from rich.padding import Padding
+from rich.text import Text
+
+from scheduler.simulation import defragment, plan_output, printing, simulator
+from scheduler.simulation.printing import counted
+from scheduler.simulation.simulator import SimulationResult
+from scheduler.worker.recording import Record
+from solver import max_count
+from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, Relocation
+
+MOST_COPIES: Final = 100_000
+_COUNT_SECONDS: Final = 10.0
+_MOVES_SECONDS: Final = 10.0
+_MOST_MOVED_FOR: Final = 64
+"""Moves are searched for so many pods at most: the model has a row for each pod and node."""
+
+
+class Fit(NamedTuple):
+    """
+    The answer for the pods of a file.
+
+    `copies` is set where a count was asked for; a copy is `copy_size` pods. `moves` and `changes` say what would let
+    the pods in that do not start, where the plan evicts nothing for them.
+    """
+
+    result: SimulationResult
+    copies: CopyCount | None
+    copy_size: int
+    moves: Relocation | None = None
+    changes: tuple[NearestChange, ...] = ()
+
+    def fits(self, wanted: int) -> bool:
+        """Whether all pods start now, or with a count so many copies."""
+        return self.copies.count >= wanted if self.copies is not None else not self.result.plan.unplaced
+
+
+def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
+    """
+    Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many.
+
+    Raise `ValueError` if they cannot be counted, because they belong to several gangs.
+    """
+    left = simulator.after_others(asked, own)
+    result = simulator.answer(left)
+    unit = _unit(left.batch)
+    copies = None
+    if most is not None:
+        budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
+        copies = max_count(left.snapshot, unit, left.policy, budget, most)
+    found = Fit(result, copies, len(unit.pods))
+    evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
+    stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]
+    return _with_help(found, left, stuck[0]) if stuck else found
+
+
+def _with_help(found: Fit, left: Record, stuck: PodId) -> Fit:
+    """Add the moves that let all pods in, else the changes that let one of them in that does not start."""
+    if len(left.batch.pods) <= _MOST_MOVED_FOR:
+        moves = defragment.relocation(left, left.batch, seconds=_MOVES_SECONDS)
+        if moves.is_found and moves.moves:
+            return found._replace(moves=moves)
+    pod = next(pod for pod in left.batch.pods if pod.id == stuck)
+    placed = simulator.after_placed(left, found.result.plan)
+    return found._replace(changes=simulator.explained(placed, pod).changes)
+
+
+def _unit(batch: Batch) -> Batch:
+    """Return what is counted: one pod where all are equal and in no gang, else all of them together."""
+    kinds = {_kind(pod) for pod in batch.pods}
+    if len(kinds) > 1 or any(pod.gang is not None for pod in batch.pods):
+        return batch
+    return replace(batch, pods=batch.pods[:1])
+
+
+def _kind(pod: Pod) -> Pod:
+    """Return a pod without what tells it from its replicas."""
+    return replace(
+        pod,
+        id=PodId(pod.id.namespace, ""),
+        uid="",
+        creation="",
+        claims=tuple(replace(each, claim=None) if each.template else each for each in pod.claims),
+        volumes=tuple(replace(each, claim=None) for each in pod.volumes),
+    )
+
+
+def document(found: Fit, wanted: int) -> dict[str, Any]:
+    """Convert the answer to plain values."""
+    copies = found.copies
+    return {
+        "fits": found.fits(wanted),
+        "plan": plan_output.document(found.result),
+        "count": None
+        if copies is None
+        else {
+            "copies": copies.count,
+            "podsPerCopy": found.copy_size,
+            "atMost": copies.bound,
+            "proven": copies.is_proven,
+        },
+        "moves": None
+        if found.moves is None
+        else [{"pod": str(each.pod), "from": each.source, "to": each.target} for each in found.moves.moves],
+        "changes": [msgspec.to_builtins(each) for each in found.changes],
+    }
+
+
+def show(found: Fit, wanted: int, to: TextIO) -> None:
+    """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
+    console = printing.console(to)
+    colour = "green" if found.fits(wanted) else "yellow"
+    console.print(Text(_sentence(found), colour))
+    plan_output.show(found.result, to)
+    if found.moves is not None:
+        console.print("All of them fit after these moves (dovetail defrag makes them one by one):")
+        defragment.show(found.moves, to)
+    if found.changes:
+        first = next(each.pod for each in found.result.plan.unplaced)
+        console.print(Text(f"Pod {printing.visible(str(first))} would start after one of these (each was solved):"))
+        for change in printing.visible(found.changes):
+            console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), (0, 0, 0, 2), expand=False))
+
+
+def _sentence(found: Fit) -> str:
+    plan = found.result.plan
+    total = len(plan.placements) + len(plan.unplaced)
+    if found.copies is not None:
+        return _count(found.copies, found.copy_size)
+    if not plan.unplaced:
+        return f"It fits: {counted(total, 'pod')} would start now."
+    victims = sum(len(each.victims) for each in plan.preemptions)
+    after = f", and more after the eviction of {counted(victims, 'pod')}" if victims else ""
+    return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}."
+
+
+def _count(copies: CopyCount, size: int) -> str:
+    what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
+    each = f" of {size} pods each" if size > 1 else ""
+    proof = "no more do" if copies.is_proven else f"more may, up to {copies.bound}"
+    return f"{what}{each} would start now; {proof}."

@@ -1,0 +1,274 @@
+"""
+How many copies of some pods fit now, beside all that runs.
+
+A copy has claims, volume claims and gangs of its own where the pods do, and shares claims that several pods name. All
+pods of a copy have a place or none has. One pod whose rules and devices concern single nodes is counted node by node,
+once for nodes that are alike. Other copies are placed together, more and more of them until some are left.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver import greedy
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    CopyCount,
+    Gang,
+    GangId,
+    PersistentVolumeClaim,
+    Pod,
+    PodId,
+    Policy,
+    PoolId,
+    Snapshot,
+    VolumeClaimId,
+)
+from solver.explain import Explanation
+from solver.greedy import placement_state
+from solver.model.objective import best_of
+from solver.problem.node_arrays import PODS
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.problem.solver_cache import SolverCache
+from solver.search import stages
+
+_FIRST: Final = 16
+_FACTOR: Final = 4
+_SOURCE: Final = "copy"
+"""The source of gangs that hold the pods of a copy together."""
+
+
+def max_count(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
+    """
+    Count the copies of a batch that fit, `most` at most; no pod is evicted for them.
+
+    Raise `ValueError` if the pods belong to several gangs, or some to none.
+    """
+    plain = replace(policy, levels=())
+    if _is_local(snapshot, batch):
+        return _node_by_node(snapshot, batch, plain, budget, most)
+    whole, cache = _as_one_gang(batch), SolverCache()
+    return _growing(snapshot, whole, (plain, budget, cache), most)
+
+
+Solving = tuple[Policy, Budget, SolverCache]
+
+
+def _growing(snapshot: Snapshot, batch: Batch, solving: Solving, most: int) -> CopyCount:
+    """Place more and more copies together, until some are left or the budget ends."""
+    tried = min(_FIRST, most)
+    while True:
+        found = _placed(snapshot, batch, solving, tried)
+        if found.count < tried or tried == most:
+            return found
+        if solving[1].should_stop():
+            return CopyCount(count=found.count, bound=most, is_proven=False)
+        tried = min(tried * _FACTOR, most)
+
+
+def _is_local(snapshot: Snapshot, batch: Batch) -> bool:
+    """Whether it is one pod that no rule and no device ties to more than its node."""
+    pod = batch.pods[0]
+    tied = (pod.gang, pod.affinity, pod.anti_affinity, pod.spread, pod.volumes)
+    claims = {each.id: each for each in snapshot.claims}
+    used = [claims.get(each) for each in pod.claim_ids]
+    own = all(each is not None and each.owner_pod_uid == pod.uid and each.allocation is None for each in used)
+    devices_are_local = not used or all(each.scope.node_name for each in snapshot.slices)
+    return len(batch.pods) == 1 and not any(tied) and own and devices_are_local
+
+
+def _node_by_node(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
+    """Add up what each node takes; nodes with equal devices in an equal state and equal room are counted once."""
+    cache = SolverCache()
+    problem = prepare(snapshot, batch, policy, cache)
+    alike = Counter[object]()
+    first: dict[object, int] = {}
+    for node, key in _kinds(problem):
+        alike[key] += 1
+        first.setdefault(key, node)
+    parts = _Parts(snapshot, batch.pods[0])
+    count = bound = 0
+    for key, node in first.items():
+        small = parts.on(problem.inventory.nodes[node].name)
+        room = min(most, _room(problem, node))
+        found = _growing(small, batch, (policy, budget, SolverCache()), room)
+        count += found.count * alike[key]
+        bound += found.bound * alike[key]
+    return CopyCount(count=min(count, most), bound=min(bound, most), is_proven=min(count, most) >= min(bound, most))
+
+
+def _kinds(problem: Problem) -> Iterator[tuple[int, object]]:
+    """Return the nodes that could take the pod, with a key that nodes of the same count share."""
+    ways = problem.classes
+    conditions = Explanation(problem, placement_state.trackers(problem)).condition_of if ways else ()
+    for node in range(problem.node_count):
+        allowed = tuple(bool(each.verdicts.allowed[node]) for each in ways)
+        room = _room(problem, node) if any(allowed) else 0
+        if room:
+            has_parts = any(problem.parts_of(each) for each in ways)
+            yield node, (allowed, int(conditions[node]) if has_parts else -1, room)
+
+
+def _room(problem: Problem, node: int) -> int:
+    """Return how many pods the node's resources take, devices aside."""
+    found = [
+        min(
+            int(problem.available.room.of(resource)[node]) // amount
+            for resource, amount in ((PODS, 1), *each.requests)
+            if amount > 0
+        )
+        for each in problem.classes
+    ]
+    return max(0, *found) if found else 0
+
+
+class _Parts:
+    """A snapshot by node: pods, slices and claims with devices of the node; and the claims of one pod."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+        self._snapshot: Final = snapshot
+        self._own: Final = [each for each in snapshot.claims if each.owner_pod_uid == pod.uid]
+        self._pods: Final = defaultdict[str, list[Pod]](list)
+        for each in snapshot.pods:
+            self._pods[each.node_name].append(each)
+        self._slices: Final = defaultdict[str, list[int]](list)
+        node_of: dict[PoolId, str] = {}
+        for number, one in enumerate(snapshot.slices):
+            self._slices[one.scope.node_name].append(number)
+            node_of[one.pool_id] = one.scope.node_name
+        self._claims: Final = defaultdict[str, list[Claim]](list)
+        for claim in snapshot.claims:
+            results = claim.allocation.results if claim.allocation is not None else ()
+            for name in {node_of.get(each.device.pool_id, "") for each in results}:
+                self._claims[name].append(claim)
+
+    def on(self, node: str) -> Snapshot:
+        """Return what concerns a node."""
+        claims = {each.id: each for each in (*self._claims[node], *self._own)}
+        return replace(
+            self._snapshot,
+            nodes=tuple(each for each in self._snapshot.nodes if each.name == node),
+            pods=tuple(self._pods[node]),
+            slices=tuple(self._snapshot.slices[number] for number in self._slices[node]),
+            claims=tuple(claims[each] for each in sorted(claims)),
+        )
+
+
+def _as_one_gang(batch: Batch) -> Batch:
+    """Hold the pods of a batch together, so that a part of a copy does not count."""
+    named = {pod.gang for pod in batch.pods}
+    if len(named) > 1:
+        raise ValueError("the pods belong to several gangs, or some to none: count the copies of one of them")
+    if len(batch.pods) == 1 or named != {None}:
+        return batch
+    first, count = batch.pods[0].id, len(batch.pods)
+    gang = Gang(id=GangId(first.namespace, first.name, _SOURCE), min_count=count, member_count=count)
+    return replace(batch, pods=tuple(replace(pod, gang=gang.id) for pod in batch.pods), gangs=(gang,))
+
+
+def _placed(snapshot: Snapshot, batch: Batch, solving: Solving, number: int) -> CopyCount:
+    """Place as many of some copies as possible."""
+    policy, budget, cache = solving
+    tried, pods, size = *_copied(snapshot, batch, number), len(batch.pods)
+    problem = prepare(tried, pods, policy, cache)
+    start = best_of(problem, greedy.candidates(problem))
+    if len(start.choices) == len(pods.pods):
+        return CopyCount(count=number, bound=number, is_proven=True)
+    searched = stages.search(problem, start, budget)
+    bound = sum(level.bound for level in searched.levels if level.name.startswith("placed:"))
+    count = len(searched.solution.choices) // size
+    return CopyCount(count=count, bound=max(count, min(number, bound // size)), is_proven=count >= bound // size)
+
+
+def _copied(snapshot: Snapshot, batch: Batch, number: int) -> tuple[Snapshot, Batch]:
+    """Add copies to a batch until there are so many of it, and what belongs to each to the snapshot."""
+    copies = [_Copy(snapshot, batch, f"~{each}") for each in range(1, number)]
+    claims = (claim for each in copies for claim in each.claims)
+    volume_claims = (claim for each in copies for claim in each.volume_claims)
+    return (
+        replace(
+            snapshot,
+            claims=tuple(sorted((*snapshot.claims, *claims), key=lambda each: each.id)),
+            volume_claims=tuple(sorted((*snapshot.volume_claims, *volume_claims), key=lambda each: each.id)),
+        ),
+        replace(
+            batch,
+            pods=(*batch.pods, *(pod for each in copies for pod in each.pods)),
+            gangs=(*batch.gangs, *(gang for each in copies for gang in each.gangs)),
+        ),
+    )
+
+
+class _Copy:
+    """The pods of a batch again, and what each has for itself, under names that end in `suffix`."""
+
+    def __init__(self, snapshot: Snapshot, batch: Batch, suffix: str) -> None:
+        self._suffix: Final = suffix
+        owners = {pod.uid for pod in batch.pods}
+        grouped = {claim for gang in batch.gangs for _, claim, _ in gang.claims}
+        own = [each for each in snapshot.claims if each.owner_pod_uid in owners or each.id in grouped]
+        self._claims: Final = frozenset(each.id for each in own)
+        volume_claims = [
+            each for each in snapshot.volume_claims if not each.volume and _is_made_for(each.id, batch.pods)
+        ]
+        self._volume_claims: Final = frozenset(each.id for each in volume_claims)
+        self.claims: Final = tuple(self._claim(each) for each in own)
+        self.volume_claims: Final = tuple(self._volume_claim(each) for each in volume_claims)
+        self.gangs: Final = tuple(self._gang(each) for each in batch.gangs)
+        self.pods: Final = tuple(self._pod(each) for each in batch.pods)
+
+    def _pod(self, pod: Pod) -> Pod:
+        entries = (replace(each, claim=self._claim_id(each.claim)) for each in pod.claims)
+        volumes = (replace(each, claim=self._volume_claim_id(each.claim)) for each in pod.volumes)
+        return replace(
+            pod,
+            id=PodId(pod.id.namespace, pod.id.name + self._suffix),
+            uid=pod.uid + self._suffix,
+            claims=tuple(entries),
+            volumes=tuple(volumes),
+            gang=self._gang_id(pod.gang) if pod.gang is not None else None,
+            pod_group=pod.pod_group + self._suffix if pod.pod_group else "",
+        )
+
+    def _gang(self, gang: Gang) -> Gang:
+        claims = tuple((entry, self._claim_id(claim), template) for entry, claim, template in gang.claims)
+        return replace(gang, id=self._gang_id(gang.id), uid=gang.uid + self._suffix, claims=claims)
+
+    def _gang_id(self, gang: GangId) -> GangId:
+        return gang._replace(name=gang.name + self._suffix)
+
+    def _claim(self, claim: Claim) -> Claim:
+        owner = claim.owner_pod_uid + self._suffix if claim.owner_pod_uid else ""
+        group = claim.owner_pod_group + self._suffix if claim.owner_pod_group else ""
+        named = self._claim_id(claim.id)
+        assert named is not None  # noqa: S101 - a claim has a name
+        return replace(claim, id=named, uid=claim.uid + self._suffix, owner_pod_uid=owner, owner_pod_group=group)
+
+    def _claim_id(self, claim: ClaimId | None) -> ClaimId | None:
+        return claim._replace(name=claim.name + self._suffix) if claim in self._claims and claim is not None else claim
+
+    def _volume_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        owner = claim.owner_pod_uid + self._suffix if claim.owner_pod_uid else ""
+        named = claim.id._replace(name=claim.id.name + self._suffix)
+        return replace(claim, id=named, uid=claim.uid + self._suffix, owner_pod_uid=owner)
+
+    def _volume_claim_id(self, claim: VolumeClaimId | None) -> VolumeClaimId | None:
+        if claim is None or claim not in self._volume_claims:
+            return claim
+        return claim._replace(name=claim.name + self._suffix)
+
+
+def _is_made_for(claim: VolumeClaimId, pods: Sequence[Pod]) -> bool:
+    """Whether a volume claim is that of one pod: by a StatefulSet's template, or of an ephemeral volume."""
+    return any(
+        claim.namespace == pod.id.namespace
+        and (claim.name.endswith(f"-{pod.id.name}") or claim.name.startswith(f"{pod.id.name}-"))
+        and any(each.claim == claim for each in pod.volumes)
+        for pod in pods
+    )

@@ -1,0 +1,146 @@
+"""`dovetail fit`: whether the pods of a file start now, how many of them, and what has to change for more."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_simulated_preemption import CONFIG
+from tests.support import manifests as m
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Two nodes of two devices each; a pod with a controller holds one device of each."""
+    objects: list[m.Manifest] = [m.device_class(), m.template()]
+    for name, node in (("small", "n1"), ("other", "n2")):
+        objects += [m.node(node), m.slice_of(node), *runs(name, node, "gpu-0")]
+    return m.write_json(tmp_path / "cluster.json", objects)
+
+
+def fit(
+    folder: Path, cluster: Path, capsys: Capture, *manifests: m.Manifest, count: str = "", config: str = ""
+) -> tuple[int, Any]:
+    file, settings = m.write_yaml(folder / "pods.yaml", *manifests), folder / "config.yaml"
+    settings.write_text(config, encoding="utf-8")
+    asked = (*(("--count", count) if count else ()), *(("--config", settings) if config else ()))
+    status = m.run("fit", "-f", file, "--cluster", cluster, "-o", "json", *asked)
+    return status, json.loads(capsys.readouterr().out)
+
+
+def deployment(replicas: int, pod: m.Manifest) -> m.Manifest:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": replicas, "template": {"spec": pod["spec"]}},
+    }
+
+
+def test_pods_that_start_now(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = fit(tmp_path, cluster, capsys, m.pod("new", template_name="t"))
+
+    assert (status, found["fits"], found["moves"], found["changes"]) == (0, True, None, [])
+    assert [each["pod"] for each in found["plan"]["placements"]] == ["default/new"]
+
+
+def test_a_pod_that_starts_after_a_move(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = fit(tmp_path, cluster, capsys, m.template("two", count=2), m.pod("big", template_name="two"))
+
+    assert (status, found["fits"]) == (1, False)
+    (move,) = found["moves"]
+    assert {move["from"], move["to"]} == {"n1", "n2"}
+
+
+def test_a_pod_that_starts_after_an_eviction(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    urgent = m.pod("urgent", template_name="two", priority=1000)
+
+    status, found = fit(tmp_path, cluster, capsys, m.template("two", count=2), urgent, config=CONFIG)
+
+    assert (status, found["moves"], found["changes"]) == (1, None, [])
+    assert len(found["plan"]["preemptions"][0]["victims"]) == 1
+
+
+def test_a_pod_for_which_another_has_to_go(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = fit(tmp_path, cluster, capsys, deployment(3, m.pod("x", template_name="t")))
+
+    assert status == 1
+    assert len(found["plan"]["placements"]) == 2
+    assert found["changes"][0]["message"].startswith("1 more free device, now held by default/")
+
+
+def test_how_many_replicas_fit(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    status, found = fit(tmp_path, cluster, capsys, deployment(3, m.pod("x", template_name="t")), count="max")
+
+    assert (status, found["fits"]) == (0, True)
+    assert found["count"] == {"copies": 2, "podsPerCopy": 1, "atMost": 2, "proven": True}
+
+
+@pytest.mark.parametrize(("count", "status"), [("2", 0), ("3", 1)])
+def test_a_number_of_copies(count: str, status: int, tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    assert fit(tmp_path, cluster, capsys, m.pod("new", template_name="t"), count=count)[0] == status
+
+
+def test_different_pods_are_counted_together(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    pods = (m.pod("gpu", template_name="t"), m.pod("cpu"))
+
+    _, found = fit(tmp_path, cluster, capsys, *pods, count="max")
+
+    assert (found["count"]["copies"], found["count"]["podsPerCopy"]) == (2, 2)
+
+
+def test_waiting_pods_of_no_lower_priority_go_first_and_others_do_not(
+    tmp_path: Path, cluster: Path, capsys: Capture
+) -> None:
+    objects = json.loads(cluster.read_text())["items"]
+    waiting = [m.pod(f"w{number}", template_name="t", priority=number) for number in (0, 5)]
+    m.write_json(cluster, [*objects, *waiting])
+
+    _, equal = fit(tmp_path, cluster, capsys, m.pod("new", template_name="t", priority=0), count="max")
+    _, higher = fit(tmp_path, cluster, capsys, m.pod("new", template_name="t", priority=1), count="max")
+
+    assert (equal["count"]["copies"], equal["fits"]) == (0, False)
+    assert (higher["count"]["copies"], higher["fits"]) == (1, True)
+
+
+def test_the_status_is_about_the_pods_of_the_file(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    objects = json.loads(cluster.read_text())["items"]
+    hopeless = m.pod("hopeless", template_name="nine")
+    m.write_json(cluster, [*objects, m.template("nine", count=9), hopeless])
+
+    status, found = fit(tmp_path, cluster, capsys, m.pod("new", template_name="t"))
+
+    assert (status, found["plan"]["unplaced"]) == (0, [])
+
+
+@pytest.mark.parametrize("count", ["0", "many", "-1"])
+def test_what_is_no_count(count: str, cluster: Path, capsys: Capture) -> None:
+    assert m.run("fit", "-f", cluster, "--cluster", cluster, f"--count={count}") == 2
+    assert capsys.readouterr().err == f"dovetail: fit: --count {count}: write max, or a number from 1\n"
+
+
+def test_files_without_a_pod_to_place(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = m.write_yaml(tmp_path / "pods.yaml", m.template("two", count=2))
+
+    assert m.run("fit", "-f", file, "--cluster", cluster) == 2
+    assert capsys.readouterr().err == f"dovetail: fit: {file}: no pod waits for scheduler dovetail\n"
+
+
+def test_another_scheduler_is_warned_of(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = m.write_yaml(tmp_path / "pods.yaml", m.pod("p", template_name="t", schedulerName="dovetial"))
+
+    assert m.run("fit", "-f", file, "--cluster", cluster) == 0
+    assert "a pod of the files has schedulerName dovetial" in capsys.readouterr().err
+
+
+def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = m.write_yaml(tmp_path / "pods.yaml", m.template("two", count=2), m.pod("big", template_name="two"))
+    m.run("fit", "-f", file, "--cluster", cluster)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "It does not fit: 0 of 1 pod would start now."
+    assert "All of them fit after these moves (dovetail defrag makes them one by one):" in lines

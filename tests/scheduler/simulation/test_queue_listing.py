@@ -1,0 +1,117 @@
+"""`dovetail queue`: order, short reasons, and the table."""
+
+import datetime as dt
+import io
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.kube.pod_writes import PendingPod, PodScheduled
+from scheduler.queue import SchedulingQueue, in_queue_order
+from scheduler.simulation import queue_listing
+from solver.domain import Pod
+from tests.support import builders as b
+
+NAMES = ("dovetail",)
+COUNTS = "0/9 nodes are available: 2 node(s) had untolerated taint {a.example.com/b: }, 7 cannot allocate all claims."
+NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def created(name: str, minute: int, *, priority: int = 0) -> Pod:
+    return b.pod(name, priority=priority, creation=f"2026-01-01T11:{minute:02}:00Z")
+
+
+def listed(*pods: Pod) -> list[tuple[int | None, str]]:
+    found = queue_listing.listed([PendingPod(pod, None) for pod in pods], NAMES)
+    return [(each.position, each.name) for each in found]
+
+
+def test_the_order_is_by_priority_and_then_by_age() -> None:
+    pods = (created("young", 5), created("old", 1), created("urgent", 9, priority=7))
+
+    assert listed(*pods) == [(1, "urgent"), (2, "old"), (3, "young")]
+
+
+def test_the_order_is_that_of_the_scheduling_queue() -> None:
+    pods = [created(f"p{number}", number * 7 % 10, priority=number % 3) for number in range(10)]
+    queue = SchedulingQueue(NAMES)
+    for pod in pods:
+        queue.offer(pod, float(pod.creation[14:16]))
+
+    batch = queue.take_batch(100.0, 100)
+
+    assert [pod.id for pod in in_queue_order(pods)] == [pod.id for pod in batch.pods]
+    assert [name for _, name in listed(*pods)] == [pod.id.name for pod in batch.pods]
+
+
+def test_pods_without_a_time_come_last_in_their_own_order() -> None:
+    pods = (b.pod("p-10", creation=""), b.pod("p-2", creation=""), created("seen", 1))
+
+    assert [pod.id.name for pod in in_queue_order(pods)] == ["seen", "p-10", "p-2"]
+
+
+def test_a_gang_is_decided_with_its_first_pod() -> None:
+    pods = (b.member(created("a", 1), "g"), created("b", 2), b.member(created("c", 3), "g"))
+
+    assert listed(*pods) == [(1, "a"), (1, "c"), (2, "b")]
+
+
+def test_gated_pods_have_no_position() -> None:
+    gated = replace(created("gated", 1), scheduling_gates=("example.com/quota",))
+
+    (one, other) = queue_listing.listed([PendingPod(each, None) for each in (gated, created("p", 2))], NAMES)
+
+    assert (one.position, other.position) == (1, None)
+    assert (other.reason, other.why) == ("SchedulingGated", "waits until these gates are removed: example.com/quota")
+
+
+def test_pods_of_other_schedulers_are_left_out() -> None:
+    assert listed(replace(created("p", 1), scheduler_name="default-scheduler")) == []
+
+
+def test_a_pod_that_no_scheduler_has_seen() -> None:
+    (found,) = queue_listing.listed([PendingPod(created("p", 1), None)], NAMES)
+
+    assert (found.reason, found.why) == ("New", "no scheduler has written a condition yet")
+
+
+@pytest.mark.parametrize(
+    ("message", "short"),
+    [
+        (f'{COUNTS} Hint: write quantity("79Gi"). request gpu: needs 1 device.', 'write quantity("79Gi")'),
+        (f"{COUNTS} Hint: did you mean a100? request gpu: needs 1 device.", "did you mean a100?"),
+        (f"{COUNTS} request gpu: needs 1 device, 16 match, 0 free.", "request gpu: needs 1 device, 16 match, 0 free"),
+        (COUNTS, "2 node(s) had untolerated taint {a.example.com/b: }, 7 cannot allocate all claims"),
+        ("0/9 nodes are available.", "0/9 nodes are available"),
+        ("claim c does not exist yet.", "claim c does not exist yet"),
+    ],
+)
+def test_the_short_reason(message: str, short: str) -> None:
+    assert queue_listing.short_reason(message) == short
+
+
+def test_the_table_names_the_reason_and_cuts_it_unless_it_is_wide() -> None:
+    condition = PodScheduled("False", "Unschedulable", f"{COUNTS} {'x' * 100}.", NOW)
+    pods = queue_listing.listed([PendingPod(created("p", 30), condition)], NAMES)
+
+    narrow, wide = io.StringIO(), io.StringIO()
+    queue_listing.show(pods, narrow, NOW, is_wide=False, has_namespaces=True)
+    queue_listing.show(pods, wide, NOW, is_wide=True, has_namespaces=False)
+
+    assert narrow.getvalue().splitlines()[1].split() == [
+        "1",
+        "default",
+        "p",
+        "0",
+        "30m",
+        "Unschedulable",
+        "x" * 71 + "…",
+    ]
+    assert wide.getvalue().splitlines()[1].split()[-1] == "x" * 100
+
+
+def test_an_empty_queue() -> None:
+    to = io.StringIO()
+    queue_listing.show((), to, NOW, is_wide=False, has_namespaces=True)
+
+    assert to.getvalue() == "No pod waits.\n"

@@ -16,6 +16,7 @@ from scheduler.cli.arguments import (
     refuse,
     say,
     settings_for,
+    warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.targets import Target, TargetKind, target_of
@@ -104,6 +105,7 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any
     wanted = f"{target.namespace}/{target.name}"
     named = defragment.scheduler_of(made.pods, kind, wanted)
     name, settings = settings_for(options.config, options.scheduler_name or named)
+    warn_of_other_scheduler(options.config, str(target), named)
     case = made.case(name)
     for problem in case.problems:
         say(str(problem))

@@ -1,31 +1,32 @@
-"""`dovetail explain pod NS/NAME`: why a pod waits, by kind of node, and the nearest change that would let it run."""
+"""`dovetail explain pod/NAME`: why a pod or gang waits and what would let it in, or why a pod is where it is."""
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
+    TABLE,
     add_cluster,
     add_format,
     add_namespace,
     cluster_access,
     completed,
     refuse,
-    say,
     settings_for,
+    warn,
+    warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.targets import Target, TargetKind, add_target, target_of
-from scheduler.observe import terminal
 
-_KINDS: Final = (TargetKind.POD,)
+_KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "Nothing is written to the cluster. Exit status: 0 the pod runs or would be placed, 1 the pod waits, 2 the pod "
+        "Nothing is written to the cluster. Exit status: 0 the pod or gang runs or would be placed, 1 it waits, 2 it "
         "cannot be found or read, 3 some kinds of objects may not be listed."
     )
     add_target(parser, _KINDS)
@@ -42,75 +43,86 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, explain, print."""
-    from scheduler.simulation import (  # noqa: PLC0415 - as above
-        explanation_output,
-        printing,
-        simulator,
-    )
+    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second to import
 
     access = None if options.snapshot else cluster_access(options)
     target = target_of(options.target, options, _KINDS, access)
     try:
-        asked, pods, forbidden = _live(options, access, target) if access else _from_file(options.snapshot)
+        seen = _live(options, access, target) if access else _from_file(options.snapshot, target)
     except simulator.SavedError as error:
         return refuse(str(error))
-    pod = next((each for each in asked.batch.pods if tuple(each.id) == target[1:]), None)
+    if target.kind is TargetKind.POD_GROUP:
+        return _gang(options, target, seen)
+    return _pod(options, target, seen)
+
+
+class _Seen(NamedTuple):
+    """The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds."""
+
+    asked: Any
+    pods: dict[Any, Any]
+    groups: tuple[Any, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    is_live: bool = True
+
+
+def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
+    from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - as above
+
+    pod = seen.pods.get(target[1:])
     if pod is None:
-        return completed(_not_waiting(target, pods), forbidden)
-    diagnosis = simulator.explained(asked, pod)
-    if options.output == "table":
-        explanation_output.show(diagnosis, sys.stdout)
+        return refuse(f"explain: {target} does not exist")
+    found = explanation.of_pod(seen.asked, pod, is_live=seen.is_live)
+    if options.output == TABLE:
+        explanation_output.show(found, sys.stdout)
     else:
-        sys.stdout.write(printing.text("Explanation", explanation_output.document(diagnosis), options.output))
-    return completed(ExitStatus.OK if diagnosis.node else ExitStatus.NO, forbidden)
+        sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
+    return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
 
 
-def _from_file(path: Path) -> tuple[Any, Any, tuple[str, ...]]:
+def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
+    from scheduler.simulation import explanation, printing  # noqa: PLC0415 - as above
+    from solver.domain import PodId  # noqa: PLC0415 - and this
+
+    if seen.asked is None:
+        warn("a gang can be explained only with the rights to list these kinds")
+        return completed(ExitStatus.NO, seen.forbidden)
+    name = PodId(target.namespace, target.name)
+    found = explanation.of_gang(seen.asked, name, seen.pods.values(), seen.groups, is_live=seen.is_live)
+    if found is None:
+        return refuse(f"explain: {target} does not exist, and no pod names it")
+    if options.output == TABLE:
+        explanation.show_gang(found, sys.stdout)
+    else:
+        sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
+    return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
+
+
+def _from_file(path: Path, target: Target) -> _Seen:
+    from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - as above
     from scheduler.simulation import simulator  # noqa: PLC0415 - as above
 
+    del target
     asked = simulator.load(path)
-    return asked, asked.snapshot.pods, ()
+    pods = {pod.id: PendingPod(pod, None) for pod in (*asked.snapshot.pods, *asked.batch.pods)}
+    return _Seen(asked, pods, is_live=False)
 
 
-def _live(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any, Any, tuple[str, ...]]:
-    """Read the live cluster, as the scheduler that the pod names would; also return the kinds that are forbidden."""
-    from scheduler.simulation import case_builder, defragment, live_cluster, simulator  # noqa: PLC0415 - as above
+def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
+    """Read the live cluster as the scheduler would that the pod names, and the conditions of pods."""
+    from scheduler.simulation import case_builder, defragment, explanation, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
-    from solver.domain import Pod  # noqa: PLC0415 - and this
+    from solver.domain import PodGroup  # noqa: PLC0415 - and this
 
+    pods = live_cluster.pods_of(access, target.namespace, target.name if target.kind is TargetKind.POD else "")
     found = live_cluster.fetch(access)
-    pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
+    missing = explanation.NEEDED & set(found.forbidden)
+    if missing:
+        return _Seen(None, pods, forbidden=found.forbidden)
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
-    wanted = defragment.scheduler_of(made.pods, "pod", f"{target.namespace}/{target.name}")
+    kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
+    wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
     name, settings = settings_for(options.config, wanted)
-    _warn_of_other_scheduler(options, target, wanted)
-    return simulator.recorded(made.case(name), settings, name), pods, found.forbidden
-
-
-def _warn_of_other_scheduler(options: argparse.Namespace, target: Target, wanted: str) -> None:
-    """Warn if the configuration has no profile for the scheduler that the pod names: it may not be scheduled at all."""
-    from scheduler.settings import load  # noqa: PLC0415 - as above
-
-    served = load(options.config).scheduler_names
-    if wanted and wanted not in served:
-        say(
-            f"explain: warning: {target} has schedulerName {wanted}, but the configuration has profiles only "
-            f"for {', '.join(served)}. The output shows what a scheduler with that name would decide. Correct the "
-            "schedulerName, or give --config the file that has this profile"
-        )
-
-
-def _not_waiting(target: Target, pods: Any) -> int:
-    """Report the state of a pod that does not wait, and return the exit status."""
-    found = next((each for each in pods if tuple(each.id) == target[1:]), None)
-    name = terminal.escaped(f"{target.namespace}/{target.name}")
-    if found is None:
-        return refuse(f"explain: pod {name} does not exist")
-    if found.node_name:
-        sys.stdout.write(f"Pod {name} is bound to node {terminal.escaped(found.node_name)}.\n")
-        return ExitStatus.OK
-    if found.scheduling_gates:
-        gates = terminal.escaped(", ".join(found.scheduling_gates))
-        sys.stdout.write(f"Pod {name} has scheduling gates: {gates}. It is not scheduled until they are removed.\n")
-        return ExitStatus.NO
-    return refuse(f"explain: pod {name} does not wait for a node: it has ended, or is being deleted")
+    warn_of_other_scheduler(options.config, str(target), wanted)
+    groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
+    return _Seen(simulator.recorded(made.case(name), settings, name), pods, groups, found.forbidden)

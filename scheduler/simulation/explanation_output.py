@@ -2,20 +2,33 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
+import msgspec
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from scheduler.kube import encode
+from scheduler.kube.pod_writes import PodScheduled
 from scheduler.simulation import printing
-from scheduler.simulation.plan_output import runs
+from scheduler.simulation.plan_output import requests_of, runs
 from scheduler.simulation.printing import counted
+from scheduler.status.conditions import hints_of
 from solver import HINT
-from solver.domain import NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
+from solver.domain import (
+    Allocation,
+    ClaimId,
+    NodeDiagnosis,
+    Pod,
+    PodDiagnosis,
+    Reason,
+    ReasonCode,
+    RequestCount,
+)
 
-_WIDTH: Final = 100
+WIDTH: Final = 100
 """Columns if the output is not a terminal, and the most columns on one."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
@@ -37,37 +50,126 @@ _BEYOND_NODES: Final = frozenset(
 Json = dict[str, Any]
 
 
-def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
-    """Print the explanation."""
-    console = printing.console(to, width=_WIDTH, most=_WIDTH)
-    diagnosis = printing.visible(diagnosis)
-    console.print(_head(diagnosis))
-    for hint in dict.fromkeys(_hints(diagnosis.reasons)) if not diagnosis.node else ():
+class Explained(NamedTuple):
+    """
+    What is known of a pod.
+
+    `diagnosis` is None for one that is not decided: it has scheduling gates, ends, or the caller may not read what a
+    decision needs. `condition` is its PodScheduled in the cluster; `is_live` says whether the pod was read there.
+    `claims` are the names and allocations of its claims.
+    """
+
+    pod: Pod
+    diagnosis: PodDiagnosis | None = None
+    condition: PodScheduled | None = None
+    is_live: bool = False
+    claims: tuple[tuple[ClaimId, Allocation | None], ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no node, and would get none now."""
+        return not (self.diagnosis.node if self.diagnosis is not None else self.pod.node_name)
+
+
+def show(explained: Explained, to: TextIO) -> None:
+    """Print the explanation: the state, what to write instead, the nearest changes, and then the nodes."""
+    console = printing.console(to, width=WIDTH, most=WIDTH)
+    explained = printing.visible(explained)
+    diagnosis, condition = explained.diagnosis, explained.condition
+    console.print(_head(diagnosis) if diagnosis is not None else _undecided(explained.pod))
+    for line in _devices(explained):
+        console.print(Padding(line, _INDENT, expand=False))
+    for hint in _all_hints(explained):
         console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
-    for reason in diagnosis.reasons:
+    if diagnosis is not None:
+        _show_diagnosis(diagnosis, console)
+    if explained.is_live and explained.waits:
+        console.print()
+        console.print(_condition(condition))
+
+
+def _show_diagnosis(diagnosis: PodDiagnosis, console: Console) -> None:
+    for reason in diagnosis.reasons if not diagnosis.is_bound else ():
         if not diagnosis.nodes or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
+    _show_changes(diagnosis, console)
     for group in diagnosis.nodes:
         console.print()
         _show_group(group, console)
-    _show_changes(diagnosis, console)
 
 
-def document(diagnosis: PodDiagnosis) -> Json:
+def _undecided(pod: Pod) -> Text:
+    """Say what a pod does that is not decided."""
+    if pod.is_terminal:
+        return Text(f"Pod {pod.id} has ended.")
+    if pod.is_deleting:
+        return Text(f"Pod {pod.id} is being deleted.")
+    if pod.node_name:
+        return Text.assemble(f"Pod {pod.id} is bound to node ", (pod.node_name, "green"), ".")
+    if pod.scheduling_gates:
+        gates = ", ".join(pod.scheduling_gates)
+        return Text(f"Pod {pod.id} has scheduling gates: {gates}. It is not scheduled until they are removed.")
+    return Text.assemble(f"Pod {pod.id} ", ("waits", "yellow"), ".")
+
+
+def _devices(explained: Explained) -> Iterator[Text]:
+    """Name the devices of a bound pod, and what they have in common."""
+    if not explained.pod.node_name:
+        return
+    for claim, allocation in explained.claims:
+        lead = f"{claim.name}: " if len(explained.claims) > 1 else ""
+        for line in requests_of(allocation, {}):
+            yield Text(f"{lead}{line}")
+    diagnosis = explained.diagnosis
+    for each in diagnosis.agreed if diagnosis is not None else ():
+        yield Text(f"as its claim demands, {each} for all")
+
+
+def _all_hints(explained: Explained) -> dict[str, None]:
+    """Return the hints of the decision, and that of the condition."""
+    if explained.pod.node_name or not explained.waits:
+        return {}
+    found = list(_hints(explained.diagnosis.reasons)) if explained.diagnosis is not None else []
+    if explained.condition is not None:
+        found += hints_of(explained.condition.message)
+    return dict.fromkeys(found)
+
+
+def _condition(condition: PodScheduled | None) -> Text:
+    if condition is None:
+        return Text("It has no condition PodScheduled: no scheduler has picked it up.", "yellow")
+    since = f" since {condition.since:%Y-%m-%dT%H:%M:%SZ}" if condition.since is not None else ""
+    return Text(f"PodScheduled={condition.status} ({condition.reason}){since}: {condition.message}")
+
+
+def document(explained: Explained) -> Json:
     """Convert the explanation to plain values."""
+    found, condition = explained.diagnosis or PodDiagnosis(pod=explained.pod.id), explained.condition
     return {
-        "pod": str(diagnosis.pod),
-        "waits": not diagnosis.node,
-        "node": diagnosis.node or None,
-        "reasons": [{"code": each.code.value, "message": each.message} for each in diagnosis.reasons],
-        "nodes": [_group(each) for each in diagnosis.nodes],
-        "lostTo": [str(each) for each in diagnosis.lost_to],
-        "proven": diagnosis.is_proven,
-        "changes": [{"message": each.message, "node": each.node} for each in diagnosis.changes],
+        "pod": str(explained.pod.id),
+        "waits": explained.waits,
+        "bound": bool(explained.pod.node_name),
+        "node": found.node or explained.pod.node_name or None,
+        "reasons": [{"code": each.code.value, "message": each.message} for each in found.reasons],
+        "hints": list(_all_hints(explained)),
+        "condition": None if condition is None else msgspec.to_builtins(condition),
+        "schedulingGates": list(explained.pod.scheduling_gates),
+        "claims": [
+            {"claim": str(claim), "allocation": None if each is None else encode.allocation_result(each)}
+            for claim, each in explained.claims
+        ],
+        "agreed": list(found.agreed),
+        "preferred": found.preferred or None,
+        "nodes": [_group(each) for each in found.nodes],
+        "lostTo": [str(each) for each in found.lost_to],
+        "proven": found.is_proven,
+        "changes": [{"message": each.message, "node": each.node} for each in found.changes],
     }
 
 
 def _head(diagnosis: PodDiagnosis) -> Text:
+    if diagnosis.is_bound:
+        return _bound_head(diagnosis)
     if diagnosis.node:
         return Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"), ".")
     text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
@@ -77,6 +179,19 @@ def _head(diagnosis: PodDiagnosis) -> Text:
     elif diagnosis.nodes:
         total = sum(len(group.nodes) for group in diagnosis.nodes)
         text.append(f" None of {counted(total, 'node')} can take it now.")
+    return text
+
+
+def _bound_head(diagnosis: PodDiagnosis) -> Text:
+    """Say where a pod is bound, and where it could be instead."""
+    text = Text.assemble(f"Pod {diagnosis.pod} is bound to node ", (diagnosis.node, "green"), ".")
+    fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
+    total = sum(len(group.nodes) for group in diagnosis.nodes)
+    if total:
+        text.append(f" Without it, {fitting} of {counted(total, 'node')} could take it now")
+        is_same = diagnosis.preferred == diagnosis.node
+        again = "it again" if is_same else diagnosis.preferred
+        text.append(f"; a new decision would choose {again}." if diagnosis.preferred else ".")
     return text
 
 
@@ -122,7 +237,6 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
 def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
     if diagnosis.node or any(group.fits for group in diagnosis.nodes) or not diagnosis.nodes:
         return
-    console.print()
     if not diagnosis.changes:
         console.print("None of the changes that were tried makes it fit.")
         return

@@ -35,6 +35,16 @@ def fragmented(tmp_path: Path) -> Path:
     return m.write_json(tmp_path / "cluster.json", objects)
 
 
+def test_another_scheduler_is_warned_of(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = json.loads(fragmented.read_text())["items"]
+    large = next(each for each in objects if each["metadata"]["name"] == "large")
+    large["spec"]["schedulerName"] = "dovetial"
+
+    m.run("defrag", "--for", "pod", "large", "-f", m.write_json(fragmented, objects))
+
+    assert "pod default/large has schedulerName dovetial, but the configuration" in capsys.readouterr().err
+
+
 def test_the_plan_is_printed(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = m.run("defrag", "--for", "pod", "default/large", "-f", fragmented)
 

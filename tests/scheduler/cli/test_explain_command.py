@@ -1,13 +1,17 @@
 """`dovetail explain` on saved cases: the text at a hundred columns, JSON, and what a pod does that does not wait."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
-from scheduler.simulation import simulator
+from scheduler.kube.pod_writes import PodScheduled
+from scheduler.simulation import explanation_output, simulator
+from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
 from solver.domain import Pod, Policy
 from tests.support import builders as b
@@ -56,6 +60,11 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
         "  → 3 of 4 would fit now; this needs a new template, because claims are immutable\n"
+        "It would fit with one of these (each was solved):\n"
+        "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
+        "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
+        "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
+        "  (n0)\n"
         "\n"
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  IN USE  TAINTED  FREE  ALIGNED  FIT TOGETHER\n"
@@ -65,12 +74,6 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "\n"
         "1 node: control\n"
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
-        "\n"
-        "It would fit with one of these (each was solved):\n"
-        "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
-        "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
-        "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
-        "  (n0)\n"
     )
     assert max(map(len, text.splitlines())) <= 100
 
@@ -99,7 +102,10 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
 
     assert yaml.safe_load(capsys.readouterr().out) == found
     assert (found.pop("apiVersion"), found.pop("kind")) == ("output.dovetail.dev/v1alpha1", "Explanation")
-    assert set(found) == {"pod", "waits", "node", "reasons", "nodes", "lostTo", "proven", "changes"}
+    assert set(found) == {
+        *("pod", "waits", "bound", "node", "reasons", "hints", "condition", "schedulingGates", "claims"),
+        *("agreed", "preferred", "nodes", "lostTo", "proven", "changes"),
+    }
     assert found["nodes"][0]["requests"] == [
         {
             "request": "gpus",
@@ -116,7 +122,100 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
 
 def test_a_pod_that_runs_already(saved: Path, capsys: Capture) -> None:
     assert m.run("explain", "pod", "default/runs", "--snapshot", saved) == 0
-    assert capsys.readouterr().out == "Pod default/runs is bound to node n0.\n"
+    assert capsys.readouterr().out.startswith(
+        "Pod default/runs is bound to node n0. Without it, 12 of 13 nodes could take it now; a new decision\n"
+        "would choose it again.\n"
+    )
+
+
+def test_a_bound_pod_says_its_devices_and_why_these(tmp_path: Path, capsys: Capture) -> None:
+    results = (b.result("gpus", f"gpu-{number}", "n1") for number in range(2))
+    claim = replace(
+        b.claim("c", b.request("gpus", count=2), constraints=(b.match(ROOT),)),
+        allocation=b.allocation(*results),
+        reserved_for=(b.consumer("runs"),),
+        finalizers=("resource.kubernetes.io/delete-protection",),
+    )
+    nodes = (b.node("n1"), b.gpu_slice("n1"), b.node("n2"), b.gpu_slice("n2", count=1), b.gpu_class())
+    path = save(tmp_path / "case.json", *nodes, claim, b.pod("runs", "c", node_name="n1"), pods=())
+
+    assert m.run("explain", "runs", "--snapshot", path) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "Pod default/runs is bound to node n1. Without it, 1 of 2 nodes could take it now; a new decision\n"
+        "would choose it again.\n"
+        "  gpus = gpu-0, gpu-1  (gpu.example.com/n1)\n"
+        f"  as its claim demands, {ROOT} is n1-pci0 for all\n"
+    )
+    assert m.run("explain", "runs", "--snapshot", path, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["bound"], found["waits"], found["node"], found["preferred"]) == (True, False, "n1", "n1")
+    assert [len(each["allocation"]["devices"]["results"]) for each in found["claims"]] == [2]
+
+
+def test_a_gated_pod_as_json(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p", scheduling_gates=("a.example.com/b",)),))
+
+    assert m.run("explain", "p", "--snapshot", path, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["waits"], found["schedulingGates"], found["nodes"]) == (True, ["a.example.com/b"], [])
+
+
+def test_the_condition_is_printed_whole_and_its_hint_first() -> None:
+    counts = "0/9 nodes are available: 9 cannot allocate all claims."
+    condition = PodScheduled("False", "Unschedulable", f"{counts} Hint: write gpu.nvidia.com. request gpu: no class.")
+    to = io.StringIO()
+
+    explanation_output.show(Explained(b.pod("p"), condition=condition, is_live=True), to)
+
+    lines = to.getvalue().splitlines()
+    assert lines[:2] == ["Pod default/p waits.", "  → write gpu.nvidia.com"]
+    assert " ".join(lines[3:]) == f"PodScheduled=False (Unschedulable): {condition.message}"
+
+
+def test_a_pod_that_no_scheduler_has_picked_up() -> None:
+    to = io.StringIO()
+    explanation_output.show(Explained(b.pod("p"), is_live=True), to)
+
+    assert "It has no condition PodScheduled: no scheduler has picked it up." in to.getvalue()
+
+
+@pytest.fixture
+def gang(tmp_path: Path) -> Path:
+    """A gang of three of which one runs; two equal ones wait, and one of them fits."""
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1"), b.member(b.pod("a", cpu=40, node_name="n1"), "t")),
+        batch=b.batch(
+            *(b.member(b.pod(name, cpu=20), "t") for name in ("b", "c")),
+            gangs=(replace(b.gang("t", 3, members=3), running_count=1),),
+        ),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
+    return tmp_path / "case.json"
+
+
+def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys: Capture) -> None:
+    assert m.run("explain", "gang/t", "--snapshot", gang) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "Gang default/t: 1 pod bound, 2 waiting, at least 3 are needed. Only 1 of those that wait"
+    )
+    assert "  default/a is bound to node n1" in lines
+    assert "One of 2 equal pods:" in lines
+
+    assert m.run("explain", "podgroup", "t", "--snapshot", gang, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kind"], found["minCount"], found["fitting"]) == ("GangExplanation", 3, 1)
+    assert [(each["count"], each["pod"]) for each in found["pods"]] == [(2, "default/b")]
+
+
+def test_a_gang_that_does_not_exist(gang: Path, capsys: Capture) -> None:
+    assert m.run("explain", "gang/x", "--snapshot", gang) == 2
+    assert "podgroup default/x does not exist, and no pod names it" in capsys.readouterr().err
 
 
 def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:

@@ -1,0 +1,147 @@
+"""Explains a pod or a gang of a case: what a decision does with it now, and what the cluster says of it."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TextIO
+
+from msgspec.structs import replace
+from rich.text import Text
+
+from scheduler.kube.pod_writes import PendingPod
+from scheduler.simulation import explanation_output, printing, simulator
+from scheduler.simulation.explanation_output import Explained
+from scheduler.simulation.printing import counted
+from scheduler.worker.recording import Record
+from solver.domain import Batch, Gang, Pod, PodClaim, PodGroup, PodId
+
+NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims"})
+"""The kinds without which a decision says nothing about a pod."""
+_MOST_KINDS: Final = 3
+"""Kinds of members of a gang that are explained."""
+_SHOWN: Final = 8
+
+
+def of_pod(asked: Record | None, seen: PendingPod, *, is_live: bool) -> Explained:
+    """Explain a pod; without a case (None) only by what the cluster says of it."""
+    pod, condition = seen
+    if asked is None:
+        return Explained(pod, condition=condition, is_live=is_live)
+    allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims}
+    claims = tuple((each, allocations.get(each)) for each in pod.claim_ids)
+    waiting = next((each for each in asked.batch.pods if each.id == pod.id), None)
+    bound = next((each for each in asked.snapshot.pods if each.id == pod.id and each.node_name), None)
+    diagnosis = None
+    if waiting is not None and not waiting.scheduling_gates:
+        diagnosis = simulator.explained(asked, waiting)
+    elif bound is not None and not bound.is_deleting:
+        diagnosis = simulator.explained_placed(asked, bound)
+    return Explained(bound or pod, diagnosis, condition, is_live, claims)
+
+
+class ExplainedGang(NamedTuple):
+    """
+    A gang: its requirements (None without a waiting pod), its pods, and the explanation of each kind of waiting pod.
+
+    `fitting_count` waiting pods would fit at once if the gang had no minimum. `kinds` are explanations, each with the
+    number of waiting pods that it stands for. `conditions` are those of the PodGroup.
+    """
+
+    name: PodId
+    gang: Gang | None
+    bound: tuple[Pod, ...]
+    waiting: tuple[Pod, ...]
+    fitting_count: int
+    kinds: tuple[tuple[Explained, int], ...]
+    conditions: tuple[tuple[str, str, str, str], ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a pod of the gang would get no node now."""
+        return any(each.waits for each, _ in self.kinds)
+
+
+def of_gang(
+    asked: Record, name: PodId, seen: Collection[PendingPod], groups: Sequence[PodGroup], *, is_live: bool
+) -> ExplainedGang | None:
+    """Explain a gang; None if neither pods nor a PodGroup have its name."""
+    waiting = tuple(pod for pod in asked.batch.pods if _is_of(pod, name))
+    bound = tuple(pod for pod in asked.snapshot.pods if _is_of(pod, name))
+    group = next((each for each in groups if each.id[:2] == name), None)
+    if not (waiting or bound or group):
+        return None
+    conditions = {each.pod.id: each for each in seen}
+    first: dict[Pod, Pod] = {}
+    counts = Counter[Pod]()
+    for pod in waiting:
+        counts[_kind(pod)] += 1
+        first.setdefault(_kind(pod), pod)
+    kinds = tuple(
+        (of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=is_live), counts[kind])
+        for kind, pod in list(first.items())[:_MOST_KINDS]
+    )
+    gang = next((each for each in asked.batch.gangs if waiting and each.id == waiting[0].gang), None)
+    told = group.conditions if group is not None else ()
+    return ExplainedGang(name, gang, bound, waiting, _fitting(asked, waiting), kinds, told)
+
+
+def _is_of(pod: Pod, name: PodId) -> bool:
+    return pod.gang is not None and pod.gang[:2] == name
+
+
+def _kind(pod: Pod) -> Pod:
+    """Return a pod without what tells it from equal members."""
+    claims = tuple(PodClaim(entry=each.entry, template=each.template) for each in pod.claims)
+    return replace(pod, id=PodId("", ""), uid="", creation="", generation=0, labels=(), claims=claims)
+
+
+def _fitting(asked: Record, waiting: Sequence[Pod]) -> int:
+    """Count the pods that fit at once without the rules of their gang."""
+    if not waiting:
+        return 0
+    pods = tuple(replace(pod, gang=None) for pod in waiting)
+    return len(simulator.answer(replace(asked, batch=Batch(pods=pods), stopped=())).plan.placements)
+
+
+def gang_document(found: ExplainedGang) -> dict[str, Any]:
+    """Convert the explanation of a gang to plain values."""
+    return {
+        "gang": str(found.name),
+        "waits": found.waits,
+        "minCount": found.gang.min_count if found.gang is not None else None,
+        "bound": [{"pod": str(pod.id), "node": pod.node_name} for pod in found.bound],
+        "waiting": [str(pod.id) for pod in found.waiting],
+        "fitting": found.fitting_count,
+        "conditions": [
+            {"type": kind, "status": status, "reason": reason, "message": message}
+            for kind, status, reason, message in found.conditions
+        ],
+        "pods": [{"count": count, **explanation_output.document(each)} for each, count in found.kinds],
+    }
+
+
+def show_gang(found: ExplainedGang, to: TextIO) -> None:
+    """Print the explanation of a gang: its state, and then each kind of waiting pod."""
+    console = printing.console(to, width=explanation_output.WIDTH, most=explanation_output.WIDTH)
+    for line in _gang_lines(printing.visible(found)):
+        console.print(Text(line))
+    for each, count in found.kinds:
+        to.write("\n")
+        if count > 1:
+            console.print(Text(f"One of {count} equal pods:"))
+        explanation_output.show(each, to)
+
+
+def _gang_lines(found: ExplainedGang) -> Iterator[str]:
+    needed = f", at least {found.gang.min_count} are needed" if found.gang is not None and found.gang.min_count else ""
+    state = f"{counted(len(found.bound), 'pod')} bound, {len(found.waiting)} waiting{needed}."
+    fit = ""
+    if found.waiting:
+        is_all = found.fitting_count == len(found.waiting)
+        fit = " All that wait fit at once." if is_all else f" Only {found.fitting_count} of those that wait fit now."
+    yield f"Gang {found.name}: {state}{fit}"
+    for pod in found.bound[:_SHOWN]:
+        yield f"  {pod.id} is bound to node {pod.node_name}"
+    if len(found.bound) > _SHOWN:
+        yield f"  and {len(found.bound) - _SHOWN} more"
+    for kind, status, reason, message in found.conditions:
+        yield f"{kind}={status} ({reason}): {message}"

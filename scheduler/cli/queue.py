@@ -3,7 +3,6 @@
 import argparse
 import datetime as dt
 import sys
-from typing import Any
 
 from scheduler.cli.arguments import (
     TABLE,
@@ -11,6 +10,7 @@ from scheduler.cli.arguments import (
     add_cluster,
     add_format,
     add_namespaces,
+    add_selector,
     cluster_access,
     completed,
     namespace_of,
@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "may not be listed, so that positions are those in the namespace."
     )
     add_namespaces(parser)
-    parser.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="only pods with these labels")
+    add_selector(parser, "pods")
     add_cluster(parser)
     parser.add_argument(
         "--scheduler-name",
@@ -46,17 +46,11 @@ def execute(options: argparse.Namespace) -> int:
     access = cluster_access(options)
     namespace = namespace_of(options, access)
     names = options.scheduler_name or load(options.config).scheduler_names
-    found = live_cluster.pending_pods(access, namespace, options.selector)
-    pods = [each for each in queue_listing.listed(found.pods, names) if _is_asked(each, namespace, found.selected)]
+    found = live_cluster.pending_pods(access, namespace)
+    pods = queue_listing.listed(found.pods, names, namespace, options.selector)
     if options.output in {TABLE, WIDE}:
         now, is_wide = dt.datetime.now(dt.UTC), options.output == WIDE
         queue_listing.show(pods, sys.stdout, now, is_wide=is_wide, has_namespaces=not namespace)
     else:
         sys.stdout.write(printing.text("Queue", {"pods": pods}, options.output))
     return completed(ExitStatus.OK, found.forbidden)
-
-
-def _is_asked(pod: Any, namespace: str, selected: Any) -> bool:
-    if namespace and pod.namespace != namespace:
-        return False
-    return selected is None or (pod.namespace, pod.name) in selected

@@ -244,14 +244,10 @@ async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...
     return tuple(found)
 
 
-async def read_pending_pods(client: Client, namespace: str = "", selector: str = "") -> tuple[PendingPod, ...]:
-    """
-    List the pods without a node of a namespace, or of all, with labels that match a selector; ended ones are left out.
-
-    Raises KubeError.
-    """
+async def read_pending_pods(client: Client, namespace: str = "") -> tuple[PendingPod, ...]:
+    """List the pods without a node of a namespace, or of all; ended ones are left out. Raises KubeError."""
     path = f"{paths.CORE}/namespaces/{namespace}/pods" if namespace else paths.COLLECTIONS[Kind.PODS]
-    found = [_pending(raw) async for raw in _raw_pods(client, path, selector)]
+    found = [_pending(raw) async for raw in _raw_pods(client, path)]
     return tuple(each for each in found if not (each.pod.is_terminal or each.pod.is_deleting))
 
 
@@ -271,8 +267,8 @@ async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
     return found.condition is not None and found.condition.reason != GATED
 
 
-async def _raw_pods(client: Client, path: str, selector: str = "") -> AsyncIterator[bytes | msgspec.Raw]:
-    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE, **({"labelSelector": selector} if selector else {})}
+async def _raw_pods(client: Client, path: str) -> AsyncIterator[bytes | msgspec.Raw]:
+    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
     while True:
         try:
             page = read_page(await client.request("GET", path, query=query))

@@ -1,11 +1,10 @@
 """Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from itertools import pairwise
+from datetime import datetime
 from typing import Any, Final, TextIO
 
-from scheduler.simulation import list_table
+from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn
 from solver.domain.fleet import (
     CapacityLeft,
@@ -28,11 +27,8 @@ _COLOURS: Final = {
     DeviceState.BLOCKED: "yellow",
     DeviceState.UNUSABLE: "red",
 }
-_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _MEBIBYTE: Final = 2**20 * 10**9
 """In nano-units."""
-_PRECISE: Final = 10
-"""From ten of a unit on, the next smaller one is left out, as in kubectl: 9d3h, 10d."""
 
 
 def show(
@@ -82,22 +78,8 @@ def document(fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: boo
 
 def age(since: str, source: SinceSource, now: datetime) -> str:
     """Write how long ago a time was, as kubectl does; `>` where only the start of a pod is known."""
-    if source is SinceSource.UNKNOWN:
-        return UNKNOWN
-    try:
-        seconds = max(0, int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()))
-    except ValueError:
-        return UNKNOWN
-    return (">" if source is SinceSource.POD else "") + _duration(seconds)
-
-
-def _duration(seconds: int) -> str:
-    for (size, unit), (smaller, name) in pairwise(_UNITS):
-        if seconds >= size:
-            rest = seconds % size // smaller
-            more = f"{rest}{name}" if rest and seconds // size < _PRECISE else ""
-            return f"{seconds // size}{unit}{more}"
-    return f"{seconds}s"
+    found = printing.age(since, now) if source is not SinceSource.UNKNOWN else ""
+    return (">" if source is SinceSource.POD else "") + found if found else UNKNOWN
 
 
 def _rows(device: FleetDevice, now: datetime, *, knows_holders: bool) -> Iterator[list_table.Row]:

@@ -64,35 +64,29 @@ def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> Clust
 
 
 class PendingPods(NamedTuple):
-    """Pods without a node, the keys of those that a label selector selects (None without one), and `forbidden`."""
+    """Pods without a node, and what the caller may not list, as in `ClusterObjects`."""
 
     pods: tuple[PendingPod, ...]
-    selected: frozenset[PodId] | None
     forbidden: tuple[str, ...]
 
 
-def pending_pods(access: ClusterAccess, namespace: str, selector: str) -> PendingPods:
+def pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
     """
     List the pods without a node of all namespaces; only those of the given one where the caller may not list others.
 
     Raise `KubeError`.
     """
-    return asyncio.run(_pending_pods(access, namespace, selector))
+    return asyncio.run(_pending_pods(access, namespace))
 
 
-async def _pending_pods(access: ClusterAccess, namespace: str, selector: str) -> PendingPods:
+async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
     async with access.connect() as client:
-        forbidden: tuple[str, ...] = ()
         try:
-            found = await read_pending_pods(client)
+            return PendingPods(await read_pending_pods(client), ())
         except Forbidden:
             if not namespace:
                 raise
-            found, forbidden = await read_pending_pods(client, namespace), ("pods of other namespaces",)
-        if not selector:
-            return PendingPods(found, None, forbidden)
-        selected = await read_pending_pods(client, namespace, selector)
-        return PendingPods(found, frozenset(each.pod.id for each in selected), forbidden)
+            return PendingPods(await read_pending_pods(client, namespace), ("pods of other namespaces",))
 
 
 def pods_of(access: ClusterAccess, namespace: str, name: str) -> dict[PodId, PendingPod]:

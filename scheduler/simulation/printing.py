@@ -1,7 +1,9 @@
 """Prints answers: as tables on a console as wide as the terminal, or as one JSON or YAML document."""
 
 import dataclasses
+import datetime as dt
 import io
+from itertools import pairwise
 from typing import Final, TextIO, TypeVar, cast
 
 import msgspec
@@ -14,6 +16,10 @@ API_VERSION: Final = "output.dovetail.dev/v1alpha1"
 """apiVersion of JSON and YAML output; docs/commands.md lists its kinds."""
 WIDTH: Final = 120
 """Columns if the output is not a terminal."""
+
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_PRECISE: Final = 10
+"""From ten of a unit on, the next smaller one is left out, as in kubectl: 9d3h, 10d."""
 
 T = TypeVar("T")
 
@@ -79,3 +85,17 @@ def text(kind: str, fields: object, form: str) -> str:
 def counted(count: int, word: str) -> str:
     """Return `1 node`, `2 nodes`."""
     return f"{count} {word}{'s' if count != 1 else ''}"
+
+
+def age(since: str, now: dt.datetime) -> str:
+    """Write how long ago an RFC 3339 time was, as kubectl does: `5m3s`, `10d`; empty for what is no time."""
+    try:
+        seconds = max(0, int((now - dt.datetime.fromisoformat(since).astimezone(dt.UTC)).total_seconds()))
+    except ValueError:
+        return ""
+    for (size, unit), (smaller, name) in pairwise(_UNITS):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            more = f"{rest}{name}" if rest and seconds // size < _PRECISE else ""
+            return f"{seconds // size}{unit}{more}"
+    return f"{seconds}s"

@@ -13,15 +13,15 @@ import msgspec
 
 from scheduler.kube.pod_writes import GATED, PendingPod
 from scheduler.queue import in_queue_order
-from scheduler.simulation import list_table
+from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn, Row
 from scheduler.status.conditions import COUNTS, hints_of
+from solver.domain import LabelSelector
 
 _NEW: Final = "New"
 _NOT_SEEN: Final = "no scheduler has written a condition yet"
 _SHORT: Final = 72
 """Characters of the reason in the table; `-o wide` has all."""
-_UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -47,8 +47,17 @@ class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     gates: tuple[str, ...] = ()
 
 
-def listed(pods: Sequence[PendingPod], scheduler_names: Collection[str]) -> tuple[WaitingPod, ...]:
-    """List the waiting pods of some schedulers in the order of the queue; gated pods stand at the end."""
+def listed(
+    pods: Sequence[PendingPod],
+    scheduler_names: Collection[str],
+    namespace: str = "",
+    selector: LabelSelector | None = None,
+) -> tuple[WaitingPod, ...]:
+    """
+    List the waiting pods of some schedulers in the order of the queue; gated pods stand at the end.
+
+    With a namespace or a selector only those pods are listed, at their positions among all.
+    """
     ours = {each.pod.id: each for each in pods if each.pod.scheduler_name in scheduler_names}
     ready = [each.pod for each in ours.values() if not each.pod.scheduling_gates]
     ordered = in_queue_order(ready)
@@ -57,9 +66,11 @@ def listed(pods: Sequence[PendingPod], scheduler_names: Collection[str]) -> tupl
         first.setdefault(pod.gang or pod.id, len(first) + 1)
     placed = sorted(ordered, key=lambda pod: first[pod.gang or pod.id])
     gated = in_queue_order(each.pod for each in ours.values() if each.pod.scheduling_gates)
-    return (
-        *(_waiting(ours[pod.id], first[pod.gang or pod.id]) for pod in placed),
-        *(_waiting(ours[pod.id], None) for pod in gated),
+    found = (*((pod, first[pod.gang or pod.id]) for pod in placed), *((pod, None) for pod in gated))
+    return tuple(
+        _waiting(ours[pod.id], position)
+        for pod, position in found
+        if namespace in {"", pod.id.namespace} and (selector is None or selector.matches(dict(pod.labels)))
     )
 
 
@@ -130,22 +141,10 @@ def _row(each: WaitingPod, now: dt.datetime, *, is_wide: bool) -> Row:
         each.namespace,
         each.name,
         str(each.priority),
-        _age(each.since, now),
+        printing.age(each.since, now) or "-",
         Coloured(each.reason, "yellow"),
         each.gang or "-",
         each.scheduler_name,
         each.nominated_node or "-",
         f"{each.why[: _SHORT - 1]}…" if is_cut else each.why,
     )
-
-
-def _age(timestamp: str, now: dt.datetime) -> str:
-    """Return the time since then as kubectl does: `5m`, `3h`, `2d`."""
-    try:
-        seconds = int((now - dt.datetime.fromisoformat(timestamp)).total_seconds())
-    except (ValueError, TypeError):
-        return "-"
-    for unit, size in _UNITS:
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{max(0, seconds)}s"

@@ -6,6 +6,7 @@ import io
 import pytest
 from msgspec.structs import replace
 
+from scheduler.cli import selector_argument
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue, in_queue_order
 from scheduler.simulation import queue_listing
@@ -63,6 +64,15 @@ def test_gated_pods_have_no_position() -> None:
 
     assert (one.position, other.position) == (1, None)
     assert (other.reason, other.why) == ("SchedulingGated", "waits until these gates are removed: example.com/quota")
+
+
+def test_positions_are_those_among_all_pods() -> None:
+    labelled = replace(created("b", 2), labels=(("app", "x"),))
+    pods = [PendingPod(each, None) for each in (created("a", 1), labelled)]
+    selector = selector_argument.parse("app=x")
+
+    assert [each.position for each in queue_listing.listed(pods, NAMES, "default", selector)] == [2]
+    assert queue_listing.listed(pods, NAMES, "team") == ()
 
 
 def test_pods_of_other_schedulers_are_left_out() -> None:

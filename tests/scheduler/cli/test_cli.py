@@ -1,3 +1,6 @@
+import argparse
+import gc
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +90,17 @@ def test_commands_that_only_print_import_nothing_of_the_cluster() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["config", "run"])
+def test_only_the_scheduler_collects_garbage(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+
+    def execute(_: argparse.Namespace) -> int:
+        found.append(gc.isenabled())
+        return 0
+
+    monkeypatch.setattr(importlib.import_module(f"scheduler.cli.{command}"), "execute", execute)
+
+    assert main([command, *(["--print-default"] if command == "config" else [])]) == 0
+    assert (found, gc.isenabled()) == ([command == "run"], True)

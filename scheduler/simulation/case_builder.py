@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, Kind, split_key
+from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
@@ -59,10 +59,9 @@ class CaseBuilder:
     def as_cluster(cls, reading: ManifestFiles) -> ClusterObjects:
         """Return what manifests say of a cluster, for other manifests to be laid over it."""
         builder = cls.of(ClusterObjects(), reading)
-        changes = builder.changes
         kept = (*builder.templates.values(), *(Document(LIVE, each) for each in builder.priority_classes))
         return ClusterObjects(
-            changes=changes,
+            changes=builder.changes,
             documents=tuple(Document(LIVE, each.body) for each in kept),
             warnings=(*builder.warnings, *map(str, builder.problems)),
         )
@@ -143,9 +142,7 @@ class CaseBuilder:
     @property
     def own(self) -> frozenset[PodId]:
         """The pods of the manifests."""
-        changes = self.changes
-        keys = {key for kind, key in self.objects if kind is Kind.PODS}
-        return frozenset(PodId(*split_key(each.key)) for each in changes if each.kind is Kind.PODS and each.key in keys)
+        return frozenset(pod.id for pod in self.pods if (Kind.PODS, str(pod.id)) in self.objects)
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -163,9 +160,9 @@ class CaseBuilder:
         groups = {key_of(each.body) for each in self._documents(Kind.POD_GROUPS)}
         gone = replacement.replaced(self.live, keys, workloads)
         self.live = replacement.without_pods(self.live, gone, groups)
-        if any(pod.node_name for pod in gone):
-            names = wording.shortened([str(pod.id) for pod in gone if pod.node_name], _SHOWN)
-            self.warnings.append(f"what runs already is decided anew, and what it holds counts as free: {names}")
+        if running := [str(pod.id) for pod in gone if pod.node_name]:
+            told = "what runs already is decided anew, and what it holds counts as free"
+            self.warnings.append(f"{told}: {wording.shortened(running, _SHOWN)}")
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))

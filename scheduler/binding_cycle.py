@@ -8,7 +8,7 @@ server decide: nothing that may have been written is given to another pod before
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import msgspec
 
@@ -16,6 +16,7 @@ from scheduler.backoff import doubled, jittered
 from scheduler.cluster import Transition, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.components import Components
+from scheduler.history.records import device_names
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined
@@ -29,6 +30,13 @@ _log: Final = logs.logger()
 
 PutBack = Callable[[Pod, Sequence[Reason], float], None]
 """Puts a pod back into the queue: with the reasons why it was not bound, and the time when its decision began."""
+
+
+class DecisionStart(NamedTuple):
+    """The decision that placed some pods: its number (as in the history), and when it began."""
+
+    decision: int
+    started: float
 
 
 class BindingCycle:
@@ -50,21 +58,21 @@ class BindingCycle:
         self._sleep: Final = sleep
         self._confined: Final = partial(Confined, parts.metrics)
 
-    async def commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
+    async def commit(self, unit: Unit, pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
         """Write a unit, and confirm or forget it. Where a defect ends either, live reads decide."""
         outcome: Outcome | None = None
         with self._confined(Subsystem.COMMIT, pods=names(unit.placements)):
             outcome = await self._written(unit)
-        for attempt in itertools.count():
+        for count in itertools.count():
             if not unit.placements:
                 return
             with self._confined(Subsystem.SETTLEMENT, pods=names(unit.placements)):
                 if outcome is None:
                     outcome = await self._parts.commit.recover(unit)
-                self._settle(outcome, pods, started)
+                self._settle(outcome, pods, attempt)
                 return
             outcome, unit = None, self._unsettled(unit)
-            await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, attempt)))
+            await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, count)))
 
     async def _written(self, unit: Unit) -> Outcome:
         try:
@@ -80,7 +88,7 @@ class BindingCycle:
         left = [each for each in unit.placements if pending.in_flight(each.pod, each.pod_uid) is not None]
         return msgspec.structs.replace(unit, placements=tuple(left))
 
-    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
+    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
         """Confirm or forget what was assumed, and put back the pods that were not bound."""
         metrics = self._parts.metrics
         with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
@@ -93,13 +101,13 @@ class BindingCycle:
             case Bound(unit=unit, seconds=seconds):
                 if seconds is not None:
                     metrics.commit_seconds.observe(seconds)
-                self._bound(unit.placements, pods, started)
+                self._bound(unit, unit.placements, pods, attempt)
             case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
                 metrics.commit_conflicts.inc()
                 event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
                 log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
                 log(event, pods=names(unit.placements), reasons=[each.message for each in reasons])
-                self.give_up(unit, reasons, pods, started)
+                self.give_up(unit, reasons, pods, attempt)
             case LostRace(unit=unit, devices=devices, reasons=reasons):
                 metrics.commit_conflicts.inc()
                 metrics.duplicate_devices.inc(len(devices))
@@ -107,31 +115,44 @@ class BindingCycle:
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
                         self._parts.status.record_lost_race(pods[placement.pod], devices)
-                self.give_up(unit, reasons, pods, started)
+                self.give_up(unit, reasons, pods, attempt)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
-                self._bound(bound, pods, started)
+                self._bound(unit, bound, pods, attempt)
                 for placement, reason in unbound:
                     _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
-                    self.give_up(Unit(placements=(placement,)), (reason,), pods, started)
+                    self.give_up(Unit(placements=(placement,)), (reason,), pods, attempt)
             case Aborted(unit=unit):
                 _log.debug(logs.UNIT_FAILED, pods=names(unit.placements), reasons=["no write may start any more"])
             case _:
                 assert_never(outcome)
 
-    def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
+    def _bound(
+        self, unit: Unit, placements: Sequence[Placement], pods: Mapping[PodId, Pod], attempt: DecisionStart
+    ) -> None:
         for placement in placements:
             pod = pods[placement.pod]
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
-                self._parts.attempt_metrics.bound(pod, started)
+                seconds = self._parts.attempt_metrics.bound(pod, attempt.started)
                 self._parts.status.record_scheduled(pod, placement.node)
+                devices = device_names(placement, unit.allocations, self._parts.cluster.claim)
+                self._parts.history.bound(attempt.decision, placement, devices, seconds)
+                _log.info(
+                    logs.POD_PLACED,
+                    pod=str(pod.id),
+                    node=placement.node,
+                    devices=devices,
+                    decision=attempt.decision,
+                    seconds=round(seconds, 3),
+                )
         _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
 
-    def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
+    def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
         """Forget what was assumed of a unit, and put its pods back."""
         self._wake(self._parts.cluster.forget(unit))
         for placement in unit.placements:
-            self._put_back(pods[placement.pod], reasons, started)
+            self._parts.history.not_bound(attempt.decision, placement, reasons)
+            self._put_back(pods[placement.pod], reasons, attempt.started)
 
 
 def names(placements: Sequence[Placement]) -> list[str]:

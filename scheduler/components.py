@@ -14,6 +14,7 @@ from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.costly_loop import CostlyLoop
+from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.elector import LeaderElector
@@ -30,6 +31,7 @@ from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
+from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
@@ -45,6 +47,7 @@ class Components:
     gang_replacements: GangReplacements
     worker: WorkerSupervisor
     decider: Decider
+    history: DecisionHistory
     commit: Commit
     prebind: PreBind
     stale_allocations: StaleAllocations
@@ -81,11 +84,8 @@ def assemble(
     writer.connect(partial(_count_write, metrics, reports))
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)
-    batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
-    folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
-    telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
-    worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
-    decider = Decider(worker, cluster, (batches, costly), telemetry)
+    worker, decider = _solver(settings, cluster, metrics, health)
+    history = DecisionHistory(settings.history, cluster.claim, is_kept=bool(settings.api.bind_address))
     report = partial(reports.report_unschedulable, node_count=0)
     attempts = AttemptMetrics(metrics, claim=cluster.claim)
     costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
@@ -96,18 +96,29 @@ def assemble(
         gang_replacements=replacements,
         worker=worker,
         decider=decider,
+        history=history,
         costly_loop=costly_loop,
         commit=commit,
         prebind=waits,
         pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
         stale_allocations=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
-        evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
+        evictions=Evictions(client, writer, cluster, (reports, history), metrics, record=elector),
         status=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
         metrics=metrics,
     )
+
+
+def _solver(settings: Settings, cluster: Cluster, metrics: Metrics, health: Health) -> tuple[WorkerSupervisor, Decider]:
+    """Make the supervisor of the worker process, and what asks it."""
+    batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
+    folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
+    telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
+    worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
+    recorder = DecisionRecorder(settings.history.files, metrics)
+    return worker, Decider(worker, cluster, (batches, costly), telemetry, recorder=recorder)
 
 
 def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback

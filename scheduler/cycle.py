@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from scheduler.batch_formation import BatchFormation, FormedBatches
-from scheduler.binding_cycle import BindingCycle, names
+from scheduler.binding_cycle import BindingCycle, DecisionStart, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
 from scheduler.components import Components
@@ -183,7 +183,7 @@ class SchedulingCycle:
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}
             if is_valid and not returned:
-                self._apply_decision(decision, started)
+                self._apply_decision(decision, started, is_isolated=True)
             else:
                 self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_STALE_PLAN,))
         return decision, is_valid and not returned
@@ -193,7 +193,7 @@ class SchedulingCycle:
         for pod in pods:
             self._put_back(pod, reasons, self._clock())
 
-    def _apply_decision(self, decision: Decision, started: float) -> None:
+    def _apply_decision(self, decision: Decision, started: float, *, is_isolated: bool = False) -> None:
         """Assume what was decided and begin to write it; put back pods that were not placed."""
         batch, plan = decision.batch, decision.plan
         if not batch.pods:
@@ -204,7 +204,8 @@ class SchedulingCycle:
         if units is None:
             self.give_up(batch.pods, _INTERNAL_ERROR)
             return
-        self._begin(units, pods, started)
+        number = self._parts.history.begin()
+        self._begin(units, pods, DecisionStart(number, started))
         for preemption in plan.preemptions:
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
@@ -219,25 +220,34 @@ class SchedulingCycle:
             self._parts.pod_groups.decided(batch, plan)
         if is_released:
             self._on_reservation_released()
-        self._parts.attempt_metrics.decided(batch, plan, decision.seconds, writing=len(self._commits))
+        self._parts.attempt_metrics.decided(batch, plan, decision.seconds, number=number, writing=len(self._commits))
+        self._parts.history.decided(
+            number,
+            plan,
+            profile=profile,
+            pods=len(batch.pods),
+            seconds=decision.seconds,
+            is_isolated=is_isolated,
+            file=decision.file,
+        )
 
-    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
+    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit for unit in units if self._is_assumed(unit, pods, started)]
+        units = [unit for unit in units if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             self._parts.commit.begin(units)
         for unit in units:
-            self._commits.begin(self._binding.commit(unit, pods, started))
+            self._commits.begin(self._binding.commit(unit, pods, attempt))
         self._last_units = len(units)
 
-    def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
+    def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], attempt: DecisionStart) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
         with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
             self._requeue_for_events(self._parts.cluster.assume(unit))
             return True
-        self._binding.give_up(unit, _INTERNAL_ERROR, pods, started)
+        self._binding.give_up(unit, _INTERNAL_ERROR, pods, attempt)
         return False
 
     def _has_history(self, pod: Pod) -> bool:

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from scheduler import version
+from scheduler.api import api_server
+from scheduler.api.api_server import SchedulerApi
+from scheduler.api.leadership import answer_callers
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.extended_resource_claims import OrphanedClaims
@@ -97,6 +100,7 @@ class Process:
         self._failed_devices: Final = FailedDevices(settings.commit.avoid_failed_device_seconds, self.metrics)
         self._suspects: Final = SuspectDevices(settings.commit.suspect_device_seconds, self.metrics)
         self._api_change: Final = ApiChange()
+        self._api: SchedulerApi | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -110,7 +114,11 @@ class Process:
             process = cls(settings, client, lease_client, Health())
             async with contextlib.AsyncExitStack() as ends:
                 address = await process._listen(ends)
-                _log.info(logs.STARTED, server=client.server, address=str(address), version=version())
+                listening = api_server.listening(settings.api, kubeconfig, process.metrics)
+                process._api, api_address = await ends.enter_async_context(listening)
+                _log.info(
+                    logs.STARTED, server=client.server, address=str(address), api_address=api_address, version=version()
+                )
                 yield process
 
     async def _listen(self, ends: contextlib.AsyncExitStack) -> Address:
@@ -305,6 +313,7 @@ class Process:
             parts.pod_groups.run(),
             parts.fleet_counter.run(),
             readmission.run(),
+            answer_callers(self._api, parts, self._settings.history),
         )
 
     def _memory_budget(self, cluster: Cluster) -> MemoryBudget:

@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Transition
+from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
@@ -146,7 +147,7 @@ class Evictions:
         client: Client,
         writer: Writer,
         cluster: Cluster,
-        reports: StatusWriter,
+        reports: tuple[StatusWriter, DecisionHistory],
         metrics: Metrics,
         *,
         record: LeaseRecord | None = None,
@@ -156,7 +157,7 @@ class Evictions:
         self._client: Final = client
         self._writer: Final = writer
         self._cluster: Final = cluster
-        self._reports: Final = reports
+        self._reports, self._history = reports
         self._metrics: Final = metrics
         self._wall: Final = wall
         self._count = 0
@@ -269,6 +270,7 @@ class Evictions:
         evicted.add(victim.pod)
         self._metrics.evictions.labels("evicted").inc()
         _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=run.number)
+        self._history.evicted(victim)
         preemptor = run.pods[run.first.pod]
         if pod is not None:
             self._reports.record_preemption(pod, preemptor, victim, self._group_uid(preemptor))

@@ -11,8 +11,9 @@ import functools
 import math
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -104,6 +105,15 @@ class Client:
             load = credentials.load_in_cluster
         else:
             load = functools.partial(credentials.load_kubeconfig, kubeconfig, context)
+        async with cls.with_credentials(load, max_connections=max_connections) as client:
+            yield client
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def with_credentials(
+        cls, load: Callable[[], ClientConfig], *, max_connections: int = 64
+    ) -> AsyncIterator[Self]:
+        """Open a client by what `load` gives, as `connect` does."""
         known = await asyncio.to_thread(Credentials, load)
         connector = aiohttp.TCPConnector(limit=max_connections + _WATCHES, socket_factory=_socket, ttl_dns_cache=30)
         # Compressing costs both sides more than it saves inside a cluster.
@@ -118,6 +128,11 @@ class Client:
         """The API server's address."""
         return self._credentials.access.server
 
+    async def bearer_token(self) -> str:
+        """Return the token of the credentials; "" where they have none, as client certificates."""
+        scheme, _, token = (await self._credentials.current()).authorization.partition(" ")
+        return token if scheme == "Bearer" else ""
+
     async def request(
         self,
         method: str,
@@ -127,17 +142,18 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float = REQUEST_SECONDS,
     ) -> bytes:
         """
-        Send one request and return the body of the answer.
+        Send one request, with some `headers` more, and return the body of the answer.
 
         A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
         query = dict(query or ())
         if method not in _READS:
             query["timeout"] = f"{math.ceil(timeout_seconds)}s"
-        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept)
+        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept, headers or {})
         async with self._exchange(call) as response:
             return await response.read()
 
@@ -210,7 +226,7 @@ class Client:
 
     async def _send(self, call: "_Call", access: ClientConfig) -> aiohttp.ClientResponse:
         """One request and the head of its answer."""
-        headers = {"Accept": call.accept}
+        headers = {"Accept": call.accept, **call.headers}
         if access.authorization:
             headers["Authorization"] = access.authorization
         if call.body is not None:
@@ -256,6 +272,7 @@ class _Call(NamedTuple):
     body: bytes | None = None
     content_type: str = JSON
     accept: str = JSON
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

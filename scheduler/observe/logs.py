@@ -50,6 +50,7 @@ DECISION_ENDED: Final = "decision_ended"
 SNAPSHOT_SAVED: Final = "snapshot_saved"
 
 # Writes
+POD_PLACED: Final = "pod_placed"
 UNIT_COMMITTED: Final = "unit_committed"
 UNIT_CONFLICT: Final = "unit_conflict"
 UNIT_FAILED: Final = "unit_failed"

@@ -61,6 +61,7 @@ class Subsystem(StrEnum):
     QUEUE = "queue"
     FAILED_DEVICES = "failed_devices"
     FLEET = "fleet"
+    API = "api"
 
 
 class Metrics:
@@ -81,6 +82,7 @@ class Metrics:
         self._add_writes()
         self._add_objects()
         self._add_fleet()
+        self._add_api()
         self.defects = self._counter(
             "dovetail_defects",
             "Unexpected exceptions, by the part of the scheduler in which they occurred. The log has the tracebacks.",
@@ -300,6 +302,12 @@ class Metrics:
             "(empty: no claim); a pod with several classes counts in each.",
             _SLI_SECONDS,
             ("device_class",),
+        )
+
+    def _add_api(self) -> None:
+        """Add the series about the scheduler's own API."""
+        self.api_requests = self._counter(
+            "dovetail_api_requests", "Requests to the scheduler's own API, by path and HTTP status.", ("path", "code")
         )
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Counter:

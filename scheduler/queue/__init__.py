@@ -32,7 +32,7 @@ from scheduler.queue.costly_queue import (
 from scheduler.queue.equivalence import EquivalenceKeys
 from scheduler.queue.gangs import GangReplacements, QueuedGangs
 from scheduler.queue.indexed_heap import in_queue_order
-from scheduler.queue.queued_pod import PodState
+from scheduler.queue.queued_pod import PodState, QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.starvation import StarvationTracker
 
@@ -48,6 +48,7 @@ __all__ = [
     "GangReplacements",
     "PodState",
     "QueuedGangs",
+    "QueuedPod",
     "SchedulingQueue",
     "StarvationTracker",
     "cost_key",

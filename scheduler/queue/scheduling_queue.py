@@ -59,6 +59,10 @@ class SchedulingQueue:
         queued = self._queues.pods.get(pod)
         return queued.state if queued is not None else None
 
+    def pods(self) -> list[QueuedPod]:
+        """Return all pods, in no order; they change while the queue does."""
+        return list(self._queues.pods.values())
+
     def counts(self) -> dict[PodState, int]:
         """Count the pods by state."""
         return dict(self._queues.counts)

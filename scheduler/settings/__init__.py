@@ -1,7 +1,7 @@
 """
 The configuration: one YAML file, which flags of the command line override, checked completely before anything starts.
 
-- `schema`, `policies`: the structs of the file; a key is documented at its field.
+- `schema`, `policies`, `observability`: the structs of the file; a key is documented at its field.
 - `loading`: reads a file (`untrusted_yaml`) and applies the flags; old names of keys keep working with a warning.
 - `validation`: says what is wrong with a file.
 - `reference`: generates `config/default.yaml` and `config/schema.json`.
@@ -10,6 +10,7 @@ Nothing here touches the cluster. The command line calls `load`; every other par
 """
 
 from scheduler.settings.loading import Overrides, SettingsError, load, parse
+from scheduler.settings.observability import ApiSettings, DecisionFiles, HistorySettings
 from scheduler.settings.policies import PolicyName
 from scheduler.settings.schema import (
     API_VERSION,
@@ -35,9 +36,12 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "Address",
+    "ApiSettings",
     "BatchLimits",
     "CommitLimits",
+    "DecisionFiles",
     "Devices",
+    "HistorySettings",
     "LeaderElection",
     "LogFormat",
     "LogLevel",

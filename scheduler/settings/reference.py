@@ -1,7 +1,8 @@
 """
 Generates the reference of the configuration: the default file with every key explained, and the JSON schema.
 
-Both use the field docstrings of `schema` and `policies`. Python does not keep these, so they are read from the source.
+Both use the field docstrings of `schema`, `policies` and `observability`. Python does not keep these, so they are read
+from the source.
 """
 
 import ast
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import policies, schema
+from scheduler.settings import observability, policies, schema
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -54,7 +55,7 @@ def json_schema() -> str:
 
 def _kind(name: str) -> Any:
     """Find the class of a section or an enum by its name."""
-    return next(getattr(module, name) for module in (schema, policies) if hasattr(module, name))
+    return next(getattr(module, name) for module in (schema, policies, observability) if hasattr(module, name))
 
 
 @cache
@@ -128,5 +129,5 @@ def _item(item: msgspec.Struct, indent: str) -> Iterator[str]:
 def _comment(text: str, indent: str) -> Iterator[str]:
     """Write text as comment lines, wrapped at `_WIDTH`."""
     for paragraph in text.splitlines():
-        for line in textwrap.wrap(paragraph, _WIDTH - len(indent) - 2) or [""]:
+        for line in textwrap.wrap(paragraph, _WIDTH - len(indent) - 2, break_on_hyphens=False) or [""]:
             yield f"{indent}# {line}".rstrip()

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from scheduler.settings.observability import ApiSettings, HistorySettings
 from scheduler.settings.policies import (
     LEVELS,
     FleetMetrics,
@@ -337,6 +338,12 @@ class Settings(Section, frozen=True):
     Host and port that serve /livez, /readyz and /metrics over plain HTTP: `:8080` (all addresses), `127.0.0.1:8080`,
     `[::1]:8080`. Port 0 picks a free port.
     """
+
+    history: HistorySettings = HistorySettings()
+    """What is remembered of decisions and of devices in use."""
+
+    api: ApiSettings = ApiSettings()
+    """The scheduler's own API."""
 
     logging: Logging = Logging()
     """What is logged, and in which format."""

@@ -6,6 +6,7 @@ Also parses addresses (`host:port`).
 
 import copy
 import difflib
+import ipaddress
 import re
 from collections.abc import Iterator
 from enum import StrEnum
@@ -26,6 +27,14 @@ class Address(NamedTuple):
 
     host: str | None
     port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of the same machine (of the same pod) can connect."""
+        try:
+            return self.host is not None and ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         """Write it as it is read."""
@@ -112,6 +121,7 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
     return (
         *_doubled_names(settings),
         *_address(settings),
+        *_api(settings),
         *_election(settings.leader_election),
         *_times(settings),
     )
@@ -182,6 +192,26 @@ def _address(settings: Settings) -> Iterator[str]:
         parse_address(settings.bind_address)
     except ValueError as error:
         yield f"bindAddress: {error}"
+
+
+def _api(settings: Settings) -> Iterator[str]:
+    api = settings.api
+    has_certificate = bool(api.tls_cert_file) and bool(api.tls_key_file)
+    if bool(api.tls_cert_file) != bool(api.tls_key_file):
+        missing = "tlsKeyFile" if api.tls_cert_file else "tlsCertFile"
+        yield f"api.{missing}: is empty, write the path of a file: certificate and key belong together"
+    if not api.bind_address:
+        return
+    try:
+        address = parse_address(api.bind_address)
+    except ValueError as error:
+        yield f"api.bindAddress: {error}"
+        return
+    if not has_certificate and not address.is_loopback:
+        yield (
+            f"api.bindAddress: {api.bind_address} is no loopback address, and callers send tokens: "
+            "write tlsCertFile and tlsKeyFile, or 127.0.0.1:PORT"
+        )
 
 
 def _election(election: LeaderElection) -> Iterator[str]:

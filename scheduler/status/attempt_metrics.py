@@ -77,8 +77,8 @@ class AttemptMetrics:
         if state in _QUEUES:
             self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
-    def decided(self, batch: Batch, plan: Plan, seconds: float, *, writing: int) -> None:
-        """Record a decision; `writing` is the number of units that are being committed."""
+    def decided(self, batch: Batch, plan: Plan, seconds: float, *, number: int, writing: int) -> None:
+        """Record the decision of this number; `writing` is the number of units that are being committed."""
         metrics, report = self._metrics, plan.report
         metrics.batch_pods.observe(len(batch.pods))
         metrics.solver_seconds.labels(report.status).observe(seconds)
@@ -88,6 +88,7 @@ class AttemptMetrics:
             metrics.unplaced_pods.labels(code).inc(count)
         _log.info(
             logs.CYCLE,
+            decision=number,
             profile=batch.pods[0].scheduler_name,
             batch=len(batch.pods),
             placed=len(plan.placements),
@@ -120,8 +121,8 @@ class AttemptMetrics:
         """Forget a pod."""
         self._waits.pop(pod_uid, None)
 
-    def bound(self, pod: Pod, attempt_started: float) -> None:
-        """Note that a pod was bound by an attempt that started then."""
+    def bound(self, pod: Pod, attempt_started: float) -> float:
+        """Note that a pod was bound by an attempt that started then; return the seconds since it could be scheduled."""
         now = self._clock()
         wait = self._waits.pop(pod.uid, None) or _Wait(attempt_started)
         attempts = wait.attempts + 1
@@ -130,6 +131,7 @@ class AttemptMetrics:
         self._metrics.sli_seconds.labels(str(min(attempts, _ATTEMPTS_SHOWN))).observe(now - wait.since)
         for name in self._classes(pod):
             self._metrics.placement_seconds.labels(name).observe(now - wait.since)
+        return now - wait.since
 
     def _classes(self, pod: Pod) -> Iterable[str]:
         """Return the classes of the devices that a pod was given; an empty one without claims."""

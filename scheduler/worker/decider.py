@@ -24,6 +24,7 @@ from msgspec import structs
 from scheduler.cluster import Cluster
 from scheduler.worker import recording, serve
 from scheduler.worker.decision_limits import Limits
+from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.supervisor import (
     ChildEndedError,
     DecisionRequest,
@@ -118,7 +119,7 @@ class Decision:
     `later`: to be decided next, in a batch without the others. `costly`: to be decided in isolation, because the
     evaluation would hold up the others. `suspects`: to be decided in isolation, because the worker ended or a rule was
     broken with them. `deferred`: to be decided when there is a worker again. At most `cost_seconds` of the time went
-    into evaluating what was not cached.
+    into evaluating what was not cached. `file` is where the decision is saved, "" where it is not.
     """
 
     batch: Batch
@@ -129,6 +130,7 @@ class Decision:
     costly: Batch = _NO_PODS
     suspects: Batch = _NO_PODS
     deferred: Batch = _NO_PODS
+    file: str = ""
 
 
 class Decider:
@@ -140,9 +142,12 @@ class Decider:
         cluster: Cluster,
         limits: tuple[Limits, Limits],
         telemetry: SolverTelemetry,
+        *,
+        recorder: DecisionRecorder,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`limits` are those of a batch, and those of a decision about costly pods."""
+        self._recorder: Final = recorder
         self._worker: Final = worker
         self._cluster: Final = cluster
         self._limits, self._costly_limits = limits
@@ -166,7 +171,7 @@ class Decider:
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         """Return a checked plan for the pods that can be decided together now."""
-        started = self._clock()
+        started, before = self._clock(), self._recorder.begin(self._cluster.snapshot)
         try:
             answer = await self._worker.decide(batch, self._cluster.assumptions(), policy)
         except WorkerAbsentError as error:
@@ -178,7 +183,8 @@ class Decider:
                 self._save(batch, policy, str(error).strip().rpartition("\n")[2])
             return self._decision(batch, _empty_plan(), started, suspects={pod.id for pod in batch.pods})
         self._telemetry.solved()
-        return self._checked(batch, policy, answer.plan, answer.violations, started)
+        decision = self._checked(batch, policy, answer.plan, answer.violations, started)
+        return self._recorded(decision, before, batch, policy, self._limits)
 
     async def decide_isolated(
         self, batch: Batch, policy: Policy, *, is_costly: bool, is_greedy: bool = False
@@ -189,7 +195,7 @@ class Decider:
         A decision about costly pods is final: a pod that it cannot decide is unplaced and not `costly` again. Raise
         `ChildEndedError` where the child broke a limit, and other `WorkerError`s where its parent is not there.
         """
-        started = self._clock()
+        started, before = self._clock(), self._recorder.begin(self._cluster.snapshot)
         request = DecisionRequest(
             batch=batch,
             assumptions=self._cluster.assumptions(),
@@ -204,7 +210,8 @@ class Decider:
             if is_costly:
                 self._report_poison_pod(batch, policy, error)
             raise
-        return self._checked(batch, policy, answer.plan, answer.violations, started, is_isolated=is_costly)
+        decision = self._checked(batch, policy, answer.plan, answer.violations, started, is_isolated=is_costly)
+        return self._recorded(decision, before, batch, policy, request.limits)
 
     async def is_still_valid(self, decision: Decision, policy: Policy) -> bool:
         """Whether the plan of an isolated decision keeps every rule, except selectors, on the present cluster."""
@@ -303,18 +310,30 @@ class Decider:
         self._saved[case] = None
         if len(self._saved) > _MOST_SAVED:
             del self._saved[next(iter(self._saved))]
-        self._telemetry.save(
-            recording.Record(
-                cause=cause,
-                snapshot=self._cluster.snapshot(),
-                batch=batch,
-                policy=policy,
-                seconds=self._limits.seconds,
-                deterministic_seconds=self._limits.deterministic_seconds,
-                seed=self._limits.seed,
-                workers=self._limits.workers,
-            )
-        )
+        self._telemetry.save(_record(cause, self._cluster.snapshot(), batch, policy, self._limits))
+
+    def _recorded(
+        self, decision: Decision, before: Snapshot | None, batch: Batch, policy: Policy, limits: Limits
+    ) -> Decision:
+        """Save a decision with the snapshot before it, where decisions are saved; only the pods that it decided."""
+        if before is None or not decision.batch.pods:
+            return decision
+        record = _record("history", before, decision.batch, policy, limits)
+        stopped = decision.plan.report.stopped if len(decision.batch.pods) == len(batch.pods) else ()
+        return replace(decision, file=self._recorder.save(structs.replace(record, stopped=stopped)))
+
+
+def _record(cause: str, snapshot: Snapshot, batch: Batch, policy: Policy, limits: Limits) -> recording.Record:
+    return recording.Record(
+        cause=cause,
+        snapshot=snapshot,
+        batch=batch,
+        policy=policy,
+        seconds=limits.seconds,
+        deterministic_seconds=limits.deterministic_seconds,
+        seed=limits.seed,
+        workers=limits.workers,
+    )
 
 
 def all_failed(batch: Batch, message: str) -> Plan:

@@ -7,9 +7,10 @@ that the domain does not model, such as environments, is not in it anyway.
 
 import contextlib
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,12 +19,25 @@ from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, Policy
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
 
-_MOST_FILES: Final = 20
-"""Files kept in one folder; the oldest are removed first."""
-_MOST_BYTES: Final = 128 * 1024 * 1024
-"""Bytes of all these files; one of a large cluster has tens of megabytes. The newest file always stays."""
 _MOST_READ: Final = 1024 * 1024 * 1024
 """The largest file that is read, in bytes."""
+
+_json: Final = msgspec.json.encode
+
+
+class FolderLimits(NamedTuple):
+    """
+    The most files kept in one folder, and the most bytes of all these; the oldest are removed first.
+
+    A file of a large cluster has tens of megabytes. The newest file always stays.
+    """
+
+    files: int
+    total_bytes: int
+
+
+DEFECTS: Final = FolderLimits(20, 128 * 1024 * 1024)
+"""For cases that are saved after a defect."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -44,14 +58,42 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where each stage of the decision stopped, if known; a replay stops at the same points."""
 
 
-def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
-    """Write a record to a new file in a folder, which is created if needed; return its path. Raise `OSError`."""
+def save(folder: Path, record: Record, now: datetime | None = None, limits: FolderLimits = DEFECTS) -> Path:
+    """
+    Write a record to a new file in a folder, and remove the oldest files there; return its path. Raise `OSError`.
+
+    The folder is created if needed.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
-    path = folder / f"dovetail-decision-{moment}.json"
-    write(path, msgspec.json.encode(without_parameters(record)))
-    _prune(folder)
+    path = new_path(folder, now or datetime.now(UTC))
+    write(path, _encoded(without_parameters(record)))
+    _prune(folder, limits)
     return path
+
+
+def new_path(folder: Path, now: datetime) -> Path:
+    """Return the path of the file that is saved at a time."""
+    return folder / f"dovetail-decision-{now:%Y%m%dT%H%M%S.%fZ}.json"
+
+
+def _encoded(record: Record) -> bytes:
+    """
+    Encode a record object by object.
+
+    One call for a whole cluster takes half a second, in which it would hold the GIL.
+    """
+    return _object(record, lambda value: _object(value, _list) if isinstance(value, Snapshot) else _json(value))
+
+
+def _object(value: msgspec.Struct, encoded: Callable[[Any], bytes]) -> bytes:
+    fields = msgspec.structs.fields(value)
+    return (
+        b"{" + b",".join(_json(each.encode_name) + b":" + encoded(getattr(value, each.name)) for each in fields) + b"}"
+    )
+
+
+def _list(values: tuple[object, ...]) -> bytes:
+    return b"[" + b",".join(map(_json, values)) + b"]"
 
 
 def write(path: Path, content: bytes) -> None:
@@ -76,12 +118,12 @@ def write(path: Path, content: bytes) -> None:
         raise
 
 
-def _prune(folder: Path) -> None:
+def _prune(folder: Path, limits: FolderLimits) -> None:
     """Remove the oldest files while there are too many, or too many bytes."""
     total = 0
     for number, each in enumerate(sorted(folder.glob("dovetail-decision-*.json"), reverse=True), start=1):
         total += each.stat().st_size
-        if number > 1 and (number > _MOST_FILES or total > _MOST_BYTES):
+        if number > 1 and (number > limits.files or total > limits.total_bytes):
             each.unlink(missing_ok=True)
 
 

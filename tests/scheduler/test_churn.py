@@ -24,11 +24,13 @@ from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
 from scheduler.costly_loop import CostlyLoop
 from scheduler.cycle import SchedulingCycle
+from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.settings import HistorySettings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
@@ -144,6 +146,7 @@ class Town:
         pending = SchedulingQueue(OURS, gangs=QueuedGangs(lambda gang: self.cluster.gang_progress(gang, OURS)))
         replacements, deciding = GangReplacements(self.cluster.claim), cast("Decider", Deciding(self.cluster))
         told = partial(self.reports.report_unschedulable, node_count=0)
+        history = DecisionHistory(HistorySettings(max_records=50), self.cluster.claim)
         self.parts = Components(
             cluster=self.cluster,
             queue=pending,
@@ -163,7 +166,8 @@ class Town:
             pod_groups=PodGroupStatusWriter(
                 client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now
             ),
-            evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
+            evictions=Evictions(client, writer, self.cluster, (self.reports, history), self.metrics),
+            history=history,
             status=self.reports,
             attempt_metrics=AttemptMetrics(self.metrics),
             fleet_counter=cast("FleetCounter", None),

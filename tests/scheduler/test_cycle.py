@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
@@ -23,10 +24,13 @@ from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
 from scheduler.costly_loop import CostlyLoop
 from scheduler.cycle import SchedulingCycle
+from scheduler.history.decision_history import DecisionHistory
+from scheduler.history.records import DecisionRecord, PodRecord, PodResult
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, GangReplacements, PodState, SchedulingQueue, StarvationTracker
+from scheduler.settings import HistorySettings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
@@ -162,6 +166,7 @@ class Hall:
         self.waits = PreBind(
             self.cluster, cast("StatusWriter", self.telling), FailedDevices(300.0, self.metrics), timeout_seconds=600.0
         )
+        self.history = DecisionHistory(HistorySettings(), self.cluster.claim)
         parts = Components(
             cluster=self.cluster,
             queue=self.pending,
@@ -191,9 +196,10 @@ class Hall:
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
-                cast("StatusWriter", self.telling),
+                (cast("StatusWriter", self.telling), self.history),
                 self.metrics,
             ),
+            history=self.history,
             status=cast("StatusWriter", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             attempt_metrics=AttemptMetrics(self.metrics),
@@ -264,6 +270,35 @@ async def test_a_pod_is_decided_at_once_when_nothing_runs() -> None:
         await settle()
 
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
+
+
+async def test_a_pod_that_is_placed_has_a_log_line_and_a_record_with_its_devices() -> None:
+    hall = Hall()
+    with structlog.testing.capture_logs() as lines:
+        async with running(hall):
+            hall.arrive(pod("p", "c"))
+            await settle()
+
+    (line,) = [each for each in lines if each["event"] == "pod_placed"]
+    cycle = next(each for each in lines if each["event"] == "cycle")
+    assert (line["pod"], line["node"], line["devices"]) == ("default/p", "n1", ("gpu.example.com/n1/gpu-0",))
+    assert line["decision"] == cycle["decision"] == 1
+    bound, decision = hall.history.newest(0)
+    assert isinstance(bound, PodRecord)
+    assert (bound.result, bound.decision, bound.devices) == (PodResult.BOUND, 1, line["devices"])
+    assert isinstance(decision, DecisionRecord)
+    assert decision.placed[0].devices == line["devices"]
+
+
+async def test_a_pod_that_could_not_be_bound_is_in_the_history_with_the_reason() -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: Refused(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+    found = [each for each in hall.history.newest(0) if isinstance(each, PodRecord)]
+    assert {(each.name, each.result, each.message) for each in found} == {("p", PodResult.NOT_BOUND, CONFLICT.message)}
 
 
 async def test_pods_that_arrive_while_a_batch_is_solved_are_collected() -> None:

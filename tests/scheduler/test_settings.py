@@ -161,6 +161,20 @@ def test_every_field_of_the_schema_is_described() -> None:
             "queue.initialBackoffSeconds: 20 is too long, write at most maxBackoffSeconds (10)",
             id="backoff that shrinks",
         ),
+        pytest.param(
+            HEAD + "api: {bindAddress: ':8443'}",
+            "api.bindAddress: :8443 is no loopback address, and callers send tokens: write tlsCertFile and tlsKeyFile, "
+            "or 127.0.0.1:PORT",
+            id="tokens in plain text",
+        ),
+        pytest.param(
+            HEAD + "api: {bindAddress: '80'}", "api.bindAddress: '80' is no address", id="no address of the API"
+        ),
+        pytest.param(
+            HEAD + "api: {tlsCertFile: a}",
+            "api.tlsKeyFile: is empty, write the path of a file",
+            id="half a certificate",
+        ),
         pytest.param(HEAD + "bindAddress: '80'", "bindAddress: '80' is no address: write host:port", id="no address"),
         pytest.param(HEAD + "kind: X", "the key 'kind' stands twice", id="key twice"),
         pytest.param(HEAD + "? [a]\n: 1", "a key must be plain text", id="strange key"),
@@ -389,3 +403,8 @@ def test_an_address_is_read_and_written_back(text: str, host: str | None, port: 
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write host:port"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "localhost:1"])
+def test_the_api_may_do_without_a_certificate_on_the_loopback_interface(tmp_path: Path, address: str) -> None:
+    assert _loaded(tmp_path, f"api: {{bindAddress: '{address}'}}\n", Overrides()).api.bind_address == address

@@ -11,10 +11,13 @@ from msgspec.structs import replace
 from scheduler.change import Object
 from scheduler.cluster import Cluster
 from scheduler.commit.evictions import Evictions
+from scheduler.history.decision_history import DecisionHistory
+from scheduler.history.records import PodRecord, PodResult
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
+from scheduler.settings import HistorySettings
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import (
     COSCHEDULING_GROUP,
@@ -101,11 +104,12 @@ class Stage:
         for each in objects:
             self.cluster.apply(seen(each))
         self.lease, self.metrics = Lease(self.server), Metrics()
+        self.history = DecisionHistory(HistorySettings(), self.cluster.claim)
         self.evictions = Evictions(
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
-            cast("StatusWriter", self.ears),
+            (cast("StatusWriter", self.ears), self.history),
             self.metrics,
             record=self.lease,
             clock=lambda: self.now,
@@ -141,6 +145,11 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
     conditions = [stage.server.patched[f"low-{number}/status"]["status"]["conditions"] for number in (0, 1)]
     assert [each["observedGeneration"] for (each,) in conditions] == [GENERATION, GENERATION]
     assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
+    found = [each for each in stage.history.newest(0) if isinstance(each, PodRecord)]
+    assert sorted((each.name, each.result, each.node) for each in found) == [
+        ("low-0", PodResult.EVICTED, "n1"),
+        ("low-1", PodResult.EVICTED, "n1"),
+    ]
 
 
 @pytest.mark.parametrize(("source", "preemptor"), [(SCHEDULING_GROUP, "u-1"), (COSCHEDULING_GROUP, "high")])

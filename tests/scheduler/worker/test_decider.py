@@ -11,26 +11,30 @@ import pytest
 from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
+from scheduler.settings import DecisionFiles
 from scheduler.worker import recording
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.decision_limits import Limits
+from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.supervisor import ChildEndedError, WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 from solver.domain import Batch, Pod, Policy, ReasonCode
-from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result
+from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result, snapshot
 from tests.support.cluster_builders import seen
+from tests.support.controlplane import wait_until
 from tests.support.shell_clock import VirtualClock
 from tests.support.shell_worker import COMMAND
 
 LIMITS = Limits(seconds=20.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"))
 FITS = pod("p", "c")
+NO_FILES = DecisionFiles()
 
 
 class Desk:
     """A decider over a real process with the misbehaving solver."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: DecisionFiles = NO_FILES) -> None:
         self.metrics = Metrics()
         self.health = Health()
         self.clock = VirtualClock()
@@ -41,7 +45,9 @@ class Desk:
         for each in WORLD:
             self.cluster.apply(seen(each))
             self.worker.note(seen(each))
-        self.decider = Decider(self.worker, self.cluster, (LIMITS, LIMITS), telemetry)
+        self.decider = Decider(
+            self.worker, self.cluster, (LIMITS, LIMITS), telemetry, recorder=DecisionRecorder(files, self.metrics)
+        )
 
     async def decide(self, *pods: Pod) -> Decision:
         return await self.decider.decide(batch(*pods), Policy())
@@ -56,15 +62,16 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(folder: Path | None = None, *, is_running: bool = True) -> AsyncIterator[Desk]:
+async def desk(
+    folder: Path | None = None, *, is_running: bool = True, files: DecisionFiles = NO_FILES
+) -> AsyncIterator[Desk]:
     with TemporaryDirectory() as unwanted:
-        async with _desk(folder or Path(unwanted), is_running=is_running) as made:
+        async with _desk(Desk(folder or Path(unwanted), files), is_running=is_running) as made:
             yield made
 
 
 @asynccontextmanager
-async def _desk(folder: Path, *, is_running: bool) -> AsyncIterator[Desk]:
-    made = Desk(folder)
+async def _desk(made: Desk, *, is_running: bool) -> AsyncIterator[Desk]:
     task = asyncio.create_task(made.worker.run() if is_running else asyncio.sleep(60))
     try:
         async with asyncio.timeout(60):
@@ -261,3 +268,33 @@ async def test_a_plan_that_was_made_aside_holds_while_nothing_that_it_takes_is_t
         at.cluster.apply(seen(other))
 
         assert not await at.decider.is_still_valid(decision, Policy())
+
+
+async def test_a_decision_is_saved_where_that_is_configured(tmp_path: Path) -> None:
+    async with desk(files=DecisionFiles(folder=str(tmp_path / "files"))) as at:
+        decision = await at.decide(FITS)
+        path = Path(decision.file)
+        await asyncio.to_thread(wait_until, path.exists)  # it is written in the background
+
+    record = recording.read(path)
+    assert [each.id for each in record.batch.pods] == [FITS.id]
+    assert [each.name for each in record.snapshot.nodes] == ["n1"]
+
+
+async def test_no_decision_is_saved_by_default() -> None:
+    async with desk() as at:
+        assert (await at.decide(FITS)).file == ""
+
+
+async def test_one_decision_is_saved_at_a_time(tmp_path: Path) -> None:
+    recorder = DecisionRecorder(DecisionFiles(folder=str(tmp_path)), Metrics())
+    before = recorder.begin(lambda: snapshot(node("n1")))
+    assert before is not None
+    record = recording.Record(
+        cause="test", snapshot=before, batch=batch(FITS), policy=Policy(), seconds=1.0, deterministic_seconds=1.0
+    )
+
+    first, second = recorder.save(record), recorder.save(record)
+
+    assert first.startswith(str(tmp_path))
+    assert (second, recorder.begin(lambda: before)) == ("", None)

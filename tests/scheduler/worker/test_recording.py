@@ -56,18 +56,18 @@ def test_only_the_newest_records_are_kept(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == paths[5:]
 
 
-def test_large_records_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_records_do_not_fill_the_disk(tmp_path: Path) -> None:
     first = recording.save(tmp_path, made())
-    monkeypatch.setattr(recording, "_MOST_BYTES", int(first.stat().st_size * 2.5))
-    paths = [first, *(recording.save(tmp_path, made()) for _ in range(4))]
+    limits = recording.FolderLimits(20, int(first.stat().st_size * 2.5))
+    paths = [first, *(recording.save(tmp_path, made(), limits=limits) for _ in range(4))]
 
     assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
 
 
-def test_the_newest_record_stays_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "_MOST_BYTES", 1)
-    recording.save(tmp_path, made())
-    newest = recording.save(tmp_path, made())
+def test_the_newest_record_stays_however_large_it_is(tmp_path: Path) -> None:
+    limits = recording.FolderLimits(20, 1)
+    recording.save(tmp_path, made(), limits=limits)
+    newest = recording.save(tmp_path, made(), limits=limits)
 
     assert list(tmp_path.iterdir()) == [newest]
 

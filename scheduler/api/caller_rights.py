@@ -1,0 +1,134 @@
+"""
+Who calls, and what the caller may see.
+
+The API server decides both: a TokenReview for the bearer token, SubjectAccessReviews for the rights. The answers are
+kept for a few seconds. A caller sees what `kubectl list` would show:
+
+    pods of a namespace              list pods
+    devices of pods and claims       list resourceclaims (resource.k8s.io)
+    all devices of the cluster       list resourceslices (resource.k8s.io)
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from scheduler.api import access_reviews
+from scheduler.api.access_reviews import AuthenticatedUser, ResourceAttributes
+from scheduler.kube.client import Client
+
+KEPT_SECONDS: Final = 10.0
+_MOST_TOKENS: Final = 1024
+_MOST_REVIEWS: Final = 8192
+MOST_NAMESPACES: Final = 100
+"""Namespaces that one request asks about, if the caller may not see all; those named first."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Listed(Enum):
+    """What callers may list."""
+
+    PODS = ("", "pods")
+    CLAIMS = ("resource.k8s.io", "resourceclaims")
+    SLICES = ("resource.k8s.io", "resourceslices")
+
+
+class ExpiringCache(Generic[K, V]):
+    """Values for `KEPT_SECONDS`, at most so many; the oldest go first."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most: Final = most
+        self._clock: Final = clock
+        self._found: Final[OrderedDict[K, tuple[float, V]]] = OrderedDict()
+
+    def get(self, key: K) -> tuple[V] | None:
+        """Return a value in a tuple; None where there is none."""
+        found = self._found.get(key)
+        return (found[1],) if found is not None and found[0] > self._clock() else None
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value."""
+        self._found.pop(key, None)
+        self._found[key] = (self._clock() + KEPT_SECONDS, value)
+        while len(self._found) > self._most:
+            self._found.popitem(last=False)
+
+
+class Reviews:
+    """Asks the API server about tokens and rights. With `requires_audience` only tokens for Dovetail are accepted."""
+
+    def __init__(self, client: Client, *, requires_audience: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client: Final = client
+        self._requires_audience: Final = requires_audience
+        self._users: Final = ExpiringCache[bytes, AuthenticatedUser | None](_MOST_TOKENS, clock)
+        self._rights: Final = ExpiringCache[tuple[bytes, ResourceAttributes], bool](_MOST_REVIEWS, clock)
+
+    def known_user(self, token: str) -> tuple[AuthenticatedUser | None] | None:
+        """Return what was found for a token lately, in a tuple; None where it has to be asked."""
+        return self._users.get(_digest(token.encode()))
+
+    async def user(self, token: str) -> AuthenticatedUser | None:
+        """Return the user of a token; None if it is not accepted. Raise `KubeError`."""
+        is_ours = access_reviews.is_for_our_audience(token)
+        user = None
+        if is_ours or not self._requires_audience:
+            user = await access_reviews.review_token(self._client, token, is_ours=is_ours)
+        self._users.put(_digest(token.encode()), user)
+        return user
+
+    async def may(self, user: AuthenticatedUser, attributes: ResourceAttributes) -> bool:
+        """Whether a user may do something. Raise `KubeError`."""
+        key = _digest(msgspec.json.encode(user)), attributes
+        known = self._rights.get(key)
+        if known is not None:
+            return known[0]
+        found = await access_reviews.review_access(self._client, user, attributes)
+        self._rights.put(key, found)
+        return found
+
+
+class CallerRights:
+    """What one caller may list. Raises `KubeError` where the API server does not say it."""
+
+    def __init__(self, reviews: Reviews, user: AuthenticatedUser) -> None:
+        self._reviews: Final = reviews
+        self.user: Final = user
+
+    async def sees(self, listed: Listed, namespace: str = "") -> bool:
+        """Whether the caller may list objects of a namespace (""; of all of them)."""
+        group, resource = listed.value
+        return await self._reviews.may(self.user, ResourceAttributes("list", group, resource, namespace))
+
+    async def namespaces(self, listed: Listed, among: Iterable[str]) -> "VisibleNamespaces":
+        """Return in which of some namespaces the caller may list objects."""
+        if await self.sees(listed):
+            return VisibleNamespaces(everything=True)
+        asked = tuple(dict.fromkeys(among))[:MOST_NAMESPACES]
+        found = await asyncio.gather(*(self.sees(listed, each) for each in asked))
+        return VisibleNamespaces(frozenset(each for each, may in zip(asked, found, strict=True) if may))
+
+
+class VisibleNamespaces(msgspec.Struct, frozen=True):
+    """Some namespaces, or all of them."""
+
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __contains__(self, namespace: str) -> bool:
+        return self.everything or namespace in self.names
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.names)
+
+
+def _digest(content: bytes) -> bytes:
+    """What stands for a token or a user in memory: no token is kept."""
+    return hashlib.sha256(content).digest()

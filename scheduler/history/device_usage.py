@@ -1,0 +1,163 @@
+"""
+How long devices were in use and idle, from what the scheduler has seen.
+
+The allocations are sampled every few seconds: a device counts as in use for the time between two samples. Claims that
+share a device have equal parts of it; results with admin access use nothing. The sums are kept by namespace,
+DeviceClass, driver and label in periods, of which the oldest are dropped. A period has at most `_MOST_KEYS` keys; what
+does not fit is summed up under `OTHERS`, by driver.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from solver.domain import Claim, DeviceId, PodId, ResourceSlice, Snapshot
+
+PERIODS: Final = 288
+OTHERS: Final = "(others)"
+"""The namespace, class and label of what has no key of its own."""
+_MOST_KEYS: Final = 1_000
+"""Keys of one period: at most 40 MiB for all periods."""
+_SAMPLE_SECONDS: Final = 30.0
+_LONGEST_SAMPLE_SECONDS: Final = 90.0
+"""After a longer gap (the process stood still) only so much time counts."""
+
+LabelOf = Callable[[PodId], str]
+
+
+class UsageKey(NamedTuple):
+    """Who uses devices of which kind; `label` is the value of the configured label, "" where the pod has none."""
+
+    namespace: str
+    device_class: str
+    driver: str
+    label: str
+
+
+@dataclass(slots=True)
+class UsagePeriod:
+    """Device-seconds of one period: in use by key, and all devices by driver. Times are seconds since the epoch."""
+
+    begin: float
+    end: float
+    held: dict[UsageKey, float] = field(default_factory=dict)
+    existing: dict[str, float] = field(default_factory=dict)
+
+
+class UsageTotals(NamedTuple):
+    """Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver."""
+
+    begin: float
+    end: float
+    held: Mapping[UsageKey, float]
+    existing: Mapping[str, float]
+
+
+class DeviceUsage:
+    """Sums of device-seconds. `sample` and `since` may run in different threads."""
+
+    def __init__(self, hours: float) -> None:
+        """Periods that end more than `hours` ago are dropped."""
+        self._period_seconds: Final = hours * 3600 / PERIODS
+        self._periods: Final[deque[UsagePeriod]] = deque(maxlen=PERIODS)
+        self._lock: Final = threading.Lock()
+        self._last: float | None = None
+
+    def sample(self, claims: Iterable[Claim], slices: Iterable[ResourceSlice], label_of: LabelOf, now: float) -> None:
+        """Add the time since the last sample to what is allocated now (seconds since the epoch)."""
+        last, self._last = self._last, now
+        if last is None or now <= last:
+            return
+        seconds = min(now - last, _LONGEST_SAMPLE_SECONDS)
+        held, existing = _held(claims, label_of), _existing(slices)
+        with self._lock:
+            period = self._period(now - seconds, now)
+            for wanted, count in held.items():
+                key = _bounded(wanted, period.held)
+                period.held[key] = period.held.get(key, 0.0) + count * seconds
+            for driver, devices in existing.items():
+                period.existing[driver] = period.existing.get(driver, 0.0) + devices * seconds
+
+    async def run(self, snapshot: Callable[[], Snapshot], label_of: LabelOf) -> None:
+        """Sample for ever, in a thread."""
+        while True:
+            seen = snapshot()
+            await asyncio.to_thread(self.sample, seen.claims, seen.slices, label_of, time.time())
+            await asyncio.sleep(_SAMPLE_SECONDS)
+
+    def since(self, begin: float) -> UsageTotals:
+        """Sum up the periods that end after `begin` (seconds since the epoch)."""
+        held, existing = defaultdict[UsageKey, float](float), defaultdict[str, float](float)
+        with self._lock:
+            periods = [each for each in self._periods if each.end > begin]
+            for period in periods:
+                for key, seconds in period.held.items():
+                    held[key] += seconds
+                for driver, seconds in period.existing.items():
+                    existing[driver] += seconds
+            first, last = (periods[0].begin, periods[-1].end) if periods else (begin, begin)
+        return UsageTotals(first, last, held, existing)
+
+    def _period(self, begin: float, end: float) -> UsagePeriod:
+        """Return the present period, a new one if the last is complete."""
+        if not self._periods or end - self._periods[-1].begin > self._period_seconds:
+            self._periods.append(UsagePeriod(begin, end))
+        self._periods[-1].end = end
+        return self._periods[-1]
+
+
+def _bounded(key: UsageKey, known: Mapping[UsageKey, float]) -> UsageKey:
+    """Return the key, or that of the others where there are too many keys."""
+    if key in known or len(known) < _MOST_KEYS:
+        return key
+    return UsageKey(OTHERS, OTHERS, key.driver, OTHERS)
+
+
+def _held(claims: Iterable[Claim], label_of: LabelOf) -> dict[UsageKey, float]:
+    """Count the devices in use by key; a device of several claims counts in equal parts."""
+    holders: defaultdict[DeviceId, list[UsageKey]] = defaultdict(list)
+    for claim in claims:
+        if claim.allocation is None:
+            continue
+        classes, label = _classes(claim), _label(claim, label_of)
+        devices = {each.device: each.request for each in claim.allocation.results if not each.admin_access}
+        for device, request in devices.items():
+            key = UsageKey(claim.id.namespace, classes.get(request, ""), device.driver, label)
+            holders[device].append(key)
+    held: defaultdict[UsageKey, float] = defaultdict(float)
+    for keys in holders.values():
+        for key in keys:
+            held[key] += 1 / len(keys)
+    return held
+
+
+def _classes(claim: Claim) -> dict[str, str]:
+    """Return the DeviceClass of each request, by the name that allocation results have."""
+    return {
+        str(request.result_name(index)): alternative.device_class
+        for request in claim.requests
+        for index, alternative in enumerate(request.alternatives)
+    }
+
+
+def _label(claim: Claim, label_of: LabelOf) -> str:
+    pods = (each for each in claim.reserved_for if each.resource == "pods" and not each.api_group)
+    first = next(pods, None)
+    return label_of(PodId(claim.id.namespace, first.name)) if first is not None else ""
+
+
+def _existing(slices: Iterable[ResourceSlice]) -> Counter[str]:
+    """Count the devices of the newest generation of each pool by driver."""
+    slices = tuple(slices)
+    newest: dict[tuple[str, str], int] = {}
+    for each in slices:
+        newest[each.pool_id] = max(each.generation, newest.get(each.pool_id, each.generation))
+    counts: Counter[str] = Counter()
+    for each in slices:
+        if each.generation == newest[each.pool_id]:
+            counts[each.driver] += len(each.devices)
+    return counts

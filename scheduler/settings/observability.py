@@ -1,0 +1,75 @@
+"""What a running scheduler remembers of its decisions, and the API that answers from it."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from scheduler.settings.policies import Section
+
+
+class DecisionFiles(Section, frozen=True):
+    """Whether decisions are saved as files, for `dovetail replay`."""
+
+    folder: str = ""
+    """
+    The folder in which decisions are saved with the state of the cluster; empty: none are saved. The files show every
+    pod, claim and device, so only the scheduler's user can read them. One file is written at a time, in the
+    background; decisions that are made meanwhile have no file.
+    """
+
+    max_files: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    """The most files in the folder; the oldest are removed first."""
+
+    max_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=1024, name="maxMiB")
+    """The most mebibytes of all these files; one of a large cluster takes tens. The newest always stays."""
+
+
+class HistorySettings(Section, frozen=True):
+    """What is remembered of decisions and of devices in use, for `dovetail history` and `dovetail usage`."""
+
+    max_records: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
+    """
+    The most records in memory: one for each decision, each binding and each eviction. The oldest are dropped first. 0
+    turns the history off.
+    """
+
+    max_mib: Annotated[int, Meta(ge=1, le=4096)] = msgspec.field(default=32, name="maxMiB")
+    """The most mebibytes of these records."""
+
+    usage_hours: Annotated[int, Meta(ge=1, le=744)] = 24
+    """Hours for which the use of devices is kept, in 288 periods: with 24, `--since` has steps of five minutes."""
+
+    usage_label: Annotated[str, Meta(max_length=317)] = ""
+    """
+    The label of pods by which `dovetail usage --by label` sums up, such as `kueue.x-k8s.io/queue-name`. Empty: by no
+    label.
+    """
+
+    files: DecisionFiles = DecisionFiles()
+    """Whether decisions are saved as files."""
+
+
+class ApiSettings(Section, frozen=True):
+    """The scheduler's own API: decisions, devices in use and waiting pods, for callers with the rights to see them."""
+
+    bind_address: str = ""
+    """
+    Host and port of the API, such as `:8443`; empty: it is off, and no history is kept in memory. Callers send bearer
+    tokens. So an address that is not of the loopback interface needs `tlsCertFile` and `tlsKeyFile`.
+    """
+
+    tls_cert_file: str = ""
+    """The certificate chain of the API (PEM). It is read again when the file changes."""
+
+    tls_key_file: str = ""
+    """The private key of the certificate (PEM)."""
+
+    require_audience: bool = False
+    """
+    Whether only tokens for the audience `dovetail.dev` are accepted (`dovetail history --service-account`), so that
+    callers never send a token that is valid at the API server.
+    """
+
+    requests_per_second: Annotated[float, Meta(gt=0, le=1000)] = 5.0
+    """Requests of one caller per second; short bursts may have four times as many."""

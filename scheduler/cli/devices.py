@@ -5,9 +5,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.cli import fleet_arguments
 from scheduler.cli.arguments import WIDE, completed
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import fleet_arguments
 
 
 def add(parser: argparse.ArgumentParser) -> None:

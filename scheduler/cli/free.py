@@ -4,9 +4,9 @@ import argparse
 import sys
 from typing import Any, Final
 
-from scheduler.cli import fleet_arguments
 from scheduler.cli.arguments import WIDE, UsageError, completed
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import fleet_arguments
 
 _GROUPINGS: Final = ("class", "type", "group", "domain", "root", "node", "namespace")
 _DEFAULT: Final = "class,type,group"

@@ -1,0 +1,179 @@
+"""`dovetail history [pod/x]`: what the running scheduler decided, bound and evicted."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from scheduler.cli.arguments import WIDE, add_cluster, add_format, add_namespaces, cluster_access, namespace_of
+from scheduler.cli.sources.running_scheduler import add_scheduler, add_since, ask, ended, print_document
+from scheduler.cli.targets import TargetKind, add_target, target_of
+
+if TYPE_CHECKING:
+    from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
+    from solver.domain import LevelReport
+
+_KINDS: Final = (TargetKind.POD,)
+_LIMIT: Final = 200
+_PLACED: Final = "Placed"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The running scheduler answers, from memory: what it has done since it leads, within the bounds of `history` "
+        "in its configuration. Exit status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer "
+        "leaves something out that you may not list."
+    )
+    add_target(parser, _KINDS, is_optional=True)
+    add_namespaces(parser)
+    add_since(parser, "1h")
+    parser.add_argument(
+        "--limit", type=int, default=_LIMIT, metavar="N", help="the most records (default: %(default)s)"
+    )
+    parser.add_argument("--decisions", action="store_true", help="a line for each decision, with its levels")
+    add_scheduler(parser)
+    add_cluster(parser, has_config=False)
+    add_format(parser, has_wide=True)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Ask and print."""
+    from scheduler.api.history_answers import HistoryAnswer  # noqa: PLC0415 - the solver's values take a second
+
+    access = cluster_access(options)
+    namespace, pod = namespace_of(options, access), ""
+    if options.target:
+        target = target_of(options.target, options, _KINDS, access)
+        namespace, pod = target.namespace, target.name
+    parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
+    answer = ask(options, access, "history", parameters, HistoryAnswer)
+    if not print_document(answer, options.output):
+        records = tuple(reversed(answer.items))
+        if options.decisions:
+            _show_decisions(records, is_wide=options.output == WIDE)
+        else:
+            _show_pods(records, answer.oldest, is_wide=options.output == WIDE)
+    return ended(answer.hidden, is_truncated=answer.truncated)
+
+
+def _show_pods(records: Sequence["HistoryRecord"], oldest: datetime | None, *, is_wide: bool) -> None:
+    from scheduler.simulation import list_table  # noqa: PLC0415 - as above
+
+    column = list_table.ListColumn
+    columns = (
+        column("TIME"),
+        column("DECISION", is_number=True),
+        *map(column, ("NAMESPACE", "POD", "WHAT", "NODE")),
+        column("DEVICES", is_sentence=True),
+        column("WHY", is_sentence=True),
+    )
+    rows = _rows(records)
+    if not rows:
+        begin = f"the history begins at {_time(oldest)}" if oldest else "nothing was decided since this replica leads"
+        sys.stdout.write(f"Nothing is recorded; {begin}.\n")
+        return
+    list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
+
+
+def _rows(records: Sequence["HistoryRecord"]) -> list[tuple[str, ...]]:
+    """Make a row for each thing that happened to a pod; one for all decisions in a row that say the same of it."""
+    from scheduler.history.records import PodRecord  # noqa: PLC0415 - as above
+
+    settled = {(each.decision, each.namespace, each.name) for each in records if isinstance(each, PodRecord)}
+    events: list[_Event] = []
+    last: dict[tuple[str, str], int] = {}
+    for record in records:
+        found = [_pod_event(record)] if isinstance(record, PodRecord) else _decision_events(record)
+        for event in found:
+            if event.what == _PLACED and event.settled_key in settled:
+                continue  # the row that it was bound says more
+            at = last.get(event.pod, -1)
+            if at >= 0 and events[at].says_the_same(event):
+                events[at] = event._replace(times=events[at].times + 1)
+            else:
+                last[event.pod] = len(events)
+                events.append(event)
+    return [event.row() for event in events]
+
+
+class _Event(NamedTuple):
+    """Something that happened to a pod, so many `times` without another thing in between."""
+
+    time: datetime
+    decision: int
+    pod: tuple[str, str]
+    what: str
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    why: str = ""
+    times: int = 1
+
+    @property
+    def settled_key(self) -> tuple[int, str, str]:
+        return self.decision, *self.pod
+
+    def says_the_same(self, other: "_Event") -> bool:
+        return self._replace(time=other.time, decision=other.decision, times=1) == other
+
+    def row(self) -> tuple[str, ...]:
+        why = self.why if self.times == 1 else f"{self.why} (the last of {self.times} decisions)"
+        number = str(self.decision or "")
+        return _time(self.time), number, *self.pod, self.what, self.node, ", ".join(self.devices), why
+
+
+def _pod_event(record: "PodRecord") -> _Event:
+    why = record.message or (f"after {record.seconds:g} s" if record.seconds else "")
+    pod = record.namespace, record.name
+    return _Event(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
+
+
+def _decision_events(record: "DecisionRecord") -> Iterator[_Event]:
+    event = _Event(record.time, record.decision, ("", ""), "")
+    for placed in record.placed:
+        pod = placed.namespace, placed.name
+        yield event._replace(pod=pod, what=_PLACED, node=placed.node, devices=placed.devices)
+    for waiting in record.waiting:
+        why = waiting.message or waiting.reason
+        yield event._replace(pod=(waiting.namespace, waiting.name), what="Waits", why=why)
+    for nominated in record.nominated:
+        pod = nominated.namespace, nominated.name
+        why = f"{nominated.victims} pods are evicted for it" if nominated.victims else "pods leave for it"
+        yield event._replace(pod=pod, what="Nominated", node=nominated.node, why=why)
+
+
+def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
+    from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
+    from scheduler.simulation import list_table  # noqa: PLC0415 - as above
+
+    column = list_table.ListColumn
+    columns = (
+        column("TIME"),
+        *(column(head, is_number=True) for head in ("DECISION", "PODS", "PLACED", "WAIT", "NOMINATED", "SECONDS")),
+        column("STATUS"),
+        column("LEVELS", is_sentence=True),
+        column("FILE", is_wide=True),
+    )
+    rows = [
+        (
+            _time(each.time),
+            *map(str, (each.decision, each.pods, len(each.placed), len(each.waiting), len(each.nominated))),
+            f"{each.seconds:.3f}",
+            each.status,
+            "; ".join(map(_level, each.levels)),
+            each.file,
+        )
+        for each in records
+        if isinstance(each, DecisionRecord)
+    ]
+    list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
+
+
+def _level(level: "LevelReport") -> str:
+    """Write a level: `devices 12, proven`, or with its bound `devices 12, at best 10`."""
+    return f"{level.name} {level.value}, {'proven' if level.proven else f'bound {level.bound}'}"
+
+
+def _time(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

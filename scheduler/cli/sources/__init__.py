@@ -1,0 +1,1 @@
+"""Where commands take their answers from: the objects of a cluster or a saved snapshot, or a running scheduler."""

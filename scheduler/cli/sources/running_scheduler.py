@@ -1,0 +1,107 @@
+"""Options and output that the commands share which ask a running scheduler."""
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from scheduler.cli.arguments import TABLE, WIDE, warn
+from scheduler.cli.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from scheduler.api.queries import HiddenCounts
+    from scheduler.kube.access import ClusterAccess
+
+D = TypeVar("D", bound="msgspec.Struct")
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+")
+
+
+def add_scheduler(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the scheduler is, and who asks."""
+    parser.add_argument(
+        "--service",
+        default="dovetail-system/dovetail-api",
+        metavar="NAMESPACE/NAME",
+        help="Service of the scheduler, reached through the API server (default: %(default)s)",
+    )
+    parser.add_argument("--server", default="", metavar="URL", help="address of the scheduler's API instead")
+    parser.add_argument(
+        "--certificate-authority", type=Path, metavar="FILE", help="certificate that signed that of --server"
+    )
+    parser.add_argument(
+        "--service-account",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="ask as this account, with a token that only the scheduler accepts (default: the kubeconfig's own token)",
+    )
+
+
+def add_since(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add `--since`; the value is a number of seconds."""
+    parser.add_argument(
+        "--since",
+        type=_seconds,
+        default=_seconds(default),
+        metavar="TIME",
+        help=f"how far back, such as 30m, 12h or 1d12h (default: {default})",
+    )
+
+
+def _seconds(text: str) -> int:
+    if _DURATION.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 30s, 15m, 1h, 2d or 1h30m")
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+
+
+def ask(
+    options: argparse.Namespace, access: "ClusterAccess", name: str, parameters: Mapping[str, str], kind: type[D]
+) -> D:
+    """Ask a running scheduler, and decode its answer. Raise `KubeError`."""
+    import msgspec  # noqa: PLC0415 - it is not needed for help and completion
+
+    from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
+    from scheduler.kube.errors import DecodeError  # noqa: PLC0415 - as above
+
+    address = scheduler_client.SchedulerAddress(
+        options.service, options.server, options.certificate_authority, options.service_account
+    )
+    asked = {key: value for key, value in parameters.items() if value}
+    answer = asyncio.run(scheduler_client.ask(access, address, name, asked))
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.MsgspecError as error:
+        raise DecodeError("answer", name, "(whole answer)", f"{error}; is the scheduler of another version?") from error
+
+
+def print_document(answer: Any, form: str) -> bool:
+    """Print an answer where it is wanted as JSON or YAML; return whether it was."""
+    if form in {TABLE, WIDE}:
+        return False
+    import msgspec  # noqa: PLC0415 - as above
+
+    from scheduler.simulation import printing  # noqa: PLC0415 - as above
+
+    fields = msgspec.to_builtins(answer, builtin_types=())
+    kind = fields.pop("kind")
+    del fields["apiVersion"]
+    sys.stdout.write(printing.text(kind, fields, form))
+    return True
+
+
+def ended(hidden: "HiddenCounts", *, is_truncated: bool = False) -> int:
+    """Say what an answer leaves out, and return the exit status."""
+    if is_truncated:
+        warn("there is more: write a shorter --since, or a namespace or pod")
+    counts = {"pod": hidden.pods, "device": hidden.devices, "namespace": hidden.namespaces}
+    found = [f"{count} {word}{'s' if count != 1 else ''}" for word, count in counts.items() if count]
+    if not found:
+        return ExitStatus.OK
+    warn(f"left out, because you may not list them: {', '.join(found)}")
+    return ExitStatus.INCOMPLETE

@@ -1,0 +1,82 @@
+"""`dovetail usage`: for how long devices were in use and idle."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from scheduler.cli.arguments import WIDE, add_cluster, add_format, cluster_access
+from scheduler.cli.sources.running_scheduler import add_scheduler, add_since, ask, ended, print_document
+
+if TYPE_CHECKING:
+    from scheduler.api.usage_answers import UsageAnswer
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The running scheduler answers, from what it has seen since it leads, for at most `history.usageHours`. Exit "
+        "status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer leaves something out that you "
+        "may not list."
+    )
+    parser.add_argument(
+        "--by",
+        choices=("namespace", "label", "class"),
+        default="namespace",
+        help="what is summed up (default: namespace)",
+    )
+    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="one namespace (default: all)")
+    add_since(parser, "1d")
+    add_scheduler(parser)
+    add_cluster(parser, has_config=False)
+    add_format(parser, has_wide=True)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Ask and print."""
+    from scheduler.api.usage_answers import UsageAnswer  # noqa: PLC0415 - the solver's values take a second
+
+    parameters = {"namespace": options.namespace, "by": options.by, "since": str(options.since), "limit": "1000"}
+    answer = ask(options, cluster_access(options), "usage", parameters, UsageAnswer)
+    if not print_document(answer, options.output):
+        _show(answer, is_wide=options.output == WIDE)
+    return ended(answer.hidden)
+
+
+def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
+    from scheduler.simulation import list_table  # noqa: PLC0415 - as above
+
+    column = list_table.ListColumn
+    numbers = ("DEVICE-HOURS", "AVERAGE DEVICES")
+    sys.stdout.write(f"From {answer.begin:%Y-%m-%dT%H:%M:%SZ} to {answer.end:%Y-%m-%dT%H:%M:%SZ}\n\n")
+    list_table.show(
+        (column(answer.by.upper()), column("DRIVER"), *(column(head, is_number=True) for head in numbers)),
+        [
+            (each.name or "(none)", each.driver, f"{each.device_hours:.2f}", f"{each.devices:.2f}")
+            for each in answer.items
+        ],
+        sys.stdout,
+        is_wide=is_wide,
+    )
+    if not answer.drivers:
+        return
+    sys.stdout.write("\n")
+    heads = ("AVERAGE DEVICES", "IN USE (DEVICE-HOURS)", "IDLE (DEVICE-HOURS)", "IN USE")
+    list_table.show(
+        (column("DRIVER"), *(column(head, is_number=True) for head in heads)),
+        [
+            (
+                each.driver,
+                f"{each.devices:.2f}",
+                f"{each.held_device_hours:.2f}",
+                f"{each.idle_device_hours:.2f}",
+                _share(each.held_device_hours, each.idle_device_hours),
+            )
+            for each in answer.drivers
+        ],
+        sys.stdout,
+        is_wide=is_wide,
+    )
+
+
+def _share(held: float, idle: float) -> str:
+    return f"{100 * held / (held + idle):.0f} %" if held + idle else ""

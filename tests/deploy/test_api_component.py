@@ -1,0 +1,54 @@
+"""The component for the scheduler's own API: ports, names and paths fit together."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scheduler.api.scheduler_client import SERVICE
+from scheduler.settings import load
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPONENT = DEPLOY / "api"
+
+
+def _document(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _patch() -> dict[str, Any]:
+    """What is added to the Deployment, by the path in the pod's template."""
+    (patch,) = _document(COMPONENT / "kustomization.yaml")["patches"]
+    return {each["path"]: each["value"] for each in yaml.safe_load(patch["patch"])}
+
+
+def test_the_service_leads_to_the_port_of_the_configuration() -> None:
+    service, settings = _document(COMPONENT / "service.yaml"), load(DEPLOY / "overlays" / "api" / "config.yaml")
+    port = _patch()["/spec/template/spec/containers/0/ports/-"]
+    assert settings.api.bind_address == f":{port['containerPort']}"
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+    labels = _document(DEPLOY / "base" / "deployment.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_role_opens_the_way_that_the_command_line_takes() -> None:
+    service = _document(COMPONENT / "service.yaml")
+    name, (port,) = service["metadata"]["name"], service["spec"]["ports"]
+    (rule,) = _document(COMPONENT / "role.yaml")["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get"])
+    assert rule["resourceNames"] == [f"https:{name}:{port['name']}"]
+    assert f"{service['metadata']['namespace']}/{name}" == SERVICE
+
+
+def test_the_certificate_is_where_the_configuration_looks() -> None:
+    settings, patch = load(DEPLOY / "overlays" / "api" / "config.yaml"), _patch()
+    mount = patch["/spec/template/spec/containers/0/volumeMounts/-"]
+    assert {Path(settings.api.tls_cert_file).parent, Path(settings.api.tls_key_file).parent} == {
+        Path(mount["mountPath"])
+    }
+    assert patch["/spec/template/spec/volumes/-"]["name"] == mount["name"]
+
+
+def test_every_file_of_the_component_is_listed() -> None:
+    listed = _document(COMPONENT / "kustomization.yaml")["resources"]
+    assert {COMPONENT / name for name in listed} == set(COMPONENT.glob("*.yaml")) - {COMPONENT / "kustomization.yaml"}

@@ -1,0 +1,213 @@
+"""The scheduler's own API on the real API server: through its proxy, with tokens and rights that it decides about."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.controlplane.access import Access, RequestError
+from e2e.controlplane.plane import free_port
+from scheduler.cli.main import main
+from scheduler.worker import recording
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+COMPONENT = Path(__file__).parents[2] / "deploy" / "api"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+pytestmark = pytest.mark.controlplane
+
+
+def _own_address() -> str:
+    """An address of this machine that is not of the loopback interface, to which the API server forwards nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        return str(probe.getsockname()[0])
+
+
+def _may(asking: Access, namespace: str, rule: Any) -> bool:
+    """Whether the API server's authorizer has seen what was granted."""
+    attributes = {
+        "namespace": namespace,
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0].partition("/")[0],
+        "subresource": rule["resources"][0].partition("/")[2],
+        "name": (rule.get("resourceNames") or [""])[0],
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = asking.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+class Desk:
+    """A scheduler with its API, a Service that leads to it, and accounts that ask."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.plane, self.folder = world, world.plane, folder
+        self.port = free_port()
+        self.plane.kubectl("apply", "--server-side", "-f", str(COMPONENT / "clusterrolebinding.yaml"))
+        self._forward()
+
+    def config(self, requests_per_second: float) -> Path:
+        document = {
+            "apiVersion": "config.dovetail.dev/v1alpha1",
+            "kind": "DovetailConfiguration",
+            "api": {
+                "bindAddress": f"0.0.0.0:{self.port}",
+                "tlsCertFile": str(self.plane.folder / "serving.crt"),
+                "tlsKeyFile": str(self.plane.folder / "serving.key"),
+                "requestsPerSecond": requests_per_second,
+            },
+            "history": {"files": {"folder": str(self.folder / "decisions")}},
+        }
+        path = self.folder / "config.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def _forward(self) -> None:
+        """Have a Service lead to the process: the API server forwards to addresses of pods only."""
+        core, name = f"/api/v1/namespaces/{self.world.namespace}", "dovetail-api"
+        labels = {"app.kubernetes.io/name": "dovetail"}
+        spec = {"containers": [{"name": "main", "image": "example.com/none"}], "schedulerName": "none"}
+        self.plane.request("POST", f"{core}/pods", {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        address = _own_address()
+        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+        merge = "application/merge-patch+json"
+        self.plane.request("PATCH", f"{core}/pods/{name}/status", {"status": status}, content=merge)
+        (service,) = yaml.safe_load_all((COMPONENT / "service.yaml").read_text())
+        service["metadata"]["namespace"] = self.world.namespace
+        service["spec"]["ports"][0]["targetPort"] = self.port
+        service["spec"]["publishNotReadyAddresses"] = True  # the pod has no node
+        self.plane.request("POST", f"{core}/services", service)
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{self.world.namespace}/endpointslices"
+        wait_until(lambda: any(each.get("endpoints") for each in self.plane.request("GET", path)["items"]))
+
+    def account(self, name: str, *resources: str) -> Path:
+        """Return a kubeconfig of a service account that may list these resources in the test's namespace."""
+        namespace = self.world.namespace
+        metadata = {"name": name, "namespace": namespace}
+        subject = {"kind": "ServiceAccount", **metadata}
+        self.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": metadata})
+        rules = [{"apiGroups": ["", "resource.k8s.io"], "resources": resources or ["configmaps"], "verbs": ["list"]}]
+        self._grant(namespace, name, rules, subject)
+        role, *_ = yaml.safe_load_all((COMPONENT / "role.yaml").read_text())
+        self._grant(namespace, f"{name}-way", role["rules"], subject)
+        asking = self.plane.access_for_service_account(namespace, name)
+        wait_until(lambda: all(_may(asking, namespace, rule) for rule in (*rules, *role["rules"])))
+        return self.plane.kubeconfig_for_service_account(namespace, name)
+
+    def _grant(self, namespace: str, name: str, rules: list[Any], subject: Any) -> None:
+        metadata = {"name": name, "namespace": namespace}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        self.plane.request("POST", f"{RBAC}/namespaces/{namespace}/roles", {"metadata": metadata, "rules": rules})
+        binding = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+        self.plane.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+
+    def place(self, name: str) -> str:
+        """Have a pod placed on a device; return `driver/pool/device`."""
+        self.world.pod(name)
+        wait_until(lambda: bool((self.world.get_pod(name) or {}).get("spec", {}).get("nodeName")))
+        (claim,) = [each for each in self.world.claims() if each["metadata"]["ownerReferences"][0]["name"] == name]
+        (device,) = self.world.devices(claim["metadata"]["name"])
+        return f"{self.world.driver}/{device}"
+
+    def ask(self, kubeconfig: Path, *words: str) -> int:
+        """Run a command as the owner of a kubeconfig."""
+        own = [f"--kubeconfig={kubeconfig}", f"--service={self.world.namespace}/dovetail-api"]
+        return main([words[0], *own, *words[1:]])
+
+
+@pytest.fixture
+def desk(request: pytest.FixtureRequest, world: World, start: Start, account: Path, tmp_path: Path) -> Desk:
+    """A scheduler with its API and a node with two devices; a parameter is the requests per second of a caller."""
+    made = Desk(world, tmp_path)
+    world.add_nodes(1, 2)
+    world.template()
+    start(account, f"--config={made.config(getattr(request, 'param', 5.0))}")
+    return made
+
+
+def test_the_history_of_a_pod_names_node_and_devices(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    device = desk.place("p")
+    reader = desk.account("reader", "pods", "resourceclaims")
+
+    assert desk.ask(reader, "history", f"pod/{desk.world.namespace}/p", "-o", "json") == 0
+
+    document = json.loads(capsys.readouterr().out)
+    bound = document["items"][0]
+    assert (document["kind"], bound["result"]) == ("History", "Bound")
+    assert (bound["name"], bound["node"], bound["devices"]) == ("p", desk.world.nodes[0], [device])
+    decision = next(each for each in document["items"] if each["type"] == "Decision" and each.get("placed"))
+    assert decision["placed"][0]["devices"] == [device]
+    assert desk.ask(reader, "history", f"pod/{desk.world.namespace}/p") == 0
+    table = capsys.readouterr().out
+    assert "Bound" in table
+    assert device in table
+
+
+def test_a_caller_sees_what_the_caller_may_list(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.place("p")
+    namespace = desk.world.namespace
+    stranger = desk.account("stranger")
+    half = desk.account("half", "pods")
+
+    assert desk.ask(stranger, "history", "-n", namespace) == 2
+    assert f"cannot list pods in the namespace '{namespace}'" in capsys.readouterr().err
+    assert desk.ask(half, "history", "-n", namespace, "-o", "json") == 3
+    found = capsys.readouterr()
+    assert json.loads(found.out)["hidden"]["devices"] >= 1
+    assert [each for each in json.loads(found.out)["items"] if each.get("devices")] == []
+    assert "you may not list them" in found.err
+
+
+def test_a_token_for_the_scheduler_alone_is_enough(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.place("p")
+    desk.account("reader", "pods", "resourceclaims")
+    namespace = desk.world.namespace
+    admin = desk.plane.kubeconfig
+
+    options = ("-n", namespace, f"--service-account={namespace}/reader", "-o", "json")
+    assert desk.ask(admin, "history", *options) == 0
+    assert json.loads(capsys.readouterr().out)["items"]
+    token = desk.plane.request(
+        "POST",
+        f"/api/v1/namespaces/{namespace}/serviceaccounts/reader/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["dovetail.dev"]}},
+    )["status"]["token"]
+    useless = Access(desk.plane.admin.host, desk.plane.admin.port, desk.plane.admin.ca, token)
+    with pytest.raises(RequestError) as refused:
+        useless.request("GET", "/api/v1/pods")
+    assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("desk", [0.01], indirect=True)
+def test_a_caller_who_asks_too_often_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    reader = desk.account("reader", "pods", "resourceclaims")
+
+    statuses = [desk.ask(reader, "history", "-n", desk.world.namespace) for _ in range(2)]
+
+    assert statuses == [0, 2]
+    assert "429" in capsys.readouterr().err
+
+
+def test_decisions_are_saved_for_replay(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.place("p")
+    wait_until(lambda: any((desk.folder / "decisions").glob("dovetail-decision-*.json")))
+    decided = [recording.read(each) for each in (desk.folder / "decisions").glob("dovetail-decision-*.json")]
+    assert "p" in {pod.id.name for each in decided for pod in each.batch.pods}
+    (path, *_) = [
+        path
+        for path in (desk.folder / "decisions").glob("dovetail-decision-*.json")
+        if recording.read(path).batch.pods[0].id.name == "p"
+    ]
+
+    assert main(["replay", str(path)]) in {0, 1}
+    assert "p" in capsys.readouterr().out

@@ -1,0 +1,216 @@
+"""`dovetail history` and `dovetail usage` against the API itself: what they print, and their exit statuses."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from scheduler.api import api_server
+from scheduler.api.api_server import SchedulerApi, Subjects
+from scheduler.cli.main import main
+from scheduler.history.decision_history import DecisionHistory
+from scheduler.history.device_usage import DeviceUsage
+from scheduler.kube.client import Client
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import SchedulingQueue
+from scheduler.settings import ApiSettings, HistorySettings
+from solver.domain import (
+    LevelReport,
+    Placement,
+    Plan,
+    PodId,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+    Victim,
+)
+from tests.scheduler.api.test_api_server import Reviewing
+from tests.support.builders import allocation, claim, gpu_slice, request, result
+
+Ask = Callable[..., int]
+
+LEVELS = (
+    LevelReport(name="placed:0", value=1, bound=1, proven=True),
+    LevelReport(name="opened-nodes", value=3, bound=2, proven=False),
+)
+
+
+def _placement(name: str) -> Placement:
+    return Placement(pod=PodId("team", name), pod_uid=name, node="gpu-4")
+
+
+def _plan(*, placed: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> Plan:
+    reason = Reason(code=ReasonCode.NODE_UNSCHEDULABLE, message="request gpus: needs 1 device, 8 match, 0 free")
+    return Plan(
+        placements=tuple(map(_placement, placed)),
+        unplaced=tuple(Unplaced(pod=PodId("team", each), pod_uid=each, reasons=(reason,)) for each in waiting),
+        report=SearchReport(status=SearchStatus.FEASIBLE, levels=LEVELS),
+    )
+
+
+def _history() -> DecisionHistory:
+    """`late` waits in two decisions, and is bound by the third; `gone` is evicted."""
+    moment = datetime.now(UTC) - timedelta(minutes=5)
+    history = DecisionHistory(HistorySettings(), lambda _: None, now=lambda: moment)
+    for plan in (_plan(waiting=("late",)), _plan(waiting=("late",)), _plan(placed=("late", "soon"))):
+        number = history.begin()
+        history.decided(number, plan, profile="dovetail", pods=2, seconds=0.25, is_isolated=False, file="/f/x.json")
+    history.bound(3, _placement("late"), ("gpu.example.com/gpu-4/gpu-3",), 68.2)
+    history.evicted(Victim(pod=PodId("team", "gone"), pod_uid="gone", node="gpu-4", message="for a pod of priority 5"))
+    history.bound(4, Placement(pod=PodId("others", "p"), pod_uid="p", node="gpu-5"), (), 0.5)
+    return history
+
+
+def _usage() -> DeviceUsage:
+    usage = DeviceUsage(24)
+    held = claim("c", request("gpu"), namespace="team", allocation=allocation(result("gpu", "gpu-0", "n1")))
+    for now in (time.time() - 36, time.time()):
+        usage.sample((held,), (gpu_slice("n1", count=4),), lambda _: "", now)
+    return usage
+
+
+async def _serve(subjects: Subjects, found: Future[str], stop: asyncio.Event) -> None:
+    settings = ApiSettings(bind_address="127.0.0.1:0", requests_per_second=1000)
+    api = SchedulerApi(settings, cast("Client", Reviewing()), Metrics())
+    api.lead(subjects)
+    async with api_server.serving(api, settings) as address:
+        found.set_result(f"http://{address}")
+        await stop.wait()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of an API with a history, in a thread with a loop of its own."""
+    found, stop, loop = Future[str](), asyncio.Event(), asyncio.new_event_loop()
+    subjects = Subjects(_history(), _usage(), SchedulingQueue({"dovetail"}))
+    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(subjects, found, stop)), daemon=True)
+    thread.start()
+    yield found.result(timeout=60)
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def ask(server: str, tmp_path: Path) -> Ask:
+    """Run a command with the kubeconfig of a user ("": without a token)."""
+
+    def run(command: str, *words: str, user: str = "ops") -> int:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+            "users": [{"name": "u", "user": {"token": f"token-{user}"} if user else {}}],
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return main([command, f"--server={server}", f"--kubeconfig={path}", *words])
+
+    return run
+
+
+def _lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """The lines that were printed, as cells, without the time of each."""
+    return [line.split("   ", 1)[1].split() for line in capsys.readouterr().out.splitlines() if line]
+
+
+def test_a_pods_history_names_node_and_devices(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history", "pod/late") == 0
+
+    head, waited, bound = _lines(capsys)
+    assert head == ["DECISION", "NAMESPACE", "POD", "WHAT", "NODE", "DEVICES", "WHY"]
+    assert waited[:4] == ["2", "team", "late", "Waits"]
+    assert " ".join(waited).endswith("8 match, 0 free (the last of 2 decisions)")
+    assert bound == ["3", "team", "late", "Bound", "gpu-4", "gpu.example.com/gpu-4/gpu-3", "after", "68.2", "s"]
+
+
+def test_the_namespace_is_that_of_the_context(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history") == 0
+
+    what = {(cells[2], cells[3]) if cells[0].isdigit() else (cells[1], cells[2]) for cells in _lines(capsys)[1:]}
+    assert what == {("late", "Waits"), ("late", "Bound"), ("soon", "Placed"), ("gone", "Evicted")}
+
+
+def test_where_nothing_is_known_it_says_since_when_something_would_be(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("history", "pod/nobody") == 0
+
+    assert "Nothing is recorded; the history begins at 2" in capsys.readouterr().out
+
+
+def test_decisions_have_a_line_each_with_their_levels(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history", "-A", "--decisions") == 0
+
+    _, *rows = _lines(capsys)
+    assert [row[:7] for row in rows] == [
+        ["1", "2", "0", "1", "0", "0.250", "Feasible"],
+        ["2", "2", "0", "1", "0", "0.250", "Feasible"],
+        ["3", "2", "2", "0", "0", "0.250", "Feasible"],
+    ]
+    assert " ".join(rows[0][7:]) == "placed:0 1, proven; opened-nodes 3, bound 2"
+
+
+def test_what_may_not_be_listed_is_said(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("history", "-A", user="team") == 3
+
+    assert "left out, because you may not list them: 1 pod, 1 namespace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_documents_have_the_kind_and_version_of_all_commands(
+    ask: Ask, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    assert ask("history", "-n", "team", "-o", form) == 0
+
+    text = capsys.readouterr().out
+    document = json.loads(text) if form == "json" else yaml.safe_load(text)
+    assert (document["apiVersion"], document["kind"]) == ("output.dovetail.dev/v1alpha1", "History")
+    assert document["items"][0]["result"] == "Evicted"
+
+
+def test_usage_has_a_line_for_each_namespace_and_driver(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("usage") == 0
+
+    text = capsys.readouterr().out
+    assert "team" in text
+    assert "25 %" in text
+    assert ask("usage", "--by", "class", "-n", "team", "-o", "json") == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["name"], item["deviceHours"]) == ("gpu", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "user", "text"),
+    [
+        (("history", "--since", "soon"), "ops", "'soon' is no time: write 30s, 15m, 1h, 2d or 1h30m"),
+        (("history", "node/x"), "ops", "this command takes pod/NAME"),
+        (("history", "-n", "others"), "team", "cannot list pods in the namespace 'others'"),
+        (("history",), "", "write --service-account NAMESPACE/NAME"),
+        (("history", "--service-account=x"), "ops", "--service-account: 'x' is not valid: write NAMESPACE/NAME"),
+        (("history", "--server=http://example.com"), "ops", "write https://HOST:PORT"),
+        (("usage", "--limit", "1"), "ops", "unrecognized arguments"),
+    ],
+)
+def test_mistakes_are_explained(
+    ask: Ask, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], user: str, text: str
+) -> None:
+    try:
+        status: object = ask(*words, user=user)
+    except SystemExit as ended:
+        status = ended.code
+
+    assert status == 2
+    assert text in capsys.readouterr().err

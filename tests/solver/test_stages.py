@@ -115,7 +115,7 @@ def test_a_batch_that_may_not_be_left_names_the_pods_that_were_not_reached() -> 
     snapshot, batch = contended()
     given_up = Budget(seconds=86_400.0).replaying([StageStop(stage="greedy", after=1)])
     plan = solve_greedily(snapshot, batch, Policy(), given_up)
-    late = [each for each in plan.unplaced if "before the pod was reached" in each.reasons[0].message]
+    late = [each for each in plan.unplaced if "the time limit ended" in each.reasons[0].message]
     assert late
     assert {each.reasons[0].code for each in late} == {ReasonCode.BUDGET}
 

@@ -288,6 +288,14 @@ OF_CONDITIONS: Final = (
         more=More.NEITHER,
     ),
     Difference(
+        name="words of the newest version",
+        rule="conditions on clusters older than the newest version of Kubernetes that Dovetail supports",
+        theirs="the words of its own version",
+        ours="the words of the newest version, on every version",
+        reason="one set of words serves searches and dashboards of clusters that differ in version",
+        more=More.NEITHER,
+    ),
+    Difference(
         name="count after the plan",
         rule="the count of nodes for a pod that would fit alone",
         theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",

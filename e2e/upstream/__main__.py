@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         interrupted = True
-    lines = compatibility.lines(*(results.telling(each) for each in found.values()))
+    peer, ours = (results.telling(each) for each in found.values())
+    lines = compatibility.lines(peer, ours, options.kubernetes)
     _tell(options, lines)
     return INTERRUPTED if interrupted else int(not lines or any(line.is_unexplained for line in lines))
 

@@ -35,9 +35,9 @@ class Line:
         return self.dovetail == "pass" and bool(self.because)
 
 
-def lines(peer: Mapping[str, UpstreamResult], ours: Mapping[str, UpstreamResult]) -> list[Line]:
-    """Join both runs by test, in the order of their names."""
-    return [_line(test, peer.get(test), ours.get(test)) for test in sorted({*peer, *ours})]
+def lines(peer: Mapping[str, UpstreamResult], ours: Mapping[str, UpstreamResult], kubernetes: str) -> list[Line]:
+    """Join both runs on a version by test, in the order of their names."""
+    return [_line(test, peer.get(test), ours.get(test), kubernetes) for test in sorted({*peer, *ours})]
 
 
 def render(all_lines: Sequence[Line]) -> Table:
@@ -92,19 +92,14 @@ def marks(suite: str, kubernetes: str) -> tuple[str, str]:
     return begin, end
 
 
-def _line(test: str, peer: UpstreamResult | None, ours: UpstreamResult | None) -> Line:
+def _line(test: str, peer: UpstreamResult | None, ours: UpstreamResult | None, kubernetes: str) -> Line:
     return Line(
         test=test,
         kube_scheduler=peer.outcome if peer else "",
         dovetail=ours.outcome if ours else "",
-        because=_because(test, ours),
+        because=known.because(test, kubernetes) or (ours.message if ours and ours.outcome == "skip" else ""),
         message=ours.message if ours and ours.outcome != "pass" else "",
     )
-
-
-def _because(test: str, ours: UpstreamResult | None) -> str:
-    listed = known.because(test, known.differences()) or known.because(test, known.inside())
-    return listed or (ours.message if ours and ours.outcome == "skip" else "")
 
 
 def _unexplained(line: Line) -> str:

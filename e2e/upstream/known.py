@@ -18,16 +18,19 @@ class Known:
 
     tests: str
     because: str
+    kubernetes: str = ""
 
-    def covers(self, test: str) -> bool:
-        """Say whether a test is one of these, or a sub-test of one."""
-        return re.fullmatch(f"({self.tests})(/.*)?", test) is not None
+    def covers(self, test: str, kubernetes: str) -> bool:
+        """Say whether a test of a version is one of these, or a sub-test of one."""
+        return self.kubernetes in {"", kubernetes} and bool(re.fullmatch(f"({self.tests})(/.*)?", test))
 
 
 @cache
 def differences() -> tuple[Known, ...]:
     """Return the tests that differ, with a heading of `docs/differences.md`."""
-    return tuple(Known(each["tests"], each["entry"]) for each in _read().get("difference", ()))
+    return tuple(
+        Known(each["tests"], each["entry"], each.get("kubernetes", "")) for each in _read().get("difference", ())
+    )
 
 
 @cache
@@ -36,9 +39,9 @@ def inside() -> tuple[Known, ...]:
     return tuple(Known(each["tests"], each["reason"]) for each in _read().get("inside", ()))
 
 
-def because(test: str, known: tuple[Known, ...]) -> str:
-    """Return what explains a test, or an empty string."""
-    return next((each.because for each in known if each.covers(test)), "")
+def because(test: str, kubernetes: str) -> str:
+    """Return what explains a test of a version, or an empty string."""
+    return next((each.because for each in (*differences(), *inside()) if each.covers(test, kubernetes)), "")
 
 
 def skipped(prefix: str) -> str:

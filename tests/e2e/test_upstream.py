@@ -120,7 +120,7 @@ def test_a_failure_is_explained_by_its_entry_and_a_pass_contradicts_one(monkeypa
     peer = by_name(result(name) for name in ("T/a", "T/b", "T/c", "T/d"))
     peer["T/d"].outcome = "fail"
     ours = by_name([result("T/a", "fail"), result("T/b"), result("T/c", "unfinished"), result("T/d", "fail")])
-    lines = compatibility.lines(peer, ours)
+    lines = compatibility.lines(peer, ours, "1.37")
     assert [line.test for line in lines if line.is_unexplained] == ["T/b", "T/c"]
     assert [line.because for line in lines] == ["An entry", "An entry", "", ""]
 
@@ -193,8 +193,14 @@ def test_a_package_leaves_out_only_its_own_tests_that_look_inside(monkeypatch: p
 
 
 def test_what_is_known_of_a_test_is_known_of_its_sub_tests() -> None:
-    assert Known("bind/TestA|bind/TestB", "a reason").covers("bind/TestA/first_(case)/second")
-    assert not Known("bind/TestA|bind/TestB", "a reason").covers("bind/TestAndMore")
+    known_tests = Known("bind/TestA|bind/TestB", "a reason")
+    assert known_tests.covers("bind/TestA/first_(case)/second", "1.37")
+    assert not known_tests.covers("bind/TestAndMore", "1.37")
+
+
+def test_what_is_known_of_one_version_is_not_known_of_another() -> None:
+    known_tests = Known("T", "a reason", kubernetes="1.36")
+    assert (known_tests.covers("T", "1.36"), known_tests.covers("T", "1.37")) == (True, False)
 
 
 def test_the_short_part_runs_dovetail_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -210,7 +216,7 @@ def test_the_short_part_runs_dovetail_only(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_a_skipped_test_says_why_in_the_table() -> None:
     skipped = UpstreamResult("T", "skip", lines=["    a.go:1: adds plugins of its own to the scheduler\n"])
-    (line,) = compatibility.lines(by_name([result("T")]), by_name([skipped]))
+    (line,) = compatibility.lines(by_name([result("T")]), by_name([skipped]), "1.37")
     assert line.because == "adds plugins of its own to the scheduler"
     assert not line.is_unexplained
 

@@ -52,7 +52,7 @@ def _node(chance: Chance, name: str) -> Manifest:
             "capacity": (amounts := _allocatable(chance)),
             "allocatable": amounts,
             "conditions": [{"type": "Ready", "status": "True"}],
-            "declaredFeatures": features,
+            "declaredFeatures": sorted(features),  # the API server wants them so
         },
     }
 

@@ -206,7 +206,7 @@ class Explanation:
             if amount <= 0 or not short.any():
                 continue
             asked = min(MOST, self.unsatisfiable.asked(pod_class, resource))
-            alone = short & (free < asked)
+            alone = short & (free < asked) & (asked > 0)  # NodeResourcesFit skips what a pod does not request
             usable = alone & pod_class.verdicts.allowed
             sizes = self.unsatisfiable.sizes_of(resource)[usable if usable.any() else alone]
             lacking = node_fit.insufficient(resource, is_too_small=bool((sizes < asked).all()))

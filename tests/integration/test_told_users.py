@@ -11,6 +11,7 @@ import pytest
 from e2e.dovetail import Dovetail
 from scheduler.cli import main
 from tests.support.controlplane import wait_until
+from tests.support.people import kubeconfig_of
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -272,13 +273,15 @@ def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, 
 
 
 def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del account  # which installs the roles
     growing.add_nodes(2, devices=1)
     growing.template("pair", count=2)
     growing.pod("p", template="pair")
     wait_until(lambda: bool((growing.get_pod("p") or {})["status"].get("resourceClaimStatuses")))
     name = f"{growing.namespace}/p"
+    viewer = kubeconfig_of(growing.plane, "dovetail-viewer")
 
-    status = main(["explain", "pod", name, f"--kubeconfig={account}", "-o", "json"])
+    status = main(["explain", "pod", name, f"--kubeconfig={viewer}", "-o", "json"])
 
     found = json.loads(capsys.readouterr().out)
     (kind,) = (each for each in found["nodes"] if growing.nodes[0] in each["names"])

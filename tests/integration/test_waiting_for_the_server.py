@@ -71,8 +71,11 @@ def test_an_upgrade_of_the_server_is_noticed_while_pods_are_scheduled(
                 world.pod(f"g{number}", schedulingGroup={"podGroupName": "g"})
             wait_until(lambda: len(world.bound()) == 6)
 
-            group = world.plane.request("GET", f"{groups}/g")
-            assert [each["status"] for each in group["status"]["conditions"]] == ["True"]
+            def conditions() -> list[str]:
+                status = world.plane.request("GET", f"{groups}/g").get("status", {})
+                return [each["status"] for each in status.get("conditions", [])]
+
+            wait_until(lambda: conditions() == ["True"])
     assert world.problems() == []
 
 

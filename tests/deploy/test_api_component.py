@@ -49,6 +49,24 @@ def test_the_certificate_is_where_the_configuration_looks() -> None:
     assert patch["/spec/template/spec/volumes/-"]["name"] == mount["name"]
 
 
+def test_reviews_share_no_queue_with_the_writes_of_the_scheduler() -> None:
+    schema = _document(COMPONENT / "flowschema.yaml")["spec"]
+    own = [
+        each["spec"]
+        for each in yaml.safe_load_all((DEPLOY / "base" / "flowschemas.yaml").read_text(encoding="utf-8"))
+        if each["metadata"]["name"] == "dovetail"
+    ]
+    assert schema["matchingPrecedence"] < own[0]["matchingPrecedence"]  # the lowest that matches counts
+    assert schema["priorityLevelConfiguration"] != own[0]["priorityLevelConfiguration"]
+    (rule,) = schema["rules"]
+    assert rule["subjects"] == own[0]["rules"][0]["subjects"]
+    asked = [(each["apiGroups"], each["resources"], each["verbs"]) for each in rule["resourceRules"]]
+    assert asked == [
+        (["authentication.k8s.io"], ["tokenreviews"], ["create"]),
+        (["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
+    ]
+
+
 def test_every_file_of_the_component_is_listed() -> None:
     listed = _document(COMPONENT / "kustomization.yaml")["resources"]
     assert {COMPONENT / name for name in listed} == set(COMPONENT.glob("*.yaml")) - {COMPONENT / "kustomization.yaml"}

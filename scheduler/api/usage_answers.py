@@ -59,7 +59,7 @@ async def answer(usage: DeviceUsage, query: Query, rights: CallerRights, now: fl
     named = sorted({key.namespace for key in totals.held} - {OTHERS})
     claims = await rights.namespaces(Listed.CLAIMS, (query.namespace,) if query.namespace else named)
     sees_drivers = not query.namespace and await rights.sees(Listed.SLICES)
-    return _document(totals, query, claims, sees_drivers=sees_drivers)
+    return await asyncio.to_thread(_document, totals, query, claims, sees_drivers=sees_drivers)
 
 
 def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, sees_drivers: bool) -> UsageAnswer:
@@ -71,7 +71,7 @@ def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, s
             used[_name(key, query.by), key.driver] += seconds
         else:
             hidden.add(key.namespace)
-    hours = max(totals.end - totals.begin, 1.0) / _HOUR
+    hours = max(totals.seconds, 1.0) / _HOUR
     rows = sorted(used.items(), key=lambda row: (-row[1], row[0]))
     return UsageAnswer(
         by=query.by,

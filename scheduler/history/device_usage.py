@@ -40,19 +40,29 @@ class UsageKey(NamedTuple):
 
 @dataclass(slots=True)
 class UsagePeriod:
-    """Device-seconds of one period: in use by key, and all devices by driver. Times are seconds since the epoch."""
+    """
+    Device-seconds of one period: in use by key, and all devices by driver, in the `seconds` that were sampled.
+
+    `begin` and `end` are seconds since the epoch.
+    """
 
     begin: float
     end: float
+    seconds: float = 0.0
     held: dict[UsageKey, float] = field(default_factory=dict)
     existing: dict[str, float] = field(default_factory=dict)
 
 
 class UsageTotals(NamedTuple):
-    """Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver."""
+    """
+    Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver.
+
+    Of this time, `seconds` were sampled: less where the process stood still.
+    """
 
     begin: float
     end: float
+    seconds: float
     held: Mapping[UsageKey, float]
     existing: Mapping[str, float]
 
@@ -76,6 +86,7 @@ class DeviceUsage:
         held, existing = _held(claims, label_of), _existing(slices)
         with self._lock:
             period = self._period(now - seconds, now)
+            period.seconds += seconds
             for wanted, count in held.items():
                 key = _bounded(wanted, period.held)
                 period.held[key] = period.held.get(key, 0.0) + count * seconds
@@ -99,12 +110,14 @@ class DeviceUsage:
                     held[key] += seconds
                 for driver, seconds in period.existing.items():
                     existing[driver] += seconds
-            first, last = (periods[0].begin, periods[-1].end) if periods else (begin, begin)
-        return UsageTotals(first, last, held, existing)
+            first = min((each.begin for each in periods), default=begin)
+            last = max((each.end for each in periods), default=begin)
+            sampled = sum(each.seconds for each in periods)
+        return UsageTotals(first, last, sampled, held, existing)
 
     def _period(self, begin: float, end: float) -> UsagePeriod:
-        """Return the present period, a new one if the last is complete."""
-        if not self._periods or end - self._periods[-1].begin > self._period_seconds:
+        """Return the present period, a new one if the last is complete or the clock was put back."""
+        if not self._periods or not 0 < end - self._periods[-1].begin <= self._period_seconds:
             self._periods.append(UsagePeriod(begin, end))
         self._periods[-1].end = end
         return self._periods[-1]

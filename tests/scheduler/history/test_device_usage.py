@@ -64,6 +64,25 @@ def test_a_clock_that_goes_back_counts_nothing() -> None:
     assert sum(usage.since(0).held.values()) == 10.0
 
 
+def test_a_clock_that_is_put_back_leaves_times_in_order() -> None:
+    usage = sampled(held("a", "gpu-0"))
+    for now in (500.0, 530.0):
+        usage.sample([held("a", "gpu-0")], SLICES, label, now)
+
+    totals = usage.since(0)
+
+    assert (totals.begin, totals.end, totals.seconds) == (500.0, 1010.0, 40.0)
+
+
+def test_time_that_was_not_sampled_is_not_averaged() -> None:
+    usage = sampled(held("a", "gpu-0"))
+    usage.sample([held("a", "gpu-0")], SLICES, label, 8000.0)
+
+    totals = usage.since(0)
+
+    assert totals.seconds == sum(totals.held.values()) == 100.0
+
+
 def test_keys_that_are_too_many_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_usage, "_MOST_KEYS", 2)
     claims = [held(f"c{number}", f"gpu-{number}", namespace=f"team-{number}") for number in range(4)]

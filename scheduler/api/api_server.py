@@ -19,15 +19,18 @@ removes the former. Reviews and answers use a client of their own, and what take
 
 import asyncio
 import contextlib
+import logging
 import math
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from scheduler.api import history_answers, queries, queue_answers, usage_answers
 from scheduler.api.access_reviews import AuthenticatedUser
@@ -50,12 +53,20 @@ MOST_CONNECTIONS: Final = 256
 _AT_ONCE: Final = 4
 """Requests that are answered at once; their documents are in memory."""
 _WAITING: Final = 32
-"""Requests that wait for that."""
+"""Requests that wait for that, or whose documents are being sent."""
+_OF_ONE_CALLER: Final = 8
+"""Requests of one caller at once."""
+_SEND_SECONDS: Final = 10.0
+"""How long a caller may take to read a document, which is in memory until then."""
+_HANDSHAKE_SECONDS: Final = 5.0
+_FIRST_REQUEST_SECONDS: Final = 10.0
+"""How long a new connection may take to send the head of a request; `aiohttp` waits for ever."""
 _REVIEWS_PER_SECOND: Final = 20.0
 """TokenReviews of tokens that are not known, of all callers together."""
 _REVIEWS_AT_ONCE: Final = 8
 """Connections for questions to the API server."""
 _LONGEST_TOKEN: Final = 32 * 1024
+_MOST_HEADERS: Final = 64
 _CERTIFICATE_SECONDS: Final = 60.0
 """How often it is looked whether the certificate has changed."""
 _REASONS: Final = {
@@ -134,6 +145,7 @@ class SchedulerApi:
         self._unknown: Final = CallerRates(_REVIEWS_PER_SECOND, clock)
         self._slots: Final = asyncio.Semaphore(_AT_ONCE)
         self._open = 0
+        self._of_callers = Counter[str]()
         self._subjects: Subjects | None = None
 
     def lead(self, subjects: Subjects) -> None:
@@ -172,14 +184,32 @@ class SchedulerApi:
             query = queries.read(request.query)
         except QueryError as error:
             raise Refusal(400, str(error)) from error
-        if self._subjects is None:
+        with self._counted(user.username):
+            response = await self._document(name, query, user)
+            await _send(request, response)
+        return response
+
+    @contextlib.contextmanager
+    def _counted(self, caller: str) -> Iterator[None]:
+        """Count a request of a caller while the block runs. Raise `Refusal` where there are too many."""
+        if self._of_callers[caller] >= _OF_ONE_CALLER:
+            raise Refusal(429, f"too many requests of {caller} at once", retry_after=1)
+        self._of_callers[caller] += 1
+        try:
+            yield
+        finally:
+            self._of_callers -= Counter((caller,))  # drops a caller without requests
+
+    async def _document(self, name: str, query: Query, user: AuthenticatedUser) -> web.Response:
+        subjects = self._subjects  # `follow` may come while the API server is asked
+        if subjects is None:
             raise Refusal(503, "this replica stands by; another one schedules", reason=NOT_LEADING)
         answer, listed = ANSWERS[name]
         rights = CallerRights(self._reviews, user)
         async with self._slots:
             try:
                 await _require(rights, listed, query.namespace)
-                document = await answer(self._subjects, query, rights)
+                document = await answer(subjects, query, rights)
             except KubeError as error:
                 raise Refusal(503, f"rights cannot be checked: {error}", reason="ServiceUnavailable") from error
             body = await asyncio.to_thread(msgspec.json.encode, document)
@@ -202,9 +232,21 @@ class SchedulerApi:
 def _token(headers: Mapping[str, str]) -> str:
     """Return the bearer token of a request. Raise `Refusal`."""
     scheme, _, token = (headers.get(CALLER_HEADER) or headers.get("Authorization", "")).partition(" ")
-    if scheme.lower() != "bearer" or not token.strip() or len(token) > _LONGEST_TOKEN:
+    if scheme.lower() != "bearer" or not token.strip() or len(token) > _LONGEST_TOKEN or not token.isascii():
         raise Refusal(401, f"send a bearer token in Authorization, or in {CALLER_HEADER} through the API server")
     return token.strip()
+
+
+async def _send(request: web.Request, response: web.Response) -> None:
+    """Send a response; a connection that does not take it in time is closed."""
+    with contextlib.suppress(ConnectionError):  # `aiohttp` sees it, too
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
 
 
 async def _require(rights: CallerRights, listed: Listed, namespace: str) -> None:
@@ -244,19 +286,32 @@ async def listening(
 async def serving(api: SchedulerApi, settings: ApiSettings) -> AsyncIterator[Address]:
     """Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too."""
     address = parse_address(settings.bind_address)
-    application = web.Application(client_max_size=1024)
+    silent = _SilentConnections()
+    application = web.Application(client_max_size=1024, middlewares=(silent.heard,))
     application.add_routes((web.get(f"{PREFIX}/{{name}}", api.handle),))
     runner = web.AppRunner(
-        application, access_log=None, shutdown_timeout=1.0, max_field_size=_LONGEST_TOKEN + 1024, keepalive_timeout=30.0
+        application,
+        access_log=None,
+        logger=_unlogged(),
+        shutdown_timeout=1.0,
+        max_headers=_MOST_HEADERS,
+        max_field_size=_LONGEST_TOKEN + 1024,
+        keepalive_timeout=30.0,
     )
     await runner.setup()
     connections = cast("web.Server", runner.server)  # `setup` has made it
 
     def accept() -> asyncio.BaseProtocol:
-        return connections() if len(connections.connections) < MOST_CONNECTIONS else _Refusing()
+        return silent.begin(connections()) if len(connections.connections) < MOST_CONNECTIONS else _Refusing()
 
     context = _tls(settings)
-    listening = await asyncio.get_running_loop().create_server(accept, address.host, address.port, ssl=context)
+    listening = await asyncio.get_running_loop().create_server(
+        accept,
+        address.host,
+        address.port,
+        ssl=context,
+        ssl_handshake_timeout=_HANDSHAKE_SECONDS if context else None,
+    )
     reloading = asyncio.create_task(_reload(context, settings))
     try:
         yield Address(address.host, listening.sockets[0].getsockname()[1])
@@ -264,6 +319,37 @@ async def serving(api: SchedulerApi, settings: ApiSettings) -> AsyncIterator[Add
         reloading.cancel()
         listening.close()
         await runner.cleanup()
+
+
+class _SilentConnections:
+    """Closes connections whose first request does not come in time."""
+
+    def __init__(self) -> None:
+        self._silent: Final[set[web.RequestHandler]] = set()
+
+    def begin(self, connection: web.RequestHandler) -> web.RequestHandler:
+        """Wait for the first request of a connection, handshake included."""
+        self._silent.add(connection)
+        asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, self._end, connection)
+        return connection
+
+    @web.middleware
+    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note a request."""
+        self._silent.discard(request.protocol)
+        return await handler(request)
+
+    def _end(self, connection: web.RequestHandler) -> None:
+        if connection in self._silent:
+            self._silent.discard(connection)
+            connection.force_close()
+
+
+def _unlogged() -> logging.Logger:
+    """Make a logger that is off: `aiohttp` logs headers that it cannot parse, and these may be tokens."""
+    logger = logging.getLogger("dovetail.api")
+    logger.disabled = True
+    return logger
 
 
 class _Refusing(asyncio.Protocol):
@@ -293,5 +379,6 @@ async def _reload(context: ssl.SSLContext | None, settings: ApiSettings) -> None
         with contextlib.suppress(OSError):
             changed = await asyncio.to_thread(path.stat)
             if changed.st_mtime_ns != seen.st_mtime_ns:
+                _tls(settings)  # a key that does not fit the certificate would leave `context` without any
                 context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
                 seen = changed

@@ -1,14 +1,20 @@
 """What the API answers from while this process leads."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cluster import Cluster
 from scheduler.components import Components
 from scheduler.history.device_usage import DeviceUsage
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined
 from scheduler.settings import HistorySettings
 from solver.domain import PodId
+
+_PAUSE_SECONDS: Final = 1.0
 
 
 async def answer_callers(api: SchedulerApi | None, parts: Components, settings: HistorySettings) -> None:
@@ -19,9 +25,18 @@ async def answer_callers(api: SchedulerApi | None, parts: Components, settings: 
     api.lead(Subjects(parts.history, usage, parts.queue))
     try:
         label_of = partial(_label, parts.cluster, settings.usage_label)
-        await asyncio.gather(parts.history.run(), usage.run(parts.cluster.snapshot, label_of))
+        sampling = partial(usage.run, parts.cluster.snapshot, label_of)
+        await asyncio.gather(*(_repeated(each, parts.metrics) for each in (parts.history.run, sampling)))
     finally:
         api.follow()
+
+
+async def _repeated(loop: Callable[[], Awaitable[None]], metrics: Metrics) -> None:
+    """Run a loop for ever: where a defect ends it, it begins again, and the scheduler goes on."""
+    while True:
+        with Confined(metrics, Subsystem.API):
+            await loop()
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _label(cluster: Cluster, key: str, pod: PodId) -> str:

@@ -1,5 +1,6 @@
 """What callers ask: the query parameters, and what every document has."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -8,7 +9,7 @@ import msgspec
 API_VERSION: Final = "api.dovetail.dev/v1alpha1"
 MOST_ITEMS: Final = 1_000
 """The most items of a document."""
-_LONGEST_NAME: Final = 253
+_NAME: Final = re.compile(r"[-.a-z0-9]{0,253}")
 _LONGEST_SECONDS: Final = 366 * 86400.0
 
 
@@ -47,8 +48,8 @@ def read(parameters: Mapping[str, str]) -> Query:
     if unknown:
         raise QueryError(f"{unknown[0]}: unknown parameter, write one of: namespace, pod, since, limit, by")
     for name in ("namespace", "pod"):
-        if len(parameters.get(name, "")) > _LONGEST_NAME:
-            raise QueryError(f"{name}: is longer than {_LONGEST_NAME} characters")
+        if _NAME.fullmatch(parameters.get(name, "")) is None:
+            raise QueryError(f"{name}: is no name, write at most 253 of a-z, 0-9, - and .")
     if parameters.get("pod") and not parameters.get("namespace"):
         raise QueryError("pod: needs a namespace, write namespace=NAME")
     if parameters.get("by", "namespace") not in _USED_BY:

@@ -44,7 +44,7 @@ async def answer(queue: SchedulingQueue, query: Query, rights: CallerRights, now
     waiting = queue.pods()
     numbered = await asyncio.to_thread(_numbered, waiting, query)
     pods = await rights.namespaces(Listed.PODS, (each.pod.id.namespace for _, each in numbered))
-    return _document(len(waiting), numbered, query, pods, now[0] - now[1])
+    return await asyncio.to_thread(_document, len(waiting), numbered, query, pods, now[0] - now[1])
 
 
 def _numbered(waiting: list[QueuedPod], query: Query) -> list[tuple[int, QueuedPod]]:

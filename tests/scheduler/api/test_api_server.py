@@ -147,6 +147,7 @@ async def test_devices_are_for_those_who_may_list_claims() -> None:
         pytest.param("/v1alpha1/history?since=x", "token-ops", 400, "since: 'x' is not valid", id="since"),
         pytest.param("/v1alpha1/history?limit=100000", "token-ops", 400, "from 1 to 1000", id="limit"),
         pytest.param("/v1alpha1/history?pod=p", "token-ops", 400, "pod: needs a namespace", id="pod"),
+        pytest.param("/v1alpha1/history?namespace=a%00", "token-ops", 400, "namespace: is no name", id="namespace"),
         pytest.param("/v1alpha1/history?name=p", "token-ops", 400, "name: unknown parameter", id="parameter"),
         pytest.param("/v1alpha1/usage?by=node", "token-ops", 400, "by: write one of", id="by"),
     ],

@@ -8,8 +8,8 @@ The HTTP server of the scheduler's own API.
 A request passes these steps; each failure is a `metav1.Status`, as of the API server:
 
     401  no bearer token, or one that the API server does not accept (TokenReview)
-    429  too many requests of this caller, or of all
     503  NotLeading: another replica schedules, ask that one
+    429  too many requests of this caller, or of all
     400  a wrong parameter
     403  the caller may not list what the question is about (SubjectAccessReview)
 
@@ -176,6 +176,9 @@ class SchedulerApi:
         if self._open > _AT_ONCE + _WAITING:
             raise Refusal(429, "too many requests at once", retry_after=1)
         user = await self._user(_token(request.headers))
+        subjects = self._subjects  # `follow` may come while the API server is asked
+        if subjects is None:  # before the rate: callers ask again until they find the leader
+            raise Refusal(503, "this replica stands by; another one schedules", reason=NOT_LEADING)
         if seconds := self._rates.take(user.username):
             raise Refusal(429, f"too many requests of {user.username}", retry_after=seconds)
         if name not in ANSWERS:
@@ -185,7 +188,7 @@ class SchedulerApi:
         except QueryError as error:
             raise Refusal(400, str(error)) from error
         with self._counted(user.username):
-            response = await self._document(name, query, user)
+            response = await self._document(name, query, subjects, user)
             await _send(request, response)
         return response
 
@@ -200,10 +203,7 @@ class SchedulerApi:
         finally:
             self._of_callers -= Counter((caller,))  # drops a caller without requests
 
-    async def _document(self, name: str, query: Query, user: AuthenticatedUser) -> web.Response:
-        subjects = self._subjects  # `follow` may come while the API server is asked
-        if subjects is None:
-            raise Refusal(503, "this replica stands by; another one schedules", reason=NOT_LEADING)
+    async def _document(self, name: str, query: Query, subjects: Subjects, user: AuthenticatedUser) -> web.Response:
         answer, listed = ANSWERS[name]
         rights = CallerRights(self._reviews, user)
         async with self._slots:

@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -122,6 +123,7 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
         *_doubled_names(settings),
         *_address(settings),
         *_api(settings),
+        *_folders(settings),
         *_election(settings.leader_election),
         *_times(settings),
     )
@@ -211,6 +213,15 @@ def _api(settings: Settings) -> Iterator[str]:
         yield (
             f"api.bindAddress: {api.bind_address} is no loopback address, and callers send tokens: "
             "write tlsCertFile and tlsKeyFile, or 127.0.0.1:PORT"
+        )
+
+
+def _folders(settings: Settings) -> Iterator[str]:
+    folder = settings.history.files.folder
+    if folder and PurePath(folder) == PurePath(settings.solver.snapshot_folder):
+        yield (
+            f"history.files.folder: {folder} is solver.snapshotFolder, too, and each would remove the other's files: "
+            "write another folder"
         )
 
 

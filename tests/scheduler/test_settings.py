@@ -171,6 +171,11 @@ def test_every_field_of_the_schema_is_described() -> None:
             HEAD + "api: {bindAddress: '80'}", "api.bindAddress: '80' is no address", id="no address of the API"
         ),
         pytest.param(
+            HEAD + "solver: {snapshotFolder: /data}\nhistory: {files: {folder: /data/}}",
+            "history.files.folder: /data/ is solver.snapshotFolder, too",
+            id="one folder for two kinds of files",
+        ),
+        pytest.param(
             HEAD + "api: {tlsCertFile: a}",
             "api.tlsKeyFile: is empty, write the path of a file",
             id="half a certificate",

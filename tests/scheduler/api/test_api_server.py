@@ -240,6 +240,14 @@ async def test_a_replica_that_stands_by_says_so() -> None:
     assert (status, document["reason"]) == (503, "NotLeading")
 
 
+async def test_who_looks_for_the_leader_is_not_held_up_by_the_rate() -> None:
+    async with hall(requests_per_second=1.0) as at:
+        at.api.follow()
+        statuses = {(await at.get("/v1alpha1/history"))[0] for _ in range(24)}
+
+    assert statuses == {503}
+
+
 async def test_an_api_server_that_does_not_answer_lets_nobody_in() -> None:
     async with hall() as at:
         at.reviewing.is_down = True

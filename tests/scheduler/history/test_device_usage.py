@@ -93,6 +93,16 @@ def test_keys_that_are_too_many_are_summed_up(monkeypatch: pytest.MonkeyPatch) -
     assert len(found) == 2
 
 
+def test_labels_that_are_too_many_do_not_hide_other_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_usage, "_MOST_KEYS", 4)
+    claims = [held(f"c{number}", f"gpu-{number}", namespace="loud") for number in range(9)]
+
+    found = sampled(*claims, held("d", "gpu-9", namespace="quiet")).since(0).held
+
+    assert found[UsageKey("quiet", "gpu", DRIVER, OTHERS)] == 10.0
+    assert found[UsageKey("loud", "gpu", DRIVER, OTHERS)] == 70.0
+
+
 def test_old_periods_are_dropped() -> None:
     usage, period = DeviceUsage(1.0), 3600 / PERIODS
     for step in range(4 * PERIODS):

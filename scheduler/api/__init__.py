@@ -2,6 +2,7 @@
 The scheduler's own API: what it decided, how long devices were in use, and who waits.
 
 - `api_server`: HTTP, limits of rate and concurrency.
+- `connections`: accepts connections, within bounds that hold before anybody has said who calls.
 - `caller_rights`: who the caller is (TokenReview) and what the caller may see (SubjectAccessReview).
 - `history_answers`, `usage_answers`, `queue_answers`: the documents, without what the caller may not see.
 - `scheduler_client`: the other end, for the command line.

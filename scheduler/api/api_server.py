@@ -35,6 +35,7 @@ from aiohttp.typedefs import Handler
 from scheduler.api import history_answers, queries, queue_answers, usage_answers
 from scheduler.api.access_reviews import AuthenticatedUser
 from scheduler.api.caller_rights import CallerRights, Listed, Reviews
+from scheduler.api.connections import Acceptor
 from scheduler.api.queries import Query, QueryError
 from scheduler.api.request_limits import CallerRates
 from scheduler.history.decision_history import DecisionHistory
@@ -49,7 +50,6 @@ from scheduler.settings import Address, ApiSettings, parse_address
 PREFIX: Final = "/v1alpha1"
 CALLER_HEADER: Final = "Dovetail-Authorization"
 NOT_LEADING: Final = "NotLeading"
-MOST_CONNECTIONS: Final = 256
 _AT_ONCE: Final = 4
 """Requests that are answered at once; their documents are in memory."""
 _WAITING: Final = 32
@@ -58,9 +58,8 @@ _OF_ONE_CALLER: Final = 8
 """Requests of one caller at once."""
 _SEND_SECONDS: Final = 10.0
 """How long a caller may take to read a document, which is in memory until then."""
-_HANDSHAKE_SECONDS: Final = 5.0
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""How long a new connection may take to send the head of a request; `aiohttp` waits for ever."""
+"""How long a new connection may take until its first request; longer than for a handshake. `aiohttp` waits for ever."""
 _REVIEWS_PER_SECOND: Final = 20.0
 """TokenReviews of tokens that are not known, of all callers together."""
 _REVIEWS_AT_ONCE: Final = 8
@@ -301,23 +300,14 @@ async def serving(api: SchedulerApi, settings: ApiSettings) -> AsyncIterator[Add
     await runner.setup()
     connections = cast("web.Server", runner.server)  # `setup` has made it
 
-    def accept() -> asyncio.BaseProtocol:
-        return silent.begin(connections()) if len(connections.connections) < MOST_CONNECTIONS else _Refusing()
-
     context = _tls(settings)
-    listening = await asyncio.get_running_loop().create_server(
-        accept,
-        address.host,
-        address.port,
-        ssl=context,
-        ssl_handshake_timeout=_HANDSHAKE_SECONDS if context else None,
-    )
+    acceptor = Acceptor(lambda: silent.begin(connections()), lambda: len(connections.connections), context)
     reloading = asyncio.create_task(_reload(context, settings))
     try:
-        yield Address(address.host, listening.sockets[0].getsockname()[1])
+        async with acceptor.listening(address) as bound:
+            yield bound
     finally:
         reloading.cancel()
-        listening.close()
         await runner.cleanup()
 
 
@@ -328,7 +318,7 @@ class _SilentConnections:
         self._silent: Final[set[web.RequestHandler]] = set()
 
     def begin(self, connection: web.RequestHandler) -> web.RequestHandler:
-        """Wait for the first request of a connection, handshake included."""
+        """Wait for the first request of a connection, its handshake included."""
         self._silent.add(connection)
         asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, self._end, connection)
         return connection
@@ -350,13 +340,6 @@ def _unlogged() -> logging.Logger:
     logger = logging.getLogger("dovetail.api")
     logger.disabled = True
     return logger
-
-
-class _Refusing(asyncio.Protocol):
-    """Closes a connection that is one too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 def _tls(settings: ApiSettings) -> ssl.SSLContext | None:

@@ -99,7 +99,7 @@ async def request(
     body: Any = None,
     query: Mapping[str, str] | None = None,
 ) -> Any:
-    """Send one request, again while the server is busy, and return the decoded answer. Raises RequestError."""
+    """Send one request, again while the server is not ready for it, and return the answer. Raises RequestError."""
     data = None if body is None else msgspec.json.encode(body)
     headers = {"Content-Type": "application/json"}
     for attempt in range(ATTEMPTS):
@@ -107,10 +107,16 @@ async def request(
             text = await answer.read()
             if answer.ok:
                 return msgspec.json.decode(text)
-            if answer.status != HTTPStatus.TOO_MANY_REQUESTS or attempt == ATTEMPTS - 1:
+            if not _is_early(answer.status, text) or attempt == ATTEMPTS - 1:
                 raise RequestError(answer.status, f"{method} {path}: {text.decode(errors='replace')[:1000]}")
         await asyncio.sleep(0.1 * 2**attempt)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _is_early(status: int, text: bytes) -> bool:
+    """Say whether the server is busy, or its admission of slices has not seen their new node in its watch."""
+    is_node_unseen = status == HTTPStatus.FORBIDDEN and b"not found for device" in text
+    return status == HTTPStatus.TOO_MANY_REQUESTS or is_node_unseen
 
 
 async def _delete(session: aiohttp.ClientSession, path: str) -> None:

@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from solver.feasibility.capacity import Consumption
+from solver.domain import Quantity
+from solver.feasibility.capacity import Consumption, consumed
 from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.usage import Usage
+
+_LEAST: Final = Quantity(nano=1, text="1n")
 
 
 class Obstacle(StrEnum):
@@ -44,12 +48,12 @@ class Availability:
         return Obstacle.CAPACITY if is_short else None
 
     def has_share_left(self, index: int) -> bool:
-        """Whether something is left of each capacity of a device with shares."""
+        """Whether the smallest share that request policies allow is left of each capacity of a device with shares."""
         record, used = self.inventory.records[index], self.usage.shared.get(index, {})
         if not record.device.allow_multiple_allocations or index in self.usage.exclusive:
             return False
         return all(
-            capacity.value.nano > used.get(name, 0)
+            capacity.value.nano - used.get(name, 0) >= (consumed(capacity, _LEAST) or 1)
             for name, capacity in record.device.capacities
             if capacity.value.nano
         )

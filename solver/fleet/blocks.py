@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from solver.domain.fleet import FleetDevice, LargestBlock
+from solver.domain.fleet import DeviceState, FleetDevice, LargestBlock
 from solver.feasibility.claims import MAX_RESULTS
 
 Rooms = Mapping[str, int]
@@ -40,8 +40,8 @@ def room(devices: Iterable[FleetDevice]) -> int:
     count, left = 0, dict[tuple[str, str, str, str], int]()
     for device in sorted(devices, key=_share):
         keys = [(device.id.driver, device.id.pool, each.counter_set, each.counter) for each in device.counters]
-        # A device with shares draws on its counters already.
-        takes = [0 if device.holders else each.takes for each in device.counters]
+        # A device with shares draws on its counters already; admin access draws on nothing.
+        takes = [0 if device.state is DeviceState.SHARED else each.takes for each in device.counters]
         before = [left.get(key, each.left) for key, each in zip(keys, device.counters, strict=True)]
         if all(amount <= there for amount, there in zip(takes, before, strict=True)):
             left.update((key, there - amount) for key, there, amount in zip(keys, before, takes, strict=True))

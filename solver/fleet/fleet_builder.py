@@ -1,7 +1,7 @@
 """The fleet of a snapshot: every device with its state, its holders and what is left of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -133,6 +133,17 @@ def _node_problems(node: Node) -> Iterator[DeviceProblem]:
         yield DeviceProblem(UnusableCause.NODE_CORDONED, f"node {node.name} is cordoned")
 
 
+def _common_problem(of_nodes: Sequence[tuple[DeviceProblem, ...]]) -> tuple[DeviceProblem, ...]:
+    """Return the problem of a device that several nodes see, if every one of them has a problem."""
+    if not all(of_nodes):
+        return ()
+    if not of_nodes:
+        return (DeviceProblem(UnusableCause.NODE_GONE, "the cluster has no node"),)
+    first = of_nodes[0][0]
+    more = ", and no other of its nodes takes pods"
+    return (DeviceProblem(first.cause, f"{first.message}{more if len(of_nodes) > 1 else ''}"),)
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class _FleetBuilder:
     """What all devices are made from. `classes` are by record index, and shared by devices with the same classes."""
@@ -147,6 +158,7 @@ class _FleetBuilder:
     sound_classes: list[DeviceClass] = field(default_factory=list)
     broken_classes: list[str] = field(default_factory=list)
     reaches: dict[frozenset[int], tuple[str, ...]] = field(default_factory=dict)
+    blocked_reaches: dict[frozenset[int] | None, tuple[DeviceProblem, ...]] = field(default_factory=dict)
     nodes: list[_NodeFacts] = field(init=False)
     roots: tuple[AttributeName, ...] = field(init=False)
 
@@ -193,7 +205,9 @@ class _FleetBuilder:
                     published.add(device_id)
                     yield self._unusable(device_id, device, each)
         for device_id in self.holders.keys() - inventory.record_of.keys() - published:
-            problem = DeviceProblem(UnusableCause.UNPUBLISHED, "no ResourceSlice of its pool publishes it")
+            pool = f"pool {device_id.driver}/{device_id.pool}"
+            message = f"no ResourceSlice of the newest generation of {pool} publishes it"
+            problem = DeviceProblem(UnusableCause.UNPUBLISHED, message)
             yield FleetDevice(
                 id=device_id,
                 state=_state_without_room(self.holders[device_id]),
@@ -274,12 +288,19 @@ class _FleetBuilder:
 
     def _problems(self, record: DeviceRecord, facts: _NodeFacts | None) -> tuple[DeviceProblem, ...]:
         verdict = self.answers.verdicts[record.index]
-        of_node = facts.problems if facts else ()
+        of_node = facts.problems if facts else self._problems_of_all(record.nodes)
         if verdict is Verdict.YES and not (self.answers.unfit and self._is_unfit(record)):
             return of_node
         if verdict in {Verdict.TAINTED, Verdict.AVOIDED}:
             return (*self._taint_problems(record.id, record.taints), *of_node)
         return (_VERDICTS[Verdict.TOO_LARGE if verdict is Verdict.YES else verdict], *of_node)
+
+    def _problems_of_all(self, nodes: frozenset[int] | None) -> tuple[DeviceProblem, ...]:
+        """Return why no node that sees a device of several nodes takes a pod; empty if one of them does."""
+        if nodes not in self.blocked_reaches:
+            every = self.nodes if nodes is None else [self.nodes[node] for node in sorted(nodes)]
+            self.blocked_reaches[nodes] = _common_problem([each.problems for each in every])
+        return self.blocked_reaches[nodes]
 
     def _is_unfit(self, record: DeviceRecord) -> bool:
         """Whether every node that sees a device has less than it takes of the node (KEP-5517)."""

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, OwnedDevices, PodId, Policy, Snapshot, Taint
+from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Capacity, OwnedDevices, PodId, Policy, Snapshot, Taint
 from solver.domain.fleet import DeviceState, FleetDevice, SinceSource, UnusableCause
 from solver.fleet import fleet_of
 from tests.support import builders as b
@@ -223,3 +223,35 @@ def test_the_mix_of_requests_counts_waiting_and_running_claims() -> None:
 
 def test_an_empty_cluster_has_an_empty_fleet() -> None:
     assert fleet_of(Snapshot()).devices == ()
+
+
+def test_a_share_that_no_request_policy_allows_is_not_left() -> None:
+    def of(memory: Capacity) -> DeviceState:
+        card = b.device("gpu-0", capacities={"memory": memory}, is_shareable=True)
+        share = b.result("gpu", "gpu-0", "n1", share_id=b.share_id(1), consumed={"memory": "40Gi"})
+        return devices(b.node("n1"), b.resource_slice("n1", card), b.held("job", share))["n1/gpu-0"].state
+
+    assert of(b.capacity("48Gi", default="10Gi", valid_values=("10Gi", "40Gi"))) is DeviceState.HELD
+    assert of(b.capacity("48Gi", default="16Gi", minimum="9Gi")) is DeviceState.HELD
+    assert of(b.capacity("48Gi", default="16Gi", minimum="8Gi")) is DeviceState.SHARED
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected", "message"),
+    [
+        ((), (DeviceState.UNUSABLE, (UnusableCause.NODE_GONE,)), "the cluster has no node"),
+        (
+            (b.node("n1", is_unschedulable=True), b.node("n2", taints=(NOT_READY,))),
+            (DeviceState.UNUSABLE, (UnusableCause.NODE_CORDONED,)),
+            "node n1 is cordoned, and no other of its nodes takes pods",
+        ),
+        ((b.node("n1", is_unschedulable=True), b.node("n2")), (DeviceState.FREE, ()), ""),
+    ],
+    ids=["no node", "no node takes pods", "one does"],
+)
+def test_a_device_of_several_nodes_is_free_if_one_of_them_takes_pods(
+    nodes: tuple[b.SnapshotObject, ...], expected: tuple[DeviceState, tuple[UnusableCause, ...]], message: str
+) -> None:
+    found = devices(*nodes, b.resource_slice("all", b.device("a"), at=b.scope(all_nodes=True)))["all/a"]
+    assert state(found) == expected
+    assert "; ".join(each.message for each in found.problems) == message

@@ -65,6 +65,11 @@ def test_devices_that_overlap_count_as_often_as_they_fit() -> None:
     assert supply(*partitioned(), b.held("job", b.result("gpu", "part-0", "n1"))).largest.node == 3
 
 
+def test_admin_access_leaves_shared_counters_to_others() -> None:
+    monitor = b.claim("m", allocation=b.allocation(b.result("gpu", "whole", "n1", is_admin=True)))
+    assert supply(*partitioned(), monitor).largest.node == 4
+
+
 def test_devices_of_several_nodes_count_on_each_of_them() -> None:
     rack = b.scope(selector=b.node_selector(rack="r1"))
     found = supply(

@@ -89,8 +89,10 @@ def show(explained: Explained, to: TextIO) -> None:
 
 
 def _show_diagnosis(diagnosis: PodDiagnosis, console: Console) -> None:
+    is_lost = any(each.code in _LOST for each in diagnosis.reasons)
+    no_node_says_why = not diagnosis.nodes or (not is_lost and any(group.fits for group in diagnosis.nodes))
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
-        if not diagnosis.nodes or reason.code in _BEYOND_NODES:
+        if no_node_says_why or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
     _show_changes(diagnosis, console)
     for group in diagnosis.nodes:
@@ -192,6 +194,8 @@ def _bound_head(diagnosis: PodDiagnosis) -> Text:
         is_same = diagnosis.preferred == diagnosis.node
         again = "it again" if is_same else diagnosis.preferred
         text.append(f"; a new decision would choose {again}." if diagnosis.preferred else ".")
+    elif diagnosis.reasons:
+        text.append(f" Decided again, it would wait: {'; '.join(each.message for each in diagnosis.reasons)}.")
     return text
 
 

@@ -258,3 +258,35 @@ def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, 
     assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
     text = capsys.readouterr().out
     assert "Pod default/p waits. It would fit alone on 1 node.\n  gang t waits for members: 1 of 3 exist" in text
+
+
+def test_a_member_that_fits_alone_is_told_of_the_member_that_does_not(tmp_path: Path, capsys: Capture) -> None:
+    gated = b.pod("q", scheduling_gates=("a.example.com/b",))
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1")),
+        batch=b.batch(b.member(b.pod("p"), "t"), b.member(gated, "t"), gangs=(b.gang("t", 2, members=2),)),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
+
+    assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "gang t waits for 1 of its pods: pod q cannot be placed: the pod is gated by a.example.com/b" in text
+
+
+def test_a_bound_pod_whose_claim_keeps_a_tainted_device(tmp_path: Path, capsys: Capture) -> None:
+    path = save(
+        tmp_path / "case.json",
+        *(b.node("n1"), b.gpu_slice("n1"), b.gpu_class()),
+        b.taint_rule("repair", b.taint("ecc"), pool="n1", device_name="gpu-0"),
+        replace(b.held("c", b.result("gpu", "gpu-0", "n1")), reserved_for=(b.consumer("p"), b.consumer("other"))),
+        b.pod("p", "c", node_name="n1"),
+        pods=(),
+    )
+
+    assert m.run("explain", "pod", "p", "--snapshot", path) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Decided again, it would wait: claim c holds device gpu.example.com/n1/gpu-0, which has taint ecc" in text

@@ -23,6 +23,7 @@ from scheduler.cli.arguments import (
 from scheduler.cli.exit_status import ExitStatus
 
 _MAX: Final = "max"
+_MOST_DIGITS: Final = 9
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -63,10 +64,9 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     builder = case_builder.CaseBuilder
-    if options.cluster:
-        found = builder.as_cluster(documents.read(options.cluster))
-    else:
-        found = live_cluster.fetch(cluster_access(options))
+    of_cluster = documents.read(options.cluster)
+    is_readable = not of_cluster.problems
+    found = builder.as_cluster(of_cluster) if options.cluster else live_cluster.fetch(cluster_access(options))
     made = builder.of(found, documents.read(paths))
     name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
     warn_of_other_scheduler(options.config, "a pod of the files", name)
@@ -88,16 +88,17 @@ def execute(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(printing.text("Fit", fitting.document(answer, needed), options.output))
     status = ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
-    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden)
+    return completed(status, found.forbidden) if is_readable and not case.problems else ExitStatus.WRONG
 
 
 def _count(text: str | None) -> int | None:
     """Return the number of copies asked for, 0 for `max`, None without the option. Raise `UsageError`."""
     if text is None or text == _MAX:
         return None if text is None else 0
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--count {text}: write max, or a number from 1")
-    return int(text)
+    number = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
+    if number < 1:
+        raise UsageError(f"--count {text}: write max, or a number from 1 to {'9' * _MOST_DIGITS}")
+    return number
 
 
 def _scheduler_name(made: Any) -> str:

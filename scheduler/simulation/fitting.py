@@ -31,19 +31,25 @@ class Fit(NamedTuple):
     """
     The answer for the pods of a file.
 
-    `copies` is set where a count was asked for; a copy is `copy_size` pods. `moves` and `changes` say what would let
-    the pods in that do not start, where the plan evicts nothing for them.
+    `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods. `moves` and `changes` say
+    what would let the pods in that do not start, where the plan evicts nothing for them.
     """
 
     result: SimulationResult
     copies: CopyCount | None
     copy_size: int
+    most: int = 0
     moves: Relocation | None = None
     changes: tuple[NearestChange, ...] = ()
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now, or with a count so many copies."""
         return self.copies.count >= wanted if self.copies is not None else not self.result.plan.unplaced
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether more copies may fit than were to be counted."""
+        return self.copies is not None and self.copies.count >= self.most
 
 
 def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
@@ -59,7 +65,7 @@ def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
     if most is not None:
         budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
         copies = max_count(left.snapshot, unit, left.policy, budget, most)
-    found = Fit(result, copies, len(unit.pods))
+    found = Fit(result, copies, len(unit.pods), most or 0)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]
     return _with_help(found, left, stuck[0]) if stuck else found
@@ -107,8 +113,8 @@ def document(found: Fit, wanted: int) -> dict[str, Any]:
         else {
             "copies": copies.count,
             "podsPerCopy": found.copy_size,
-            "atMost": copies.bound,
-            "proven": copies.is_proven,
+            "atMost": None if found.is_cut else copies.bound,
+            "proven": copies.is_proven and not found.is_cut,
         },
         "moves": None
         if found.moves is None
@@ -137,7 +143,7 @@ def _sentence(found: Fit) -> str:
     plan = found.result.plan
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:
-        return _count(found.copies, found.copy_size)
+        return _count(found.copies, found.copy_size, is_cut=found.is_cut)
     if not plan.unplaced:
         return f"It fits: {counted(total, 'pod')} would start now."
     victims = sum(len(each.victims) for each in plan.preemptions)
@@ -145,8 +151,10 @@ def _sentence(found: Fit) -> str:
     return f"It does not fit: {len(plan.placements)} of {counted(total, 'pod')} would start now{after}."
 
 
-def _count(copies: CopyCount, size: int) -> str:
+def _count(copies: CopyCount, size: int, *, is_cut: bool) -> str:
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
     each = f" of {size} pods each" if size > 1 else ""
     proof = "no more do" if copies.is_proven else f"more may, up to {copies.bound}"
+    if is_cut:
+        proof = "more were not counted"
     return f"{what}{each} would start now; {proof}."

@@ -85,6 +85,31 @@ def test_a_number_of_copies(count: str, status: int, tmp_path: Path, cluster: Pa
     assert fit(tmp_path, cluster, capsys, m.pod("new", template_name="t"), count=count)[0] == status
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        ("1", ("1 pod would start now; more were not counted.", None, False)),
+        ("2", ("2 pods would start now; more were not counted.", None, False)),
+        ("3", ("2 pods would start now; no more do.", 2, True)),
+    ],
+)
+def test_nothing_is_said_of_more_copies_than_asked_for(
+    count: str, expected: tuple[str, int | None, bool], tmp_path: Path, cluster: Path, capsys: Capture
+) -> None:
+    _, found = fit(tmp_path, cluster, capsys, m.pod("new", template_name="t"), count=count)
+    m.run("fit", "-f", tmp_path / "pods.yaml", "--cluster", cluster, "--count", count)
+
+    sentence = capsys.readouterr().out.splitlines()[0]
+    assert (sentence, found["count"]["atMost"], found["count"]["proven"]) == expected
+
+
+def test_a_cluster_that_cannot_be_read(tmp_path: Path, capsys: Capture) -> None:
+    file, gone = m.write_yaml(tmp_path / "pods.yaml", m.pod("new")), tmp_path / "gone.yaml"
+
+    assert m.run("fit", "-f", file, "--cluster", gone) == 2
+    assert f"{gone}: cannot be read: No such file or directory" in capsys.readouterr().err
+
+
 def test_different_pods_are_counted_together(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
     pods = (m.pod("gpu", template_name="t"), m.pod("cpu"))
 
@@ -117,10 +142,10 @@ def test_the_status_is_about_the_pods_of_the_file(tmp_path: Path, cluster: Path,
     assert (status, found["plan"]["unplaced"]) == (0, [])
 
 
-@pytest.mark.parametrize("count", ["0", "many", "-1"])
+@pytest.mark.parametrize("count", ["0", "many", "-1", "9" * 5000])
 def test_what_is_no_count(count: str, cluster: Path, capsys: Capture) -> None:
     assert m.run("fit", "-f", cluster, "--cluster", cluster, f"--count={count}") == 2
-    assert capsys.readouterr().err == f"dovetail: fit: --count {count}: write max, or a number from 1\n"
+    assert capsys.readouterr().err == f"dovetail: fit: --count {count}: write max, or a number from 1 to 999999999\n"
 
 
 def test_files_without_a_pod_to_place(cluster: Path, tmp_path: Path, capsys: Capture) -> None:

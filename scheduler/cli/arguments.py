@@ -22,10 +22,11 @@ class UsageError(Exception):
     """Arguments are wrong; the message says what to write instead."""
 
 
-def add_manifests(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add `-f`, which may be repeated, each time with one or more paths."""
+def add_manifests(parser: argparse.ArgumentParser, text: str, *, is_single: bool = False) -> None:
+    """Add `-f`, which may be repeated, each time with paths, or with one path where an object may stand behind it."""
+    paths = 1 if is_single else "+"
     parser.add_argument(
-        "-f", "--filename", action="append", nargs="+", type=Path, default=[], metavar="FILE_OR_DIR", help=text
+        "-f", "--filename", action="append", nargs=paths, type=Path, default=[], metavar="FILE_OR_DIR", help=text
     )
 
 

@@ -5,8 +5,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.cli.arguments import WIDE, completed
-from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.arguments import WIDE
 from scheduler.cli.sources import fleet_arguments
 
 
@@ -29,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
         watching.watch(ask, lambda answer: _print(options, *answer))
     found, devices = ask()
     _print(options, found, devices)
-    return completed(ExitStatus.OK, found.forbidden)
+    return fleet_arguments.status(found)
 
 
 def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:

@@ -4,8 +4,7 @@ import argparse
 import sys
 from typing import Any, Final
 
-from scheduler.cli.arguments import WIDE, UsageError, completed
-from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.arguments import WIDE, UsageError
 from scheduler.cli.sources import fleet_arguments
 
 _GROUPINGS: Final = ("class", "type", "group", "domain", "root", "node", "namespace")
@@ -51,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
         watching.watch(ask, lambda answer: _print(options, *answer))
     found, supply = ask()
     _print(options, found, supply)
-    return completed(ExitStatus.OK, found.forbidden)
+    return fleet_arguments.status(found)
 
 
 def _print(options: argparse.Namespace, found: Any, supply: Any) -> None:

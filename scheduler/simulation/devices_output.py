@@ -21,6 +21,7 @@ Json = dict[str, Any]
 
 UNKNOWN: Final = "unknown"
 """The state of a device that no claim may hold, where claims cannot be listed."""
+NO_DEVICE: Final = "No device is published or held there.\n"
 _COLOURS: Final = {
     DeviceState.FREE: "green",
     DeviceState.SHARED: "green",
@@ -35,6 +36,9 @@ def show(
     devices: Sequence[FleetDevice], to: TextIO, now: datetime, *, is_wide: bool = False, knows_holders: bool = True
 ) -> None:
     """Print a row for each holder of each device, and one for each device without a holder."""
+    if not devices:
+        to.write(NO_DEVICE)
+        return
     has_shares = any(device.capacities for device in devices)
     columns = (
         ListColumn("NODE"),
@@ -61,6 +65,13 @@ def document(fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: boo
     """Convert devices, and the pools that cannot be used, to plain values."""
     return {
         "items": [_device(each, knows_holders=knows_holders) for each in devices],
+        **unusable_document(fleet),
+    }
+
+
+def unusable_document(fleet: Fleet) -> Json:
+    """Convert the pools and classes that cannot be used to plain values."""
+    return {
         "unusablePools": [
             {
                 "driver": each.id.driver,

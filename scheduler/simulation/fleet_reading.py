@@ -1,7 +1,7 @@
 """Reads the fleet: from a live cluster, from manifests, or from a saved decision."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +23,15 @@ class FleetAnswer:
     """
     A fleet, and what was not read.
 
-    `node_labels` are by node. Without claims (`forbidden`) it is not known which devices are held.
+    `node_labels` are by node. Without claims (`forbidden`) it is not known which devices are held. `unreadable` are
+    files and documents that cannot be read.
     """
 
     fleet: Fleet
     node_labels: dict[str, dict[str, str]] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     @property
     def knows_holders(self) -> bool:
@@ -60,9 +62,11 @@ def from_cluster(access: ClusterAccess, policy: Policy, node_group_label: str) -
 def from_manifests(paths: Sequence[Path], policy: Policy, node_group_label: str) -> FleetAnswer:
     """Read manifests; those that the API server would refuse are warnings."""
     reading = documents.read(paths)
+    unreadable = tuple(map(str, reading.problems))
     case = case_builder.CaseBuilder.of(ClusterObjects(), reading).case("")
-    warnings = tuple(str(problem) for problem in case.problems)
-    return _answer(case.snapshot, policy, node_group_label, ClusterObjects(warnings=warnings))
+    warnings = tuple(text for text in map(str, case.problems) if text not in unreadable)
+    found = _answer(case.snapshot, policy, node_group_label, ClusterObjects(warnings=warnings))
+    return replace(found, unreadable=unreadable)
 
 
 def from_file(path: Path, node_group_label: str) -> FleetAnswer:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, TextIO
 
 from scheduler.observe import terminal
-from scheduler.simulation import list_table
+from scheduler.simulation import devices_output, list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
 from solver import fleet_fragmentation, supply_of
 from solver.domain.fleet import Fleet, FleetDevice, FleetSupply, FragmentingPod
@@ -94,6 +94,8 @@ def _values(device: FleetDevice, by: Sequence[Grouping]) -> list[tuple[str, ...]
 def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False) -> None:
     """Print the list, the fragmentation with its causes, and pools and classes that cannot be used."""
     has_blocked = any(row.supply.blocked for row in found.rows)
+    has_roots = any(row.supply.largest.root is not None for row in found.rows)
+    has_domains = any(row.supply.largest.domain is not None for row in found.rows)
     columns = (
         *(ListColumn(each.value.upper()) for each in found.by),
         ListColumn("TOTAL", is_number=True),
@@ -103,13 +105,16 @@ def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False
         ListColumn("UNUSABLE", is_number=True),
         ListColumn("MAX/CLAIM", is_number=True),
         ListColumn("MAX/NODE", is_number=True),
-        ListColumn("MAX/ROOT", is_number=True),
-        ListColumn("MAX/DOMAIN", is_number=True),
+        ListColumn("MAX/ROOT", is_number=True, is_wide=not has_roots),
+        ListColumn("MAX/DOMAIN", is_number=True, is_wide=not has_domains),
         ListColumn("FRAGMENTED", is_number=True),
         ListColumn("SHARED", is_number=True, is_wide=True),
         ListColumn("TAINTED", is_number=True, is_wide=True),
     )
-    list_table.show(columns, map(_cells, found.rows), to, is_wide=is_wide)
+    if found.rows:
+        list_table.show(columns, map(_cells, found.rows), to, is_wide=is_wide)
+    else:
+        to.write(devices_output.NO_DEVICE)
     to.writelines(f"{terminal.escaped(line)}\n" for line in _notes(found, fleet))
 
 
@@ -163,10 +168,7 @@ def document(found: SupplyAnswer, fleet: Fleet) -> Json:
         "requests": [
             {"class": each.device_class, "count": each.count, "requests": each.requests} for each in fleet.sizes
         ],
-        "unusablePools": [
-            {"driver": each.id.driver, "pool": each.id.pool, "message": each.message} for each in fleet.pools
-        ],
-        "brokenClasses": list(fleet.broken_classes),
+        **devices_output.unusable_document(fleet),
     }
 
 

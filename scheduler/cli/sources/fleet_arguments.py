@@ -13,10 +13,13 @@ from scheduler.cli.arguments import (
     add_selector,
     add_watch,
     cluster_access,
+    completed,
     manifests,
+    say,
     settings_for,
     warn,
 )
+from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:  # these take a second to import
@@ -51,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
-    add_manifests(parser, "use manifests instead of the live cluster")
+    add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
     add_cluster(parser)
     add_format(parser, has_wide=True)
     add_watch(parser)
@@ -80,11 +83,18 @@ def reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
             found = fleet_reading.from_manifests(paths, policy, label)
         else:
             found = fleet_reading.from_cluster(cluster_access(options), policy, label)
+        for text in found.unreadable:
+            say(text)
         for warning in found.warnings:
             warn(warning)
         return found
 
     return read
+
+
+def status(found: "FleetAnswer") -> int:
+    """Return the exit status of a list that was printed."""
+    return ExitStatus.WRONG if found.unreadable else completed(ExitStatus.OK, found.forbidden)
 
 
 def chosen(options: argparse.Namespace, answer: "FleetAnswer", wanted: Wanted) -> "list[FleetDevice]":
@@ -103,14 +113,16 @@ def wanted_by(options: argparse.Namespace) -> Wanted:
     """Return the condition of the object or of `-n`. Raise `UsageError`."""
     from solver.domain import ClaimId, PodId  # noqa: PLC0415 - as above
 
+    def is_held(device: "FleetDevice") -> bool:
+        return not options.namespace or any(each.claim.namespace == options.namespace for each in device.holders)
+
     if not options.target:
-        namespace = options.namespace
-        return lambda device: not namespace or any(each.claim.namespace == namespace for each in device.holders)
+        return is_held
     is_local = bool(options.snapshot or options.filename)
     kind, namespace, name = target_of(options.target, options, _KINDS, None if is_local else cluster_access(options))
     match kind:
         case TargetKind.NODE:
-            return lambda device: _is_on(device, frozenset((name,))) or device.node == name
+            return lambda device: is_held(device) and (_is_on(device, frozenset((name,))) or device.node == name)
         case TargetKind.POD:
             return lambda device: any(PodId(namespace, name) in each.pods for each in device.holders)
         case TargetKind.CLAIM:

@@ -174,6 +174,8 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
         (("pod/red/job",), {"n1/gpu-0"}),
         (("resourceclaim/red/job",), {"n1/gpu-0"}),
         (("n2",), {"n2/gpu-0"}),
+        (("n1", "-n", "red"), {"n1/gpu-0"}),
+        (("n1", "-n", "blue"), set()),
         (("-l", "nvidia.com/gpu.clique=x"), {"n1/gpu-0", "n1/gpu-1", "n1/gpu-2", "n1/gpu-3", "n2/gpu-0"}),
         (("-l", "nvidia.com/gpu.clique=x", "-n", "blue"), set()),
     ],
@@ -203,6 +205,14 @@ def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
     ]
 
 
+def test_free_leaves_out_columns_without_a_value(tmp_path: Path, capsys: Capture) -> None:
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(count=3), m.device_class())
+    assert m.run("free", "-f", path) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[-3:] == ["MAX/CLAIM", "MAX/NODE", "FRAGMENTED"]
+    assert m.run("free", "-f", path, "-o", "wide") == 0
+    assert "MAX/DOMAIN" in capsys.readouterr().out
+
+
 def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
     found = documents(saved, capsys, "free", "--by", "class,node", "node/n1")
 
@@ -211,6 +221,7 @@ def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
         "FreeDevices",
         ["class", "node"],
     )
+    assert found["unusablePools"] == documents(saved, capsys, "devices")["unusablePools"]
     assert found["requests"] == [
         {"class": "gpu", "count": 1, "requests": 2},
         {"class": "gpu", "count": 4, "requests": 1},
@@ -278,6 +289,21 @@ def test_without_claims_nothing_is_said_about_what_is_free(
     without_claims(monkeypatch, tmp_path)
     assert m.run("free") == 2
     assert "resourceclaims may not be listed, and without them it is not known what is free" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["devices", "free"])
+def test_a_file_that_cannot_be_read_changes_the_status(command: str, tmp_path: Path, capsys: Capture) -> None:
+    gone = tmp_path / "gone.yaml"
+    assert m.run(command, "-f", gone) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"dovetail: {gone}: cannot be read: No such file or directory\n"
+    assert printed.out == "No device is published or held there.\n"
+
+
+def test_an_object_may_stand_behind_the_file(tmp_path: Path, capsys: Capture) -> None:
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(count=3), m.device_class())
+    assert m.run("devices", "-f", path, "node/other", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["items"] == []
 
 
 @pytest.mark.parametrize(

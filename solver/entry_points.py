@@ -1,7 +1,7 @@
 """What the scheduler calls of the solver. It imports all of the solver, which takes a second."""
 
 from solver.decide import solve, solve_greedily
-from solver.diagnosis import explain_placed, explain_pod, max_count
+from solver.diagnosis import UncountableError, explain_placed, explain_pod, max_count
 from solver.explain.hints import HINT
 from solver.feasibility.claims import missing_claims, with_missing_templates
 from solver.feasibility.node_fit import (
@@ -29,6 +29,7 @@ __all__ = [
     "SelectorIndex",
     "SelectorResults",
     "SolverCache",
+    "UncountableError",
     "explain_placed",
     "explain_pod",
     "feasible_nodes",

@@ -62,6 +62,7 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
     from scheduler.simulation import case_builder, fitting, live_cluster, printing, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
+    from solver import UncountableError  # noqa: PLC0415 - as above
 
     builder = case_builder.CaseBuilder
     of_cluster = documents.read(options.cluster)
@@ -80,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
     try:
         answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most)
-    except ValueError as error:
+    except UncountableError as error:
         return refuse(f"fit: --count: {error}")
     needed = wanted or 1
     if options.output == TABLE:

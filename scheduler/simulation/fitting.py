@@ -56,7 +56,7 @@ def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
     """
     Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many.
 
-    Raise `ValueError` if they cannot be counted, because they belong to several gangs.
+    Raise `UncountableError` if they cannot be counted, because they belong to several gangs.
     """
     left = simulator.after_others(asked, own)
     result = simulator.answer(left)
@@ -78,8 +78,9 @@ def _with_help(found: Fit, left: Record, stuck: PodId) -> Fit:
         if moves.is_found and moves.moves:
             return found._replace(moves=moves)
     pod = next(pod for pod in left.batch.pods if pod.id == stuck)
-    placed = simulator.after_placed(left, found.result.plan)
-    return found._replace(changes=simulator.explained(placed, pod).changes)
+    plan = found.result.plan
+    own = frozenset(claim for each in plan.placements for claim in each.claims)
+    return found._replace(changes=simulator.explained(simulator.after_placed(left, plan), pod, kept=own).changes)
 
 
 def _unit(batch: Batch) -> Batch:

@@ -319,8 +319,8 @@ def _budget(asked: Record) -> Budget:
     return budget.replaying(asked.stopped) if asked.stopped else budget
 
 
-def explained(asked: Record, pod: Pod) -> PodDiagnosis:
-    """Explain one pod of a case, after the parts that are decided before it."""
+def explained(asked: Record, pod: Pod, *, kept: frozenset[ClaimId] = frozenset()) -> PodDiagnosis:
+    """Explain one pod of a case, after the parts that are decided before it; claims in `kept` keep their devices."""
     snapshot, batch = asked.snapshot, asked.batch
     for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
         snapshot, batch = part
@@ -329,7 +329,7 @@ def explained(asked: Record, pod: Pod) -> PodDiagnosis:
     budget = _budget(asked)
     # So that nodes show what is reserved on them.
     seen = reserve_for_nominated(snapshot, batch, asked.policy, SolverCache(), budget)
-    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
+    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget, kept=kept)
 
 
 def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:

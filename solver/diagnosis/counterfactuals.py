@@ -92,7 +92,8 @@ def _of_fact(
 
 def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
     """Free as few claims as suffice: one claim if possible, else a set without superfluous claims."""
-    users = sorted(holders(case), key=lambda each: _held(case, each))[:_MOST_HOLDERS]
+    others = [each for each in holders(case) if each not in case.kept]
+    users = sorted(others, key=lambda each: _held(case, each))[:_MOST_HOLDERS]
     needed: Sequence[ClaimId] = next(
         ([each] for each in users if probe.fits(without_allocations(case, [each]), node)), ()
     )

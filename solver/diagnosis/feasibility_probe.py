@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from solver import greedy
-from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
+from solver.domain import Batch, Budget, Claim, ClaimId, Pod, Policy, Snapshot
 from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -16,10 +16,11 @@ from solver.solution import Solution
 
 
 class ProbeCase(NamedTuple):
-    """A cluster and one pod to place alone."""
+    """A cluster and one pod to place alone; no change takes devices from the claims in `kept`."""
 
     snapshot: Snapshot
     pod: Pod
+    kept: frozenset[ClaimId] = frozenset()
 
     def claims(self) -> dict[object, Claim]:
         """Return the cluster's claims by id."""
@@ -83,7 +84,7 @@ def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
 
     Rules about pods on other nodes (affinity, spread) are left out: callers check them before.
     """
-    snapshot, pod = case
+    snapshot, pod, _ = case
     pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
     slices = tuple(each for each in snapshot.slices if (each.driver, each.pool) in pools)
     own = set(pod.claim_ids)
@@ -105,4 +106,4 @@ def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
         nominated=(),
     )
     alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
-    return ProbeCase(small, alone)
+    return case._replace(snapshot=small, pod=alone)

@@ -44,11 +44,15 @@ _SOURCE: Final = "copy"
 """The source of gangs that hold the pods of a copy together."""
 
 
+class UncountableError(ValueError):
+    """The pods of a copy cannot be counted together; the message says why."""
+
+
 def max_count(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
     """
     Count the copies of a batch that fit, `most` at most; no pod is evicted for them.
 
-    Raise `ValueError` if the pods belong to several gangs, or some to none.
+    Raise `UncountableError` if the pods belong to several gangs, or some to none.
     """
     plain = replace(policy, levels=())
     if _is_local(snapshot, batch):
@@ -164,7 +168,7 @@ def _as_one_gang(batch: Batch) -> Batch:
     """Hold the pods of a batch together, so that a part of a copy does not count."""
     named = {pod.gang for pod in batch.pods}
     if len(named) > 1:
-        raise ValueError("the pods belong to several gangs, or some to none: count the copies of one of them")
+        raise UncountableError("the pods belong to several gangs, or some to none: count the copies of one of them")
     if len(batch.pods) == 1 or named != {None}:
         return batch
     first, count = batch.pods[0].id, len(batch.pods)

@@ -105,17 +105,26 @@ _MOST_CHANGES: Final = 3
 _MOST_WINNERS: Final = 10
 
 
-def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> PodDiagnosis:
+def explain_pod(
+    snapshot: Snapshot,
+    batch: Batch,
+    pod: Pod,
+    policy: Policy,
+    budget: Budget,
+    *,
+    kept: frozenset[ClaimId] = frozenset(),
+) -> PodDiagnosis:
     """
     Solve a batch, and report what the plan does with one of its pods and why.
 
-    Every change in the report has been solved. This takes dozens of small solves; `budget` is that of each solve.
+    Every change in the report has been solved, and takes no devices from the claims in `kept`. This takes dozens of
+    small solves; `budget` is that of each solve.
     """
     cache = SolverCache()
     plan = solve(snapshot, batch, policy, budget, cache)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
-    report = _PodReport(ProbeCase(snapshot, pod), FeasibilityProbe(policy, budget, cache))
+    report = _PodReport(ProbeCase(snapshot, pod, kept), FeasibilityProbe(policy, budget, cache))
     groups = tuple(report.node_groups())
     fitting = {name for group in groups if group.fits for name in group.nodes}
     waits = pod.id not in placed

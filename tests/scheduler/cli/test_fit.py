@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.simulation import fitting
 from tests.scheduler.cli.test_defrag import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
@@ -70,7 +71,18 @@ def test_a_pod_for_which_another_has_to_go(tmp_path: Path, cluster: Path, capsys
 
     assert status == 1
     assert len(found["plan"]["placements"]) == 2
-    assert found["changes"][0]["message"].startswith("1 more free device, now held by default/")
+    assert found["changes"][0]["message"] in {
+        "1 more free device, now held by default/small",
+        "1 more free device, now held by default/other",
+    }
+
+
+def test_no_pod_of_the_file_has_to_go(tmp_path: Path, capsys: Capture) -> None:
+    empty = m.write_json(tmp_path / "empty.json", [m.device_class(), m.template(), m.node(), m.slice_of()])
+
+    status, found = fit(tmp_path, empty, capsys, deployment(3, m.pod("x", template_name="t")))
+
+    assert (status, found["changes"]) == (1, [])
 
 
 def test_how_many_replicas_fit(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
@@ -146,6 +158,19 @@ def test_the_status_is_about_the_pods_of_the_file(tmp_path: Path, cluster: Path,
 def test_what_is_no_count(count: str, cluster: Path, capsys: Capture) -> None:
     assert m.run("fit", "-f", cluster, "--cluster", cluster, f"--count={count}") == 2
     assert capsys.readouterr().err == f"dovetail: fit: --count {count}: write max, or a number from 1 to 999999999\n"
+
+
+def test_only_pods_that_cannot_be_counted_are_refused(
+    cluster: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    file = m.write_yaml(tmp_path / "pods.yaml", m.pod("new", template_name="t"))
+    monkeypatch.setattr(fitting, "fit", fail)
+
+    assert m.run("fit", "-f", file, "--cluster", cluster) == 70
+    assert "This is a defect of Dovetail" in capsys.readouterr().err
 
 
 def test_files_without_a_pod_to_place(cluster: Path, tmp_path: Path, capsys: Capture) -> None:

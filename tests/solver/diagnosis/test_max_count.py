@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver import max_count
+from solver import UncountableError, max_count
 from solver.domain import Batch, Budget, Claim, CopyCount, Pod, Policy, Snapshot
 from solver.preemption import what_if
 from solver.problem.solver_cache import SolverCache
@@ -74,7 +74,7 @@ def test_gangs_are_counted_whole() -> None:
 def test_pods_of_several_gangs_are_refused() -> None:
     batch = b.batch(b.member(b.pod("p"), "t"), b.pod("q"), gangs=(b.gang("t", 1, members=1),))
 
-    with pytest.raises(ValueError, match="several gangs"):
+    with pytest.raises(UncountableError, match="several gangs"):
         found(batch, b.node("n1"))
 
 

@@ -162,7 +162,7 @@ def document(found: SupplyAnswer, fleet: Fleet) -> Json:
     """Convert the answer to plain values."""
     return {
         "by": [each.value for each in found.by],
-        "items": [{**dict(zip(found.by, row.values, strict=True)), **_supply(row.supply)} for row in found.rows],
+        "items": [{**_values_document(found.by, row), **_supply(row.supply)} for row in found.rows],
         "fragmentation": _rounded(found.fragmentation),
         "causes": [_cause_document(each) for each in found.causes],
         "requests": [
@@ -170,6 +170,10 @@ def document(found: SupplyAnswer, fleet: Fleet) -> Json:
         ],
         **devices_output.unusable_document(fleet),
     }
+
+
+def _values_document(by: Sequence[Grouping], row: SupplyRow) -> Json:
+    return {each.value: value or None for each, value in zip(by, row.values, strict=True)}
 
 
 def _supply(supply: FleetSupply) -> Json:

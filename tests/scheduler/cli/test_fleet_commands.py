@@ -257,6 +257,7 @@ def test_devices_of_manifests(tmp_path: Path, capsys: Capture) -> None:
     assert m.run("free", "-f", path, "-o", "json") == 0
     (found,) = json.loads(capsys.readouterr().out)["items"]
     assert (found["class"], found["total"], found["free"], found["fragmentation"]) == ("gpu", 3, 3, None)
+    assert found["group"] is None
 
 
 def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -169,9 +169,12 @@ def _as_one_gang(batch: Batch) -> Batch:
     named = {pod.gang for pod in batch.pods}
     if len(named) > 1:
         raise UncountableError("the pods belong to several gangs, or some to none: count the copies of one of them")
-    if len(batch.pods) == 1 or named != {None}:
-        return batch
     first, count = batch.pods[0].id, len(batch.pods)
+    if named != {None}:  # pods above the gang's minimum belong to the copy too
+        gangs = (replace(each, min_count=max(each.min_count, count)) for each in batch.gangs)
+        return replace(batch, gangs=tuple(gangs))
+    if count == 1:
+        return batch
     gang = Gang(id=GangId(first.namespace, first.name, _SOURCE), min_count=count, member_count=count)
     return replace(batch, pods=tuple(replace(pod, gang=gang.id) for pod in batch.pods), gangs=(gang,))
 

@@ -71,6 +71,16 @@ def test_gangs_are_counted_whole() -> None:
     assert count == proven(1)
 
 
+def test_pods_above_the_minimum_of_a_gang_belong_to_a_copy() -> None:
+    pods = (b.member(b.pod("p"), "t"), b.member(b.pod("q"), "t"), b.member(b.pod("big", "d"), "t"))
+    batch = b.batch(*pods, gangs=(b.gang("t", 2, members=3),))
+
+    def count(needed: int) -> CopyCount:
+        return found(batch, b.node("n1"), b.gpu_slice("n1", count=7), b.gpu_class(), own("d", "big", needed))
+
+    assert (count(8), count(3)) == (proven(0), proven(2))
+
+
 def test_pods_of_several_gangs_are_refused() -> None:
     batch = b.batch(b.member(b.pod("p"), "t"), b.pod("q"), gangs=(b.gang("t", 1, members=1),))
 

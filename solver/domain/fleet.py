@@ -118,7 +118,7 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     One device of the newest generation of its pool, or one that a claim holds though no slice publishes it.
 
     `node` is the only node that can use it, also one that does not exist; it is empty where several can. `nodes` are
-    all existing nodes that can use it, sorted; None for every node.
+    all existing nodes that can use it, sorted; None for every node. `open_nodes` are those that take pods.
     `kind` is its product, with the profile of a partition. `classes` are the DeviceClasses whose selectors match it.
     `domain` is the value of the first of `Policy.group_labels` that its node has (an NVLink domain), `root` that of the
     first of `Policy.group_attributes` that it publishes (a PCIe root). `is_suspect` says that a pod failed on it lately
@@ -128,6 +128,7 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     id: DeviceId
     node: str = ""
     nodes: tuple[str, ...] | None = ()
+    open_nodes: tuple[str, ...] | None = ()
     node_group: str = ""
     domain: str = ""
     root: str = ""

@@ -5,6 +5,7 @@ The fleet: every device of a snapshot with its state and holders, and supplies o
 - `request_counts`: how many devices match a request, and how many of them are free, in use or excluded;
 - `holders`: who holds each device, since when, and how much of it;
 - `products`: the product that a device is;
+- `node_facts`: what devices have in common by their nodes;
 - `fleet_builder`: all devices of a snapshot (`fleet_of`);
 - `blocks`: the largest blocks that may be taken at once;
 - `fragmentation`: the part of the available devices that typical requests cannot use, and the pods beside them;

@@ -74,7 +74,7 @@ def _with_wide(rooms: Rooms, wide: Iterable[FleetDevice]) -> int:
     """Return the most devices that one node can use, with those that several nodes can use."""
     reaches: defaultdict[tuple[str, ...] | None, list[FleetDevice]] = defaultdict(list)
     for device in wide:
-        reaches[device.nodes].append(device)
+        reaches[device.open_nodes].append(device)
     everywhere, total = room(reaches.pop(None, ())), Counter(rooms)
     for nodes, devices in reaches.items():
         reached = room(devices)

@@ -1,7 +1,7 @@
 """The fleet of a snapshot: every device with its state, its holders and what is left of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,6 @@ from solver.domain import (
     DeviceClass,
     DeviceId,
     DeviceTaintRule,
-    Node,
     NodeScope,
     Policy,
     ResourceSlice,
@@ -36,6 +35,7 @@ from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.pools import Pool
 from solver.fleet.availability import Availability
 from solver.fleet.holders import Holders, holders_of
+from solver.fleet.node_facts import NodeFacts, NodeReach
 from solver.fleet.products import product_of
 from solver.problem.devices.compatibility import is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
@@ -43,7 +43,6 @@ from solver.problem.prepare import gc_paused
 from solver.problem.requests.demand import Answers, DemandKey, DeviceEvaluation, Verdict
 from solver.problem.solver_cache import SolverCache
 
-_NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _EVERY_DEVICE: Final = DemandKey((), (), (), (), is_admin=False, takes_all=False)
 """A request without selectors: the answer to it is about the device alone."""
 _VERDICTS: Final = {
@@ -113,37 +112,6 @@ def _sizes(snapshot: Snapshot) -> tuple[RequestSize, ...]:
     return tuple(RequestSize(name, count, requests) for (name, count), requests in sorted(counts.items()))
 
 
-class _NodeFacts:
-    """What devices of a node have in common: its group, its domain, and why it takes no pod."""
-
-    __slots__ = ("domain", "group", "name", "names", "problems")
-
-    def __init__(self, node: Node, labels: Mapping[str, str], policy: Policy, group_label: str) -> None:
-        self.name: Final = node.name
-        self.names: Final = (node.name,)
-        self.group: Final = labels.get(group_label, "")
-        self.domain: Final = next((labels[label] for label in policy.group_labels if label in labels), "")
-        self.problems: Final = tuple(_node_problems(node))
-
-
-def _node_problems(node: Node) -> Iterator[DeviceProblem]:
-    if any(taint.key in _NOT_READY for taint in node.taints):
-        yield DeviceProblem(UnusableCause.NODE_NOT_READY, f"node {node.name} is not ready")
-    if node.is_unschedulable:
-        yield DeviceProblem(UnusableCause.NODE_CORDONED, f"node {node.name} is cordoned")
-
-
-def _common_problem(of_nodes: Sequence[tuple[DeviceProblem, ...]]) -> tuple[DeviceProblem, ...]:
-    """Return the problem of a device that several nodes see, if every one of them has a problem."""
-    if not all(of_nodes):
-        return ()
-    if not of_nodes:
-        return (DeviceProblem(UnusableCause.NODE_GONE, "the cluster has no node"),)
-    first = of_nodes[0][0]
-    more = ", and no other of its nodes takes pods"
-    return (DeviceProblem(first.cause, f"{first.message}{more if len(of_nodes) > 1 else ''}"),)
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class _FleetBuilder:
     """What all devices are made from. `classes` are by record index, and shared by devices with the same classes."""
@@ -157,16 +125,15 @@ class _FleetBuilder:
     classes: dict[int, tuple[str, ...]] = field(default_factory=dict)
     sound_classes: list[DeviceClass] = field(default_factory=list)
     broken_classes: list[str] = field(default_factory=list)
-    reaches: dict[frozenset[int], tuple[str, ...]] = field(default_factory=dict)
-    blocked_reaches: dict[frozenset[int] | None, tuple[DeviceProblem, ...]] = field(default_factory=dict)
-    nodes: list[_NodeFacts] = field(init=False)
+    reaches: dict[frozenset[int] | None, NodeReach] = field(default_factory=dict)
+    nodes: list[NodeFacts] = field(init=False)
     roots: tuple[AttributeName, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Collect what devices of a node have in common."""
         inventory = self.inventory
         pairs = zip(inventory.nodes, inventory.labels, strict=True)
-        self.nodes = [_NodeFacts(node, labels, self.policy, self.node_group_label) for node, labels in pairs]
+        self.nodes = [NodeFacts(node, labels, self.policy, self.node_group_label) for node, labels in pairs]
         self.roots = tuple(map(AttributeName.parse, self.policy.group_attributes))
 
     @property
@@ -263,7 +230,8 @@ class _FleetBuilder:
         return FleetDevice(
             id=record.id,
             node=facts.name if facts else "",
-            nodes=self._names(record.nodes) if facts is None else facts.names,
+            nodes=self._reach(record.nodes).names if facts is None else facts.names,
+            open_nodes=self._reach(record.nodes).open_names if facts is None else facts.names,
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             root=self._root(record.id.driver, device),
@@ -278,29 +246,21 @@ class _FleetBuilder:
             counters=self._counters(record) if record.counters else (),
         )
 
-    def _names(self, nodes: frozenset[int] | None) -> tuple[str, ...] | None:
-        """Return the names of the nodes that see a device; devices with one reach share the tuple."""
-        if nodes is None:
-            return None
+    def _reach(self, nodes: frozenset[int] | None) -> NodeReach:
+        """Return the nodes that see a device of several nodes; devices with one reach share it."""
         if nodes not in self.reaches:
-            self.reaches[nodes] = tuple(sorted(self.nodes[node].name for node in nodes))
+            seen = self.nodes if nodes is None else [self.nodes[node] for node in nodes]
+            self.reaches[nodes] = NodeReach.of(sorted(seen, key=lambda each: each.name), is_everywhere=nodes is None)
         return self.reaches[nodes]
 
-    def _problems(self, record: DeviceRecord, facts: _NodeFacts | None) -> tuple[DeviceProblem, ...]:
+    def _problems(self, record: DeviceRecord, facts: NodeFacts | None) -> tuple[DeviceProblem, ...]:
         verdict = self.answers.verdicts[record.index]
-        of_node = facts.problems if facts else self._problems_of_all(record.nodes)
+        of_node = facts.problems if facts else self._reach(record.nodes).problems
         if verdict is Verdict.YES and not (self.answers.unfit and self._is_unfit(record)):
             return of_node
         if verdict in {Verdict.TAINTED, Verdict.AVOIDED}:
             return (*self._taint_problems(record.id, record.taints), *of_node)
         return (_VERDICTS[Verdict.TOO_LARGE if verdict is Verdict.YES else verdict], *of_node)
-
-    def _problems_of_all(self, nodes: frozenset[int] | None) -> tuple[DeviceProblem, ...]:
-        """Return why no node that sees a device of several nodes takes a pod; empty if one of them does."""
-        if nodes not in self.blocked_reaches:
-            every = self.nodes if nodes is None else [self.nodes[node] for node in sorted(nodes)]
-            self.blocked_reaches[nodes] = _common_problem([each.problems for each in every])
-        return self.blocked_reaches[nodes]
 
     def _is_unfit(self, record: DeviceRecord) -> bool:
         """Whether every node that sees a device has less than it takes of the node (KEP-5517)."""

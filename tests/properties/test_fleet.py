@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from solver.domain import Batch, Policy, Snapshot
-from solver.domain.fleet import DeviceState
+from solver.domain.fleet import DeviceState, UnusableCause
 from solver.fleet import fleet_of, supply_of
 from solver.problem.devices.layout import GLOBAL, DeviceType
 from solver.problem.prepare import prepare
@@ -13,6 +13,7 @@ from tests.properties.test_solve import PROPERTY
 from tests.support import builders as b
 from tests.support.strategies import Situation, situations
 
+OF_NODE = frozenset({UnusableCause.NODE_CORDONED, UnusableCause.NODE_NOT_READY, UnusableCause.NODE_GONE})
 HELD = frozenset({DeviceState.HELD, DeviceState.SHARED})
 
 
@@ -57,7 +58,7 @@ def test_available_devices_are_those_with_budgets_left(situation: Situation) -> 
         if _has_budget(problem, index)
     }
     devices = fleet_of(snapshot).devices
-    of_node = {each.id for each in devices if each.problems and each.problems[-1].message.startswith("node ")}
+    of_node = {each.id for each in devices if each.problems and each.problems[-1].cause in OF_NODE}
     shared = {each.id for each in devices if each.state is DeviceState.SHARED}  # also with less than the default share
     assert {each.id for each in devices if each.state is DeviceState.FREE} == expected - of_node - shared
 

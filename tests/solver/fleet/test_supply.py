@@ -65,6 +65,16 @@ def test_devices_that_overlap_count_as_often_as_they_fit() -> None:
     assert supply(*partitioned(), b.held("job", b.result("gpu", "part-0", "n1"))).largest.node == 3
 
 
+def test_a_cordoned_node_uses_no_devices_of_several_nodes() -> None:
+    def of(name: str, count: int) -> b.SnapshotObject:
+        at = b.scope(selector=b.node_selector(**{name: "yes"}))
+        return b.resource_slice(name, *(b.device(f"{name}-{each}") for each in range(count)), at=at)
+
+    both = b.node("n2", labels={"x": "yes", "y": "yes"}, is_unschedulable=True)
+    found = supply(b.node("n1", labels={"x": "yes"}), both, b.node("n3", labels={"y": "yes"}), of("x", 2), of("y", 3))
+    assert (found.available, found.largest.node) == (5, 3)
+
+
 def test_admin_access_leaves_shared_counters_to_others() -> None:
     monitor = b.claim("m", allocation=b.allocation(b.result("gpu", "whole", "n1", is_admin=True)))
     assert supply(*partitioned(), monitor).largest.node == 4

@@ -136,6 +136,8 @@ def test_the_sentence_counts_every_test_once() -> None:
         "Of 4 tests kube-scheduler passes 4 and Dovetail 1; 1 differ on purpose, "
         "1 are not run with Dovetail, 1 are unexplained."
     )
+    alone = [Line(test="a", dovetail="pass"), Line(test="b", dovetail="fail", because="An entry")]
+    assert compatibility.summary(alone).startswith("Of 2 tests Dovetail passes 1; 1 differ on purpose, ")
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
         console.print(compatibility.render(lines))

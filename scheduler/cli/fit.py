@@ -66,7 +66,10 @@ def execute(options: argparse.Namespace) -> int:
 
     builder = case_builder.CaseBuilder
     of_cluster = documents.read(options.cluster)
-    is_readable = not of_cluster.problems
+    if of_cluster.problems:
+        for problem in of_cluster.problems:
+            say(str(problem))
+        return refuse("fit: without the whole cluster there is no answer")
     found = builder.as_cluster(of_cluster) if options.cluster else live_cluster.fetch(cluster_access(options))
     made = builder.of(found, documents.read(paths))
     name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
@@ -89,7 +92,7 @@ def execute(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(printing.text("Fit", fitting.document(answer, needed), options.output))
     status = ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
-    return completed(status, found.forbidden) if is_readable and not case.problems else ExitStatus.WRONG
+    return completed(status, found.forbidden) if not case.problems else ExitStatus.WRONG
 
 
 def _count(text: str | None) -> int | None:

@@ -20,8 +20,6 @@ from solver.domain import LabelSelector
 
 _NEW: Final = "New"
 _NOT_SEEN: Final = "no scheduler has written a condition yet"
-_SHORT: Final = 72
-"""Characters of the reason in the table; `-o wide` has all."""
 
 
 class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -129,13 +127,12 @@ def show(pods: Sequence[WaitingPod], to: TextIO, now: dt.datetime, *, is_wide: b
         to.write("No pod waits.\n")
         return
     kept = [at for at, column in enumerate(COLUMNS) if has_namespaces or column.head != "NAMESPACE"]
-    rows = [_row(each, now, is_wide=is_wide) for each in pods]
+    rows = [_row(each, now) for each in pods]
     columns = [COLUMNS[at] for at in kept]
     list_table.show(columns, [[row[at] for at in kept] for row in rows], to, is_wide=is_wide)
 
 
-def _row(each: WaitingPod, now: dt.datetime, *, is_wide: bool) -> Row:
-    is_cut = len(each.why) > _SHORT and not is_wide
+def _row(each: WaitingPod, now: dt.datetime) -> Row:
     return (
         str(each.position or "-"),
         each.namespace,
@@ -146,5 +143,5 @@ def _row(each: WaitingPod, now: dt.datetime, *, is_wide: bool) -> Row:
         each.gang or "-",
         each.scheduler_name,
         each.nominated_node or "-",
-        f"{each.why[: _SHORT - 1]}…" if is_cut else each.why,
+        each.why,
     )

@@ -119,7 +119,9 @@ def test_a_cluster_that_cannot_be_read(tmp_path: Path, capsys: Capture) -> None:
     file, gone = m.write_yaml(tmp_path / "pods.yaml", m.pod("new")), tmp_path / "gone.yaml"
 
     assert m.run("fit", "-f", file, "--cluster", gone) == 2
-    assert f"{gone}: cannot be read: No such file or directory" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"{gone}: cannot be read: No such file or directory" in printed.err
+    assert printed.out == ""
 
 
 def test_different_pods_are_counted_together(tmp_path: Path, cluster: Path, capsys: Capture) -> None:

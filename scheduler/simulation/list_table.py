@@ -78,6 +78,14 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
+def _shortened(text: str, width: int) -> str:
+    """Leave out the middle: names of a list often begin alike, and end alike seldom."""
+    tail = text[len(text) - (width - 1) // 2 :]
+    while _width(tail) > (width - 1) // 2:
+        tail = tail[1:]
+    return set_cell_size(text, width - 1 - _width(tail)) + "…" + tail
+
+
 class _Table(NamedTuple):
     """Columns with their widths on the screen, in characters."""
 
@@ -110,7 +118,7 @@ class _Table(NamedTuple):
         elif self.columns[at].is_sentence:
             yield from textwrap.wrap(text, width)
         else:
-            yield set_cell_size(text, width - 1) + "…"
+            yield _shortened(text, width)
 
     def _padded(self, at: int, text: str, colour: str) -> str:
         blanks = " " * (self.widths[at] - _width(text))

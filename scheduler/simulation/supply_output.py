@@ -96,6 +96,8 @@ def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)
     has_domains = any(row.supply.largest.domain is not None for row in found.rows)
+    has_requests = any(row.supply.fragmentation is not None for row in found.rows)
+    has_large_nodes = any(row.supply.largest.claim != row.supply.largest.node for row in found.rows)
     columns = (
         *(ListColumn(each.value.upper()) for each in found.by),
         ListColumn("TOTAL", is_number=True),
@@ -103,11 +105,11 @@ def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False
         ListColumn("FREE", is_number=True),
         ListColumn("BLOCKED", is_number=True, is_wide=not has_blocked),
         ListColumn("UNUSABLE", is_number=True),
-        ListColumn("MAX/CLAIM", is_number=True),
+        ListColumn("MAX/CLAIM", is_number=True, is_wide=not has_large_nodes),
         ListColumn("MAX/NODE", is_number=True),
         ListColumn("MAX/ROOT", is_number=True, is_wide=not has_roots),
         ListColumn("MAX/DOMAIN", is_number=True, is_wide=not has_domains),
-        ListColumn("FRAGMENTED", is_number=True),
+        ListColumn("FRAGMENTED", is_number=True, is_wide=not has_requests),
         ListColumn("SHARED", is_number=True, is_wide=True),
         ListColumn("TAINTED", is_number=True, is_wide=True),
     )

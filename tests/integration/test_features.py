@@ -39,8 +39,13 @@ def theatres(control_plane: ControlPlane, schedulers: None, request: pytest.Fixt
         each.clear()
 
 
+GATES = {"list-attributes": pytest.mark.kubernetes(gates=("DRAListTypeAttributes",))}
+
+
 @pytest.mark.parametrize(
-    ("theatres", "feature"), [(each, each) for each in FEATURES], indirect=["theatres"], ids=[x.name for x in FEATURES]
+    ("theatres", "feature"),
+    [pytest.param(each, each, id=each.name, marks=GATES.get(each.name, ())) for each in FEATURES],
+    indirect=["theatres"],
 )
 def test_a_feature_is_served(theatres: list[Theatre], feature: Feature) -> None:
     played = [(theatre, list(feature.play(theatre.side))) for theatre in theatres]

@@ -190,6 +190,7 @@ def test_a_token_for_the_scheduler_alone_is_enough(desk: Desk, capsys: pytest.Ca
 
 @pytest.mark.parametrize("desk", [0.01], indirect=True)
 def test_a_caller_who_asks_too_often_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.place("p")  # the scheduler leads
     reader = desk.account("reader", "pods", "resourceclaims")
 
     statuses = [desk.ask(reader, "history", "-n", desk.world.namespace) for _ in range(2)]

@@ -175,13 +175,18 @@ def _pool(chance: Chance, name: str, driver: str, scope: Json, *, most: int) -> 
     return found
 
 
+_NODE_RESOURCES = ("nodeAllocatableResourceMappings", "nodeAllocatableResources")
+"""kube-scheduler 1.37 reads them from any slice that names the device, so from either generation by chance."""
+
+
 def _older(current: Manifest) -> Manifest:
     """Make a slice that is left of what was published before: its first device has become another one since."""
     made = deepcopy(current)
     made["metadata"]["name"] += "-older"
     made["spec"]["pool"] |= {"generation": 0, "resourceSliceCount": 1}
     first, *_ = made["spec"]["devices"]
-    scope = {key: value for key, value in first.items() if key in {"allNodes", "nodeSelector"}}
+    kept = {"allNodes", "nodeSelector", *_NODE_RESOURCES}
+    scope = {key: value for key, value in first.items() if key in kept}
     made["spec"]["devices"] = [{"name": name, **scope} for name in (first["name"], "former")]
     return made
 

@@ -2,7 +2,7 @@
 Accepts the connections of the API within bounds of number and rate.
 
 `create_server` knows a connection only when its TLS handshake has ended. Here it counts from the beginning: callers
-whom nobody knows take neither all file descriptors nor the time of the event loop, which renews the Lease.
+without a token take neither all file descriptors nor the time of the event loop, which renews the Lease.
 """
 
 import asyncio

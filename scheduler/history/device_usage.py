@@ -127,7 +127,7 @@ def _bounded(key: UsageKey, known: Mapping[UsageKey, float]) -> UsageKey:
     """
     Return the key, or that of the others where there are too many keys.
 
-    Users choose labels, so these have half of the keys only: nobody's label hides the use of another namespace.
+    Users choose labels, so these have half of the keys only: no label hides the use of another namespace.
     """
     if key.label and key not in known and len(known) >= _MOST_KEYS // 2:
         key = key._replace(label=OTHERS)

@@ -32,7 +32,7 @@ class DeviceState(StrEnum):
 
 
 class UnusableCause(StrEnum):
-    """Why no claim can get a device, whoever holds it."""
+    """Why no claim can get a device, also a held one."""
 
     TAINTED = "tainted"
     """It has a taint with the effect NoSchedule or NoExecute; claims with a toleration can get it."""

@@ -6,7 +6,7 @@ follow one by one. Where the model is not known to be the best, the state is com
 one by one, and the cheaper state counts. Nothing is ever undone: the state before a step is still there.
 
 Each preemptor is placed beside what the plan places and what is decided before it. A pod is evicted only if all pods of
-a preemptor then fit, which is shown by placing them in the cluster without the victims. Where that helps nobody, a gang
+a preemptor then fit, which is shown by placing them in the cluster without the victims. Where that helps no pod, a gang
 that needs fewer pods than wait is served with as many as it needs. Once these run, the others are preemptors of their
 own.
 """

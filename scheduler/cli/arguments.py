@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -156,6 +157,14 @@ def say(message: str) -> None:
 def warn(message: str) -> None:
     """Write a warning to standard error."""
     say(f"warning: {message}")
+
+
+def report(warnings: Iterable[str], problems: Iterable[object]) -> None:
+    """Write what is odd, and what is wrong, about manifests."""
+    for warning in warnings:
+        warn(warning)
+    for problem in problems:
+        say(str(problem))
 
 
 def refuse(message: str) -> int:

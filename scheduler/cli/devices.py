@@ -16,19 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
-    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
-
-    wanted, read = fleet_arguments.wanted_by(options), fleet_arguments.reader(options)
-
-    def ask() -> Any:
-        found = read()
-        return found, fleet_arguments.chosen(options, found, wanted)
-
-    if options.watch:
-        watching.watch(ask, lambda answer: _print(options, *answer))
-    found, devices = ask()
-    _print(options, found, devices)
-    return fleet_arguments.status(found)
+    return fleet_arguments.run(options, lambda _, devices: devices, _print)
 
 
 def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:

@@ -15,9 +15,8 @@ from scheduler.cli.arguments import (
     completed,
     manifests,
     refuse,
-    say,
+    report,
     settings_for,
-    warn,
     warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
@@ -67,18 +66,14 @@ def execute(options: argparse.Namespace) -> int:
     builder = case_builder.CaseBuilder
     of_cluster = documents.read(options.cluster)
     if of_cluster.problems:
-        for problem in of_cluster.problems:
-            say(str(problem))
+        report((), of_cluster.problems)
         return refuse("fit: without the whole cluster there is no answer")
     found = builder.as_cluster(of_cluster) if options.cluster else live_cluster.fetch(cluster_access(options))
     made = builder.of(found, documents.read(paths))
     name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
     warn_of_other_scheduler(options.config, "a pod of the files", name)
     case = made.case(name)
-    for warning in case.warnings:
-        warn(warning)
-    for problem in case.problems:
-        say(str(problem))
+    report(case.warnings, case.problems)
     if not case.own:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)

@@ -33,24 +33,15 @@ def _grouping(text: str) -> tuple[str, ...]:
 
 def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
-    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
 
-    wanted, read = fleet_arguments.wanted_by(options), fleet_arguments.reader(options)
-
-    def ask() -> Any:
+    def answer(found: Any, devices: Any) -> Any:
         from scheduler.simulation import supply_output  # noqa: PLC0415 - the solver takes a second to import
 
-        found = read()
         if not found.knows_holders:
             raise UsageError("resourceclaims may not be listed, and without them it is not known what is free")
-        by = tuple(map(supply_output.Grouping, options.by))
-        return found, supply_output.answer(found.fleet, fleet_arguments.chosen(options, found, wanted), by)
+        return supply_output.answer(found.fleet, devices, tuple(map(supply_output.Grouping, options.by)))
 
-    if options.watch:
-        watching.watch(ask, lambda answer: _print(options, *answer))
-    found, supply = ask()
-    _print(options, found, supply)
-    return fleet_arguments.status(found)
+    return fleet_arguments.run(options, answer, _print)
 
 
 def _print(options: argparse.Namespace, found: Any, supply: Any) -> None:

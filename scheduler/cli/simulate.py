@@ -13,9 +13,9 @@ from scheduler.cli.arguments import (
     completed,
     manifests,
     refuse,
+    report,
     say,
     settings_for,
-    warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 
@@ -76,10 +76,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.from_cluster:
         found = live_cluster.fetch(cluster_access(options))
     case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
-    for warning in case.warnings:
-        warn(warning)
-    for problem in case.problems:
-        say(str(problem))
+    report(case.warnings, case.problems)
     asked = simulator.recorded(case, settings, name)
     if options.save is not None:
         try:

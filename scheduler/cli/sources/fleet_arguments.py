@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.arguments import (
     UsageError,
@@ -29,6 +29,10 @@ if TYPE_CHECKING:  # these take a second to import
 _KINDS: Final = (TargetKind.NODE, TargetKind.POD, TargetKind.CLAIM, TargetKind.NAMESPACE)
 Wanted = Callable[["FleetDevice"], bool]
 """Whether a device is shown."""
+AnswerOf = Callable[["FleetAnswer", "list[FleetDevice]"], Any]
+"""What a command says of the devices that are shown."""
+Show = Callable[[argparse.Namespace, "FleetAnswer", Any], None]
+"""Prints that answer."""
 _STATUS: Final = (
     "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
     "be read, 3 some kinds of objects may not be listed."
@@ -60,7 +64,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_watch(parser)
 
 
-def reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
+def _reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
     """Return the function that reads the fleet; it warns of what cannot be read. Raise `UsageError`."""
     from scheduler.simulation import fleet_reading, simulator  # noqa: PLC0415 - the solver takes a second to import
 
@@ -92,12 +96,28 @@ def reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
     return read
 
 
-def status(found: "FleetAnswer") -> int:
-    """Return the exit status of a list that was printed."""
+def run(options: argparse.Namespace, answer_of: AnswerOf, show: Show) -> int:
+    """
+    Read the fleet, and show the answer about the chosen devices; with `--watch` again whenever it changes.
+
+    Return the exit status of a list that was printed. Raise `UsageError`.
+    """
+    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+
+    wanted, read = _wanted_by(options), _reader(options)
+
+    def ask() -> "tuple[FleetAnswer, Any]":
+        found = read()
+        return found, answer_of(found, _chosen(options, found, wanted))
+
+    if options.watch:
+        watching.watch(ask, lambda answer: show(options, *answer))
+    found, answer = ask()
+    show(options, found, answer)
     return ExitStatus.WRONG if found.unreadable else completed(ExitStatus.OK, found.forbidden)
 
 
-def chosen(options: argparse.Namespace, answer: "FleetAnswer", wanted: Wanted) -> "list[FleetDevice]":
+def _chosen(options: argparse.Namespace, answer: "FleetAnswer", wanted: Wanted) -> "list[FleetDevice]":
     """Return the devices that `wanted` and `-l` choose, by node."""
     nodes = answer.selected(options.selector) if options.selector is not None else None
     found = [device for device in answer.fleet.devices if wanted(device) and (nodes is None or _is_on(device, nodes))]
@@ -109,7 +129,7 @@ def _is_on(device: "FleetDevice", nodes: frozenset[str]) -> bool:
     return bool(nodes) if device.nodes is None else not nodes.isdisjoint(device.nodes)
 
 
-def wanted_by(options: argparse.Namespace) -> Wanted:
+def _wanted_by(options: argparse.Namespace) -> Wanted:
     """Return the condition of the object or of `-n`. Raise `UsageError`."""
     from solver.domain import ClaimId, PodId  # noqa: PLC0415 - as above
 

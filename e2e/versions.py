@@ -24,8 +24,6 @@ REPOSITORY: Final = Path(__file__).parents[1]
 PAGE: Final = REPOSITORY / "docs" / "compatibility.md"
 BEGIN, END = "<!-- make versions: begin -->", "<!-- make versions: end -->"
 WIDTH: Final = 100
-DISTRIBUTED: Final = ("-n", "3", "--dist", "loadfile")
-"""Three processes, each with a control plane of its own."""
 ROW: Final = re.compile(r"^\| (1\.\d+\.\d+) \| (all on|as shipped) \| .* \|$", re.MULTILINE)
 
 
@@ -70,21 +68,12 @@ def _run(kubernetes: str, mode: gates.FeatureGates, tests: Sequence[str]) -> Out
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            *DISTRIBUTED,
-            "-m",
-            "controlplane",
-            f"--junitxml={report}",
-            *tests,
-        ]
-        environment = {**os.environ, versions.VARIABLE: kubernetes, gates.VARIABLE: mode}
+        command = ["make", "integration", f"KUBERNETES={kubernetes}", f"TESTS={' '.join(tests)}"]
+        command.append(f"ARGS=--junitxml={report}")
+        environment = {**os.environ, gates.VARIABLE: mode}
         done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
         if not report.exists():
-            raise build.BuildError(f"pytest ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise build.BuildError(f"make integration ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
         failures, passed = _read(report)
     found = re.search(r"(\d+) tests? left out", done.stdout)
     left_out = int(found[1]) if found else 0

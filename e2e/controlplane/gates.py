@@ -25,6 +25,10 @@ class Gate(NamedTuple):
     last: int = _NEVER
     before: str = ""
 
+    def exists(self, kubernetes: str) -> bool:
+        """Whether a version knows the gate."""
+        return self.first <= minor(kubernetes) <= self.last
+
 
 GATES: Final = {
     "CompositePodGroup": Gate(37),
@@ -71,14 +75,14 @@ def has_gate(name: str, gates: FeatureGates, kubernetes: str) -> bool:
     gate = GATES[name]
     if gate.before and minor(kubernetes) < gate.first:
         return has_gate(gate.before, gates, kubernetes)
-    return (gate.first if gates == "on" else max(gate.first, gate.on)) <= minor(kubernetes) <= gate.last
+    return gate.exists(kubernetes) and (gates == "on" or minor(kubernetes) >= gate.on)
 
 
 def gate_flags(gates: FeatureGates, kubernetes: str) -> list[str]:
     """Return the flag that every component gets; none for the defaults."""
     if gates == "defaults":
         return []
-    known = (name for name, gate in GATES.items() if gate.first <= minor(kubernetes) <= gate.last)
+    known = (name for name, gate in GATES.items() if gate.exists(kubernetes))
     return ["--feature-gates=" + ",".join(f"{name}=true" for name in known)]
 
 

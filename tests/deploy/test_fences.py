@@ -14,6 +14,7 @@ from scheduler.settings import load
 from solver.domain import Node
 from solver.problem.devices import device_properties
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -171,7 +172,7 @@ def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) ->
                 "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
             },
             "needs the feature protection",
-            marks=pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",)),
+            marks=WITH_POD_GROUPS,
             id="a PodGroup",
         ),
     ],

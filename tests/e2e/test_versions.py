@@ -2,6 +2,8 @@
 
 from e2e.controlplane import versions
 from e2e.versions import BEGIN, END, PAGE, Outcome, markdown
+from scheduler.cli import simulate
+from scheduler.kube.api_versions import NEWEST_MINOR
 
 
 def outcome(release: str, gates: str, passed: int) -> Outcome:
@@ -25,3 +27,8 @@ def test_the_page_has_a_place_for_the_table() -> None:
 
 def test_a_patch_release_has_a_minor_version() -> None:
     assert versions.minor("1.37.2") == versions.minor("1.37") == 37
+
+
+def test_simulate_knows_the_versions_that_are_tested() -> None:
+    assert simulate.VERSIONS == versions.SUPPORTED
+    assert versions.minor(versions.DEFAULT) == NEWEST_MINOR

@@ -4,6 +4,7 @@ import pytest
 
 from e2e.controlplane import versions
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -153,7 +154,7 @@ def test_a_pod_with_one_claim_allocated_and_one_not_gets_the_other_on_the_same_n
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_pods_of_a_group_that_has_the_claim_add_no_entries(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     world.claim("shared")

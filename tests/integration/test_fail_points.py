@@ -21,6 +21,7 @@ from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import GUARDED, LATE, MOMENTS, REQUEST_SECONDS, SHELL, STOP, WORKER, FailPoint
 from tests.support.fail_scenes import SCENES, Scene
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import Asked, Told, lossy
 from tests.support.shell_world import Start, World
 
@@ -61,9 +62,7 @@ def cases() -> Iterator[str]:
 
 
 NEEDS: Final = {
-    **dict.fromkeys(
-        ("gang", "withdrawn", "gang-preemption"), pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
-    ),
+    **dict.fromkeys(("gang", "withdrawn", "gang-preemption"), WITH_POD_GROUPS),
     "extended": pytest.mark.kubernetes(gates=("DRAExtendedResource",)),
 }
 """What a scene needs of the server."""

@@ -15,6 +15,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
 from scheduler.kube.api_versions import pod_group_condition
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import Dam, is_allocation, is_binding, lossy
 from tests.support.shell_world import Json, Start, World
 
@@ -97,7 +98,7 @@ def is_told(world: World, pod: str) -> bool:
     return bool(world.condition(pod))
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_gang_of_a_pod_group_waits_for_its_members_and_holds_nothing_meanwhile(world: World, start: Start) -> None:
     world.add_nodes(4, devices=1)
     world.template()
@@ -119,7 +120,7 @@ def test_a_gang_of_a_pod_group_waits_for_its_members_and_holds_nothing_meanwhile
     assert running.is_running()
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_of_two_gangs_that_need_six_of_eight_nodes_exactly_one_runs(world: World, start: Start) -> None:
     world.add_nodes(8, devices=1)
     world.template()
@@ -143,7 +144,7 @@ def test_of_two_gangs_that_need_six_of_eight_nodes_exactly_one_runs(world: World
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_pod_whose_pod_group_does_not_exist_yet_waits_for_it(world: World, start: Start) -> None:
     world.add_nodes(1, devices=2)
     world.template()
@@ -156,7 +157,7 @@ def test_a_pod_whose_pod_group_does_not_exist_yet_waits_for_it(world: World, sta
     wait_until(lambda: gangs_bound(world) == {"late": 1})
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_replacement_of_a_failed_member_joins_the_others_in_their_rack(world: World, start: Start) -> None:
     world.add_nodes(4, devices=1)
     for index, node in enumerate(world.nodes):
@@ -177,7 +178,7 @@ def test_a_replacement_of_a_failed_member_joins_the_others_in_their_rack(world: 
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_scheduler_killed_between_claims_and_bindings_of_a_gang_is_followed_by_one_that_completes_it(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
@@ -199,7 +200,7 @@ def test_a_scheduler_killed_between_claims_and_bindings_of_a_gang_is_followed_by
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_claims_that_a_killed_scheduler_left_are_freed_where_a_member_is_gone(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
@@ -223,7 +224,7 @@ def test_claims_that_a_killed_scheduler_left_are_freed_where_a_member_is_gone(
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_an_allocation_that_is_refused_takes_the_whole_gang_back(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
@@ -252,7 +253,7 @@ def test_an_allocation_that_is_refused_takes_the_whole_gang_back(
     assert world.problems() == []
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_gang_whose_binding_fails_in_part_is_reported_and_completed(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
@@ -301,7 +302,7 @@ def reserved(world: World, claim: str) -> list[tuple[str, str]]:
     return [(each["resource"], each["name"]) for each in status.get("reservedFor", [])]
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 @pytest.mark.parametrize("minimum", [3, 0], ids=["gang", "basic"])
 def test_a_claim_that_a_group_shares_is_allocated_once_and_reserved_for_the_group(
     world: World, start: Start, minimum: int
@@ -395,7 +396,7 @@ def add_channels(world: World, driver: str) -> None:
         world.plane.request("POST", f"{resource}/resourceslices", {"metadata": {"name": f"{node}-cd"}, "spec": spec})
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_channel_claims_of_a_gang_share_pools_with_daemons_that_kube_scheduler_places(
     control_plane: ControlPlane, world: World, start: Start
 ) -> None:

@@ -7,13 +7,14 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from tests.integration.test_gangs import allocated, gangs_bound, is_told, pod_group
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import Dam, is_allocation, lossy
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 @pytest.mark.parametrize("claims", ["of their own", "from a template"])
 def test_a_member_that_goes_while_claims_are_written_takes_the_whole_gang_back(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, claims: str

@@ -8,6 +8,7 @@ import pytest
 from tests.integration.test_gangs import SCHEDULING, gangs_bound, group_condition, member, pod_group
 from tests.integration.test_preemption import begin, names, plain
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import Start, World
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.37")]
@@ -23,7 +24,7 @@ def priority_class(world: World, **more: Any) -> dict[str, str]:
     return {"priorityClassName": name}
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_the_condition_has_the_name_of_the_version(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.template()
@@ -36,7 +37,7 @@ def test_the_condition_has_the_name_of_the_version(world: World, start: Start) -
     assert group_condition(world, "g")["type"] == "PodGroupInitiallyScheduled"
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_gang_whose_minimum_is_lowered_is_placed(world: World, start: Start) -> None:
     world.add_nodes(3, devices=1)
     world.template()
@@ -53,7 +54,7 @@ def test_a_gang_whose_minimum_is_lowered_is_placed(world: World, start: Start) -
     wait_until(lambda: group_condition(world, "g").get("status") == "True")
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_pods_of_another_priority_than_their_group_wait_and_say_so(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.template()
@@ -71,7 +72,7 @@ def test_pods_of_another_priority_than_their_group_wait_and_say_so(world: World,
     wait_until(lambda: gangs_bound(world) == {"g": 2})
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 @pytest.mark.parametrize("mode", ["single", "all"])
 def test_how_a_group_is_disrupted(world: World, start: Start, account: Path, tmp_path: Path, mode: str) -> None:
     world.add_nodes(3, devices=1)
@@ -87,7 +88,7 @@ def test_how_a_group_is_disrupted(world: World, start: Start, account: Path, tmp
     wait_until(lambda: len(names(world)) == (3 if mode == "single" else 1))
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_group_of_a_class_that_never_preempts_waits(
     world: World, start: Start, account: Path, tmp_path: Path
 ) -> None:
@@ -105,7 +106,7 @@ def test_a_group_of_a_class_that_never_preempts_waits(
     wait_until(lambda: "patient" in world.bound())
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_the_groups_of_a_composite_group_are_gangs_of_their_own(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.template()
@@ -125,7 +126,7 @@ def test_the_groups_of_a_composite_group_are_gangs_of_their_own(world: World, st
     wait_until(lambda: "composite_pod_group_decided_apart" in running.log.read_text(encoding="utf-8"))
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_job_with_scheduling_is_placed_as_its_gang(world: World, start: Start) -> None:
     world.add_nodes(3, devices=1)
     world.template()

@@ -11,6 +11,7 @@ import yaml
 from e2e.dovetail import Dovetail
 from tests.integration.test_gangs import gangs_bound, member, pod_group
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -232,7 +233,7 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
     wait_until(lambda: names(world) == {"high", "spared"})  # the other member may end after the room is taken
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
     world.add_nodes(4, devices=1)
     world.template()

@@ -8,11 +8,11 @@ import pytest
 from tests.integration.test_binding_conditions import configured
 from tests.integration.test_gangs import pod_group
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import Start
 from tests.support.volume_world import Provisioner, VolumeWorld
 
 pytestmark = pytest.mark.controlplane
-IN_POD_GROUPS = pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
 
 
 def gang(volumes: VolumeWorld, name: str, count: int, *claims: str, minimum: int | None = None) -> None:
@@ -23,7 +23,7 @@ def gang(volumes: VolumeWorld, name: str, count: int, *claims: str, minimum: int
         volumes.world.pod(f"{name}-{index}", schedulingGroup={"podGroupName": name}, volumes=entries)
 
 
-@IN_POD_GROUPS
+@WITH_POD_GROUPS
 def test_a_gang_shares_a_volume_that_exists_and_goes_where_it_is(volumes: VolumeWorld, start: Start) -> None:
     nodes = volumes.add_nodes(4, devices=1)
     volumes.world.template()
@@ -38,7 +38,7 @@ def test_a_gang_shares_a_volume_that_exists_and_goes_where_it_is(volumes: Volume
     assert volumes.world.problems() == []
 
 
-@IN_POD_GROUPS
+@WITH_POD_GROUPS
 def test_a_gang_shares_a_volume_that_is_made_where_all_of_it_reaches_it(volumes: VolumeWorld, start: Start) -> None:
     nodes = volumes.add_nodes(5, devices=1)
     volumes.world.template()
@@ -58,7 +58,7 @@ def test_a_gang_shares_a_volume_that_is_made_where_all_of_it_reaches_it(volumes:
     assert volumes.world.problems() == []
 
 
-@IN_POD_GROUPS
+@WITH_POD_GROUPS
 def test_a_gang_whose_shared_volume_is_refused_gives_everything_back_and_goes_elsewhere(
     volumes: VolumeWorld, start: Start
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_gang_whose_shared_volume_is_refused_gives_everything_back_and_goes_el
     assert volumes.world.problems() == []
 
 
-@IN_POD_GROUPS
+@WITH_POD_GROUPS
 def test_a_gang_whose_shared_volume_comes_too_late_is_tried_again(
     volumes: VolumeWorld, start: Start, account: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from e2e.controlplane import versions
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import lossy
 from tests.support.shell_world import World
 
@@ -43,7 +44,7 @@ def test_a_server_without_device_apis_is_waited_for(control_plane: ControlPlane,
     assert "Kubernetes 1.34 or newer" in problems(log)[0]
 
 
-@pytest.mark.kubernetes(since="1.36", gates=("GenericWorkload",))
+@WITH_POD_GROUPS
 def test_an_upgrade_of_the_server_is_noticed_while_pods_are_scheduled(
     control_plane: ControlPlane, world: World, tmp_path: Path
 ) -> None:

@@ -48,9 +48,10 @@ def _measure(options: argparse.Namespace, found: Found) -> None:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="dovetail-upstream-"))
     print(f"logs: {folder}", file=sys.stderr)
     etcd = suites.etcd_folder(options.kubernetes)
-    for binary in suites.binaries(
-        options.kubernetes, suites.packages(options.kubernetes, options.suite, options.gates or ())
-    ):
+    packages = suites.packages(options.kubernetes, options.suite, options.gates or ())
+    if unknown := set(options.package or ()) - set(packages):
+        raise BuildError(f"--package {min(unknown)} is not one of {', '.join(packages)}")
+    for binary in suites.binaries(options.kubernetes, options.package or packages):
         for scheduler in get_args(SchedulerName):
             if options.only not in {None, scheduler}:
                 continue
@@ -94,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kubernetes", choices=suites.KUBERNETES, default=suites.KUBERNETES[-1], help="whose tests")
     parser.add_argument("--suite", choices=("dra", "scheduler"), default="dra", help="of test/integration (dra)")
     parser.add_argument("--gates", action="append", choices=[*suites.DRA], help="only this part of dra; repeatable")
+    parser.add_argument(
+        "--package", action="append", metavar="NAME", help="only this one: scheduler/filters; repeatable"
+    )
     parser.add_argument("--run", default="", metavar="REGEX", help="only these tests, as for go test: TestDRA/all/Pod")
     parser.add_argument(
         "--short", action="store_true", help="a few minutes of dra, with Dovetail only: for each commit"

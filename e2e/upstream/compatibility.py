@@ -59,7 +59,7 @@ def summary(all_lines: Sequence[Line]) -> str:
     peer, ours = (sum(getattr(line, who) == "pass" for line in all_lines) for who in ("kube_scheduler", "dovetail"))
     skipped = sum(line.dovetail in {"", "skip"} for line in all_lines)
     unexplained = sum(line.is_unexplained for line in all_lines)
-    listed = sum(line.dovetail == "fail" for line in all_lines) - unexplained
+    listed = sum(line.dovetail == "fail" and not line.is_unexplained for line in all_lines)
     is_compared = any(line.kube_scheduler for line in all_lines)
     passes = f"kube-scheduler passes {peer} and Dovetail {ours}" if is_compared else f"Dovetail passes {ours}"
     return (

@@ -28,7 +28,7 @@ def configuration(asked: dict[str, Any]) -> dict[str, Any]:
         ],
         **({"commit": {"bindingTimeoutSeconds": min(timeouts)}} if timeouts else {}),
         "leaderElection": {"enabled": False},
-        "bindAddress": asked["address"],
+        **{section: {"bindAddress": asked["address"]} for section in ("health", "metrics")},
         "logging": {"format": "console", "level": os.environ.get(LEVEL, "debug")},
     }
 

@@ -50,13 +50,30 @@ QUEUE_IS_EMPTY = Edit(
 """What is left out is asked of the built-in scheduler's queue, once the pod is bound."""
 
 
+def _with_feature(file: str, case: str, field: str) -> Edit:
+    """Run the cases that do not use a feature with it on: without it they emulate a release that has no DRA."""
+    return Edit(
+        file,
+        re.compile(rf"^\t{{3}}if !{case}\.{field} \{{$", re.MULTILINE),
+        f"\t\t\tif testutils.IsProcess() {{\n\t\t\t\t{case}.{field} = true\n\t\t\t}}\n",
+    )
+
+
+WITH_FEATURES = tuple(
+    _with_feature(file, "tt", "enableNodeInclusionPolicy")
+    for file in ("scheduler/filters/filters_test.go", "scheduler/scoring/priorities_test.go")
+)
+
+
 def edits(minor: str) -> tuple[Edit, ...]:
     """Return the edits for a minor release such as `1.37`."""
     if minor == "1.36":
-        return (*_edits_of_util("NextPod"), QUEUE_IS_EMPTY)
+        keys = _with_feature("scheduler/filters/filters_test.go", "test", "enableMatchLabelKeysInAffinity")
+        return (*_edits_of_util("NextPod"), QUEUE_IS_EMPTY, *WITH_FEATURES, keys)
     return (
         *_edits_of_util("NextEntity"),
         QUEUE_IS_EMPTY,
+        *WITH_FEATURES,
         Edit(
             "scheduler/preemption/podgroup/podgrouppreemption_test.go",
             re.compile(r"^\t{3}for _, podName := range tt\.expectedToHaveNNNInfo \{$", re.MULTILINE),

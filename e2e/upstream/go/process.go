@@ -20,6 +20,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -90,7 +92,11 @@ func startConfigured(test schedulerTest, config *kubeschedulerconfig.KubeSchedul
 
 // startBeside starts the process beside a scheduler that is there for its cache and queue only: see takeNothing.
 func startBeside(ctx context.Context, t *testing.T, testCtx *TestContext) {
-	if reason := looksInside(testCtx.Scheduler); reason != "" {
+	reason := looksInside(testCtx.Scheduler)
+	if reason == "" {
+		reason = emulates()
+	}
+	if reason != "" {
 		testCtx.SchedulerCloseFn() // or its goroutines would outlive the test
 		t.Skip(reason)
 	}
@@ -132,6 +138,15 @@ func looksInside(sched *scheduler.Scheduler) string {
 		}
 	}
 	return ""
+}
+
+// emulates says so where the test has its API server pretend to be of a release that has no resource.k8s.io/v1.
+func emulates() string {
+	emulated := utilfeature.DefaultMutableFeatureGate.EmulationVersion()
+	if emulated.AtLeast(version.MajorMinor(1, 34)) {
+		return ""
+	}
+	return fmt.Sprintf("emulates Kubernetes %s, which is not supported", emulated)
 }
 
 func profilesOf(profiles []kubeschedulerconfig.KubeSchedulerProfile) []processProfile {

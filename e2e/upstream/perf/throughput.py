@@ -1,6 +1,5 @@
 """What was measured, and the table of it: workload, pods a second of each scheduler, ratio (pure)."""
 
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from e2e.spread import spread
 from e2e.upstream.results import SchedulerName
 
 CAPTION = (
@@ -136,8 +136,5 @@ def _rates(runs: Sequence[Throughput]) -> str:
 
 
 def _spread(values: Sequence[float], form: str = "{:.0f}") -> str:
-    """Give the median, and the least and the most where they differ from it as shown."""
-    if not values:
-        return NONE
-    low, middle, high = (form.format(value) for value in (min(values), statistics.median(values), max(values)))
-    return middle if low == high else f"{middle} ({low}–{high})"
+    """Give the spread of values; a dash where there are none."""
+    return spread(values, form) if values else NONE

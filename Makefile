@@ -15,7 +15,7 @@ export DOVETAIL_KUBERNETES := $(KUBERNETES)
 
 ARGS ?=
 TESTS ?= tests
-OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py))
+OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py missing_rights.py secure_metrics.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 # Tests on the API server mostly wait: three processes, each with a control plane of its own, keep two cores busy.
@@ -23,17 +23,20 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench chaos hostile upstream upstream-short perf versions upgrade controlplane test unit integration oldest lint types layers format fix config sync
+.PHONY: help run compare latency differential bench chaos hostile upstream upstream-short perf versions upgrade alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  make %-15s%s\n' "$$name" "$$text"; done
+		printf '  make %-16s%s\n' "$$name" "$$text"; done
 
 run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=--once ends with a summary)
 	@$(VENV)/python -m e2e.run $(ARGS)
 
 compare: sync ## The same workloads with Dovetail and with kube-scheduler, in one table
 	@$(VENV)/python -m e2e.compare $(ARGS)
+
+latency: sync ## How soon a pod is bound that comes while the scheduler runs, next to kube-scheduler (ARGS=--help)
+	@$(VENV)/python -m e2e.latency $(ARGS)
 
 differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovetail, on thousands of generated cases
 	@$(VENV)/python -m e2e.differential $(ARGS)
@@ -62,6 +65,9 @@ versions: sync ## The tests on the API server with every supported Kubernetes, g
 
 upgrade: sync ## The API server goes up and down through the versions while Dovetail schedules, in one table
 	@$(VENV)/python -m e2e.upgrade $(ARGS)
+
+alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
+	@$(VENV)/python -m e2e.alerts
 
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
@@ -107,8 +113,67 @@ config: sync ## Generate config/default.yaml and config/schema.json from the set
 	@$(VENV)/python -m scheduler config --print-default > config/default.yaml
 	@$(VENV)/python -m scheduler config --print-schema > config/schema.json
 
-# The environment. uv is the one on the PATH; where there is none, one is installed into the cache by the first Python
-# that is new enough.
+# Releases: docs/releasing.md, and .github/workflows/release.yml, which calls these.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+BASE ?= $(shell sed -n 's/^ARG BASE=//p' deploy/Dockerfile)
+DIGEST ?=
+IMAGE ?= dovetail:$(VERSION)
+PLATFORM ?= linux/amd64
+GO ?= $(if $(shell command -v go),go,uv run --frozen --isolated --no-default-groups --only-group go go)
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+COSIGN := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+
+wheel: sync ## Build the wheel into dist, with the locked build tools
+	@rm -rf dist
+	@uv build --quiet --wheel --require-hashes --build-constraints deploy/build/backend.txt --out-dir dist
+	@ls dist/*.whl
+
+sbom: sync ## List what the wheel needs in dist/sbom.cdx.json (CycloneDX)
+	@mkdir -p dist
+	@uv export --quiet --frozen --no-dev --extra uvloop --format cyclonedx1.5 --output-file dist/sbom.cdx.json >/dev/null
+	@ls dist/sbom.cdx.json
+
+image: ## Build the image with docker (IMAGE=name)
+	@docker build -f deploy/Dockerfile --build-arg BASE=$(BASE) --build-arg DIGEST=$(DIGEST) -t $(IMAGE) .
+
+base-digest: ## Ask the registry for the digest of the base image
+	@docker buildx imagetools inspect $(BASE) --format '{{.Manifest.Digest}}'
+
+release-image: ## Build and push the image of a release, with SBOM and provenance (IMAGE=name DIGEST=sha256:...)
+	@case "$(DIGEST)" in sha256:*) ;; *) \
+		echo "DIGEST is no digest: a release names its base image by one, write DIGEST=\$$(make base-digest)" >&2; exit 1;; esac
+	@mkdir -p dist
+	@docker buildx build -f deploy/Dockerfile --build-arg RELEASE=1 --build-arg BASE=$(BASE) --build-arg DIGEST=$(DIGEST) \
+		--platform $(PLATFORM) --provenance=mode=max --sbom=true --metadata-file dist/image.json -t $(IMAGE) --push .
+
+release-check: ## Whether version, tag and changelog fit together (TAG=v0.1.0)
+	@[ "$(TAG)" = "v$(VERSION)" ] || { echo "TAG is '$(TAG)', and pyproject.toml has version $(VERSION): write TAG=v$(VERSION)" >&2; exit 1; }
+	@$(MAKE) release-notes >/dev/null
+
+release-notes: ## Print the changelog of this version
+	@awk -v version="[$(VERSION)]" '/^## /{here = $$2 == version; found += here; next} here; END{exit !found}' CHANGELOG.md || \
+		{ echo "CHANGELOG.md has no section '## [$(VERSION)]': give it what stands under Unreleased" >&2; exit 1; }
+
+sign: ## Sign image, wheel and SBOM with the identity of the CI job (cosign, keyless)
+	@digest="$$(sed -n 's/.*"containerimage.digest": *"\([^"]*\)".*/\1/p' dist/image.json)"; \
+	[ -n "$$digest" ] || { echo "dist/image.json has no digest: run make release-image first" >&2; exit 1; }; \
+	$(GO) run $(COSIGN) sign --yes "$(IMAGE)@$$digest"
+	@for file in dist/*.whl dist/sbom.cdx.json; do $(GO) run $(COSIGN) sign-blob --yes --bundle "$$file.sigstore.json" "$$file"; done
+
+vulnerabilities: sync ## Known vulnerabilities of the locked packages (DATABASE=all.zip: OSV's file, no network)
+ifdef DATABASE
+	@$(VENV)/python -m e2e.vulnerabilities "$(DATABASE)"
+else
+	@uv audit --frozen $(ARGS)
+endif
+
+workflows: ## Check the workflows of the CI
+	@$(GO) run $(ACTIONLINT)
+
+# The environment. uv is the one on the PATH; where there is none, the pinned one is installed into the cache by the
+# first Python that is new enough.
+UV := --require-hashes -r deploy/build/uv.txt
+
 sync: ## Make or update the environment in .venv
 	@uv --version >/dev/null 2>&1 || { $(INSTALL_UV); }
 	@[ -d .venv ] || { $(FIND_PYTHON); export UV_PYTHON="$$(command -v "$$python")"; }; uv sync --frozen --quiet
@@ -126,9 +191,9 @@ echo "== installing uv into $(CACHE)" >&2; \
 mkdir -p "$(CACHE)/bin"; \
 if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
 	"$$python" -m venv --clear "$(CACHE)/uv"; \
-	"$(CACHE)/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
+	"$(CACHE)/uv/bin/python" -m pip install --quiet --disable-pip-version-check $(UV); \
 else \
-	PIP_ROOT_USER_ACTION=ignore "$$python" -m pip install --quiet --disable-pip-version-check --upgrade --target "$(CACHE)/uv" uv || \
+	PIP_ROOT_USER_ACTION=ignore "$$python" -m pip install --quiet --disable-pip-version-check --upgrade --target "$(CACHE)/uv" $(UV) || \
 		{ echo "neither venv nor pip works here: install uv, or the package python3-venv" >&2; exit 1; }; \
 fi; \
 ln -sf "$(CACHE)/uv/bin/uv" "$(CACHE)/bin/uv"

@@ -5,8 +5,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 MACHINE = ("/usr/bin", "/bin")
@@ -70,8 +72,12 @@ def visible_context(repository: Path, ignore: str) -> list[str]:
     return sorted(rule[1:] for rule in rules if rule.startswith("!") and (repository / rule[1:]).exists())
 
 
-def build(text: str, context: Path, work: Path) -> list[Stage]:
-    """Carry out all stages below the folder `work`; sources of COPY come from `context` or an earlier stage."""
+def build(text: str, context: Path, work: Path, arguments: Mapping[str, str] = MappingProxyType({})) -> list[Stage]:
+    """
+    Carry out all stages below the folder `work`; sources of COPY come from `context` or an earlier stage.
+
+    `arguments` are those of `--build-arg`.
+    """
     stages: list[Stage] = []
     names: dict[str, Stage] = {}
     for word, rest in instructions(text):
@@ -93,6 +99,9 @@ def build(text: str, context: Path, work: Path) -> list[Stage]:
                 stages[-1].user = rest
             case "ENTRYPOINT":
                 stages[-1].entrypoint = [part.strip(' "') for part in rest.strip("[]").split(",")]
+            case "ARG" if stages:
+                name, _, default = rest.partition("=")
+                stages[-1].environment[name] = arguments.get(name, default)
             case "ARG" | "LABEL" | "EXPOSE" | "CMD":
                 pass
             case _:

@@ -1,6 +1,5 @@
 """What can be said about the manifests without a cluster; `test_on_the_api_server` asks the API server itself."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 import yaml
 
 from scheduler.kube import paths
-from scheduler.observe import metrics
 from scheduler.settings import load
 from scheduler.simulation import live_cluster
 from solver.domain import quantity
@@ -16,6 +14,7 @@ from solver.domain import quantity
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BASE = DEPLOY / "base"
 MONITORING = DEPLOY / "monitoring"
+ROLES = sorted((DEPLOY / "components").rglob("clusterrole.yaml"))
 CONFIGURATIONS = sorted(DEPLOY.rglob("config.yaml"))
 
 
@@ -64,8 +63,9 @@ def test_the_role_names_the_lease_of_the_configuration() -> None:
 
 
 def test_nothing_is_granted_by_wildcard() -> None:
-    roles = [one for one in _objects() if one["kind"] in {"ClusterRole", "Role"}]
-    granted = [word for role in roles for rule in role.get("rules", ()) for word in _words(rule)]
+    documents = [*_objects(), *(each for role in ROLES for each in yaml.safe_load_all(role.read_text("utf-8")))]
+    roles = [one for one in documents if one["kind"] in {"ClusterRole", "Role"}]
+    granted = [word for role in roles for rule in role.get("rules") or () for word in _words(rule)]
     assert granted
     assert [word for word in granted if "*" in word] == []
 
@@ -107,7 +107,7 @@ def test_critical_pods_have_a_quota_where_clouds_want_one() -> None:
 
 
 def _words(rule: dict[str, Any]) -> list[str]:
-    return [word for key in ("apiGroups", "resources", "verbs") for word in rule[key]]
+    return [word for key in ("apiGroups", "resources", "verbs", "nonResourceURLs") for word in rule.get(key, ())]
 
 
 def test_the_container_can_change_nothing_but_its_own_folder_for_files() -> None:
@@ -121,18 +121,44 @@ def test_the_container_can_change_nothing_but_its_own_folder_for_files() -> None
     assert [mount["mountPath"] for mount in _container()["volumeMounts"] if not mount.get("readOnly")] == ["/tmp"]  # noqa: S108
 
 
-def test_probes_ask_the_port_that_is_bound_by_default() -> None:
-    container = _container()
-    port = int(load(BASE / "config.yaml").bind_address.rpartition(":")[2])
-    assert container["ports"] == [{"name": "http", "containerPort": port}]
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def test_probes_and_scrapes_ask_the_ports_that_are_bound_by_default() -> None:
+    container, settings = _container(), load(BASE / "config.yaml")
+    health, scraped = _port(settings.health.bind_address), _port(settings.metrics.bind_address)
+    assert container["ports"] == [
+        {"name": "health", "containerPort": health},
+        {"name": "metrics", "containerPort": scraped},
+    ]
     probes = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert probes == {
-        "startupProbe": {"path": "/livez", "port": "http"},
-        "livenessProbe": {"path": "/livez", "port": "http"},
-        "readinessProbe": {"path": "/readyz", "port": "http"},
+        "startupProbe": {"path": "/livez", "port": "health"},
+        "livenessProbe": {"path": "/livez", "port": "health"},
+        "readinessProbe": {"path": "/readyz", "port": "health"},
     }
     annotations = _object("Deployment")["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["prometheus.io/port"] == str(port)
+    assert annotations["prometheus.io/port"] == str(scraped)
+
+
+@pytest.mark.parametrize("path", [BASE / "networkpolicy.yaml", DEPLOY / "api" / "networkpolicy.yaml"], ids=str)
+def test_network_policies_select_the_pods_and_their_ports(path: Path) -> None:
+    policy = yaml.safe_load(path.read_text(encoding="utf-8"))
+    pods = _object("Deployment")
+    assert policy["metadata"]["namespace"] == pods["metadata"]["namespace"]
+    labels = pods["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    (rule,) = policy["spec"]["ingress"]
+    names = {each["name"] for each in _container()["ports"]} | {"api"}  # the component adds it
+    assert {each["port"] for each in rule["ports"]} <= names
+
+
+def test_without_a_label_nobody_but_monitoring_reads_metrics() -> None:
+    (rule,) = _object("NetworkPolicy")["spec"]["ingress"]
+    allowed = [each["namespaceSelector"]["matchLabels"] for each in rule["from"]]
+    assert allowed == [{"kubernetes.io/metadata.name": "monitoring"}, {"dovetail.dev/scrape": "true"}]
+    assert [each["port"] for each in rule["ports"]] == ["metrics"]
 
 
 def test_a_disruption_leaves_one_of_the_replicas() -> None:
@@ -143,18 +169,10 @@ def test_a_disruption_leaves_one_of_the_replicas() -> None:
     assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
 
 
-def test_alerts_are_about_series_that_are_served() -> None:
-    exported = metrics.Metrics().exposition()[0].decode()
-    alerts = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["spec"]["groups"][0]["rules"]
-    named = {name for alert in alerts for name in re.findall(r"(?:dovetail|scheduler)_[a-z_]+", alert["expr"])}
-    assert len(named) == len(alerts)
-    assert sorted(name for name in named if f"# HELP {name} " not in exported) == []
-
-
 def test_what_is_scraped_is_the_port_of_the_pods() -> None:
     monitor = yaml.safe_load((MONITORING / "podmonitor.yaml").read_text(encoding="utf-8"))
     pods = _object("Deployment")["spec"]["template"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
-    assert [each["port"] for each in monitor["spec"]["podMetricsEndpoints"]] == [
-        port["name"] for port in _container()["ports"]
-    ]
+    (scraped,) = monitor["spec"]["podMetricsEndpoints"]
+    assert scraped["port"] in {port["name"] for port in _container()["ports"]}
+    assert scraped == {"port": "metrics", "path": "/metrics"}

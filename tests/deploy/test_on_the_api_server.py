@@ -8,10 +8,11 @@ import pytest
 
 from e2e.controlplane.access import Access
 from e2e.controlplane.plane import ControlPlane
+from scheduler.features import Feature
 from tests.support.controlplane import wait_until
 
-BASE = Path(__file__).parents[2] / "deploy" / "base"
-OVERLAYS = sorted(path for path in (BASE.parent / "overlays").iterdir())
+OVERLAYS = sorted(path for path in (Path(__file__).parents[2] / "deploy" / "overlays").iterdir())
+DEFAULT = next(path for path in OVERLAYS if path.name == "default")
 NAMESPACE = "dovetail-system"
 
 pytestmark = pytest.mark.controlplane
@@ -92,8 +93,8 @@ def _name(row: tuple[str, str, str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def deployed(control_plane: ControlPlane) -> ControlPlane:
-    """The base, applied as a user does it."""
-    control_plane.kubectl("apply", "--server-side", "-k", str(BASE))
+    """The base with every feature, applied as a user does it."""
+    control_plane.kubectl("apply", "--server-side", "-k", str(DEFAULT))
     return control_plane
 
 
@@ -125,11 +126,13 @@ def test_the_account_may_do_nothing_broader(account: Access, row: tuple[str, str
     assert not _is_allowed(account, row)
 
 
-def test_the_cluster_role_grants_what_dovetail_does_and_nothing_else(deployed: ControlPlane) -> None:
-    role = deployed.request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/dovetail")
+def test_the_cluster_roles_grant_what_dovetail_does_and_nothing_else(deployed: ControlPlane) -> None:
+    names = ("dovetail", *(f"dovetail-{each.value}" for each in Feature))
+    paths = [f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}" for name in names]
     granted = {
         (verb, group, *resource.partition("/")[::2])
-        for rule in role["rules"]
+        for path in paths
+        for rule in deployed.request("GET", path)["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -161,7 +164,7 @@ def test_the_account_has_its_own_lease_only(
 def test_applying_it_again_changes_nothing(deployed: ControlPlane) -> None:
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dovetail"
     before = deployed.request("GET", path)["metadata"]["generation"]
-    deployed.kubectl("apply", "--server-side", "-k", str(BASE))
+    deployed.kubectl("apply", "--server-side", "-k", str(DEFAULT))
     assert deployed.request("GET", path)["metadata"]["generation"] == before
 
 

@@ -13,20 +13,10 @@ for overdue pods. `decide` is the story on one page. `feasible` and `diagnosis` 
 `warm_up` loads engines before the first batch, and `verify` checks plans independently of all this.
 
 This module is the door: the scheduler imports `solver`, `solver.domain` and `solver.verify`, and nothing else. Its
-names stand in `entry_points`, which is imported when one of them is first used: a command that needs only the values
-of `domain` starts a second earlier.
+names stand in `__init__.pyi`. Each imports its own module when it is first used, so that the scheduler and its commands
+start without the parts of the solver that only the worker needs.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-if TYPE_CHECKING:
-    from solver.entry_points import *  # noqa: F403 - its __all__ has the names
-
-
-def __getattr__(name: str) -> Any:
-    """Return a name of `entry_points`; modules of this package are imported by their own names."""
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
-        raise AttributeError(name)
-    return getattr(import_module("solver.entry_points"), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

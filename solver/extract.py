@@ -30,9 +30,9 @@ from solver.domain import (
 )
 from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
-from solver.problem.devices import usage
 from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
+from solver.problem.devices.states import device_states
 from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
@@ -324,11 +324,9 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
     """Count a solution and its allocations as usage; for explanations and reservations."""
     allocations = extracted.allocations
     used = _usage(problem, allocations)
-    local, wide = usage.states(problem.layout, problem.inventory, used)
-    whole = usage.whole_nodes(problem.inventory, used)
-    classes, room = classes_after(problem, extracted.placements), _room(problem, solution)
-    available = Available(usage=used, room=room, states=local, wide_state=wide, is_whole=whole)
-    return replace(problem, classes=classes, available=available)
+    left = device_states(problem.layout, problem.inventory, used)
+    classes = classes_after(problem, extracted.placements)
+    return replace(problem, classes=classes, available=Available.of(used, _room(problem, solution), left))
 
 
 def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:

@@ -34,10 +34,10 @@ from solver.domain import (
 from solver.extract import Extracted
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
-from solver.problem.devices.layout import GLOBAL, type_at
+from solver.problem.devices.layout import GLOBAL, State, type_at
 from solver.problem.node_arrays import PODS
 from solver.problem.prepare import prepare
-from solver.problem.problem import Part, PodClass, Problem, State
+from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Line
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Choice, Solution

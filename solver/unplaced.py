@@ -36,7 +36,7 @@ def explained(
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order; pods that the time does not reach get `NOT_EXPLAINED`."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    reasons, explaining = dict(problem.rejected), _Reasons.of(problem, (solution, report, extracted), budget)
+    reasons, explaining = dict(problem.rejected), None
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
@@ -45,6 +45,7 @@ def explained(
         elif waiting:
             reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
             with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
+                explaining = explaining or _Reasons.of(problem, (solution, report, extracted), budget)
                 reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
@@ -101,18 +102,16 @@ class _AfterPlan:
     solution: Solution
     extracted: Extracted
     budget: Budget
-    explanation: Explanation | None = None
+    of_gangs: GangReasons | None = None
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
-        if self.explanation is None:
+        if self.of_gangs is None:
             left = extract.after(self.problem, self.solution, self.extracted)
-            self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
-        then = tuple(self.explanation.problem.classes[each.index] for each in family)
-        return tuple(
-            _after(reason)
-            for reason in self.explanation.reasons(then, is_proven=True)
-            if reason.code not in ONLY_OUTRANKED
-        )
+            explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
+            self.of_gangs = GangReasons.of(left, self.solution, explanation)
+        then = tuple(self.of_gangs.problem.classes[each.index] for each in family)
+        found = self.of_gangs.added(then, self.of_gangs.explanation.reasons(then, is_proven=True))
+        return tuple(_after(reason) for reason in found if reason.code not in ONLY_OUTRANKED)
 
 
 def _after(reason: Reason) -> Reason:

@@ -12,8 +12,8 @@ The diagnosis of one pod for `dovetail explain`: why it waits, node by node, and
 It takes dozens of small solves. No plan depends on it.
 """
 
-from solver.diagnosis.max_count import UncountableError, max_count
+from solver.diagnosis.max_count import max_count
 from solver.diagnosis.placed_pod import explain_placed
 from solver.diagnosis.pod_report import explain_pod
 
-__all__ = ["UncountableError", "explain_placed", "explain_pod", "max_count"]
+__all__ = ["explain_placed", "explain_pod", "max_count"]

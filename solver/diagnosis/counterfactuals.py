@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from solver.diagnosis.facts import (
+    Alternative,
     Fact,
     FactKind,
+    alternative,
     entry_of,
     holders,
     listed,
@@ -72,7 +74,7 @@ def _of_fact(
             assert isinstance(fact.subject, Taint)  # noqa: S101 - facts of this kind have one
             made = with_toleration(case, fact.subject)
             if probe.fits(made, node):
-                message = f"tolerate the device taint {fact.subject.key} in the request: {_NEW_TEMPLATE}"
+                message = f"tolerate the device taint {fact.subject} in the request: {_NEW_TEMPLATE}"
                 yield Counterfactual(1, message, made)
         case FactKind.IN_USE:
             yield from _freeing(probe, case, node, conflict)
@@ -145,36 +147,38 @@ def _aligned(conflict: Sequence[Fact]) -> str:
 def _fewer(probe: FeasibilityProbe, case: ProbeCase, node: str, fact: Fact) -> Iterator[Counterfactual]:
     """Reduce the count of a request to the number of devices that fit, if it is above 0."""
     assert fact.claim is not None  # noqa: S101 - facts of this kind have one
-    count = most_devices(probe, case, node, fact.claim, str(fact.subject))
-    asked = _asked(case.claims()[fact.claim], str(fact.subject))
-    if 0 < count < asked:
-        place = entry_of(case, fact.claim)
-        message = f"{count} instead of {asked} for {place}request {fact.subject}: {_NEW_TEMPLATE}"
-        made = with_count(case, fact.claim, str(fact.subject), count)
-        yield Counterfactual(10 + asked - count, message, made, about=f"{fact.claim}/{fact.subject}")
+    (request,) = (each for each in case.claims()[fact.claim].requests if each.name == fact.subject)
+    for each in request.alternatives:
+        one = Alternative(fact.claim, request.name, each.name)
+        count = most_devices(probe, case, node, one)
+        if 0 < count < each.count:
+            place = f"{entry_of(case, fact.claim)}request {one}"
+            message = f"{count} instead of {each.count} for {place}: {_NEW_TEMPLATE}"
+            made = with_count(case, one, count)
+            yield Counterfactual(10 + each.count - count, message, made, about=f"{fact.claim}/{one}")
 
 
-def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, claim: ClaimId, request: str) -> int:
-    """Return the most devices that fit for a request beside the pod's other requests, at most its count."""
-    low, high = 0, _asked(case.claims()[claim], request)
-    if high == 0 or probe.fits(with_count(case, claim, request, high), node):
+def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, asked: Alternative) -> int:
+    """
+    Return the most devices that fit for an alternative beside the pod's other requests, at most its count.
+
+    0 for allocation mode All.
+    """
+    found = alternative(case, asked)
+    if found.allocation_mode == AllocationMode.ALL:
+        return 0
+
+    def fits(count: int) -> bool:
+        return probe.fits(with_count(case, asked, count, is_alone=True), node) is True
+
+    low, high = 0, found.count
+    if fits(high):
         return high
     high -= 1
     while low < high:
         middle = (low + high + 1) // 2
-        if probe.fits(with_count(case, claim, request, middle), node):
-            low = middle
-        else:
-            high = middle - 1
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-def _asked(claim: Claim, request: str) -> int:
-    """Return the count of a request; 0 for allocation mode All."""
-    (found,) = (each for each in claim.requests if each.name == request)
-    if any(each.allocation_mode == AllocationMode.ALL for each in found.alternatives):
-        return 0
-    return max(each.count for each in found.alternatives)
 
 
 _MOST_TAINTS: Final = 8
@@ -220,7 +224,7 @@ def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
     nodes = problem.inventory.nodes
     against = (node_fit.first_untolerated_taint(each.taints, pod.tolerations) for each in nodes)
     for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
-        yield 2, f"tolerate taint {taint.key} of the node", _tolerating(pod, taint)
+        yield 2, f"tolerate taint {taint} of the node", _tolerating(pod, taint)
     if any(each.is_unschedulable for each in nodes):
         yield 3, "uncordon node {node}", _tolerating(pod, node_fit.UNSCHEDULABLE_TAINT)
     for key, value in pod.node_selector:

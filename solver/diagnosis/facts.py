@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from solver.domain import (
     Constraint,
     ConstraintKind,
     Request,
+    SubRequest,
     Taint,
     TaintEffect,
     Toleration,
@@ -111,23 +112,37 @@ def with_toleration(case: ProbeCase, taint: Taint) -> ProbeCase:
     return case.with_claims(changed)
 
 
-def with_count(case: ProbeCase, claim_id: ClaimId, name: str, count: int) -> ProbeCase:
-    """Change the count of a request; 0 removes the request."""
-    if count <= 0:
-        return _changed_claim(case, claim_id, partial(_without_request, name=name))
+class Alternative(NamedTuple):
+    """One alternative of a request of a claim; `name` is empty for `exactly`."""
 
-    def changed(claim: Claim) -> Claim:
-        requests = tuple(
-            msgspec.structs.replace(
-                each, alternatives=tuple(msgspec.structs.replace(one, count=count) for one in each.alternatives)
-            )
-            if each.name == name
-            else each
-            for each in claim.requests
-        )
-        return msgspec.structs.replace(claim, requests=requests)
+    claim: ClaimId
+    request: str
+    name: str
 
-    return _changed_claim(case, claim_id, changed)
+    def __str__(self) -> str:
+        """Write it as an allocation does: `request/name`."""
+        return f"{self.request}/{self.name}" if self.name else self.request
+
+
+def alternative(case: ProbeCase, asked: Alternative) -> SubRequest:
+    """Find an alternative in the claims of a case."""
+    requests = (each for each in case.claims()[asked.claim].requests if each.name == asked.request)
+    return next(one for each in requests for one in each.alternatives if one.name == asked.name)
+
+
+def with_count(case: ProbeCase, asked: Alternative, count: int, *, is_alone: bool = False) -> ProbeCase:
+    """Change the count of an alternative; with `is_alone` the request has no other alternative then."""
+    changed = msgspec.structs.replace(alternative(case, asked), count=count)
+
+    def of_request(request: Request) -> Request:
+        others = (changed if each.name == asked.name else each for each in request.alternatives)
+        kept = (changed,) if is_alone else tuple(others)
+        return msgspec.structs.replace(request, alternatives=kept) if request.name == asked.request else request
+
+    def of_claim(claim: Claim) -> Claim:
+        return msgspec.structs.replace(claim, requests=tuple(map(of_request, claim.requests)))
+
+    return _changed_claim(case, asked.claim, of_claim)
 
 
 def users_of(case: ProbeCase, claim: ClaimId) -> str:
@@ -194,14 +209,16 @@ def entry_of(case: ProbeCase, claim: ClaimId) -> str:
 
 def _of_claim(claim: Claim, place: str) -> Iterator[Fact]:
     for request in claim.requests:
-        asked = [
-            "all devices" if each.allocation_mode == AllocationMode.ALL else wording.counted(each.count, "device")
-            for each in request.alternatives
-        ]
+        asked = [_needs(each) for each in request.alternatives]
         text = f"{place}request {request.name}: {' or '.join(dict.fromkeys(asked))}"
         yield Fact(kind=FactKind.REQUEST, text=text, claim=claim.id, subject=request.name)
     for each in claim.constraints:
         yield Fact(kind=FactKind.CONSTRAINT, text=place + relation(each), claim=claim.id, subject=each)
+
+
+def _needs(each: SubRequest) -> str:
+    needs = "all devices" if each.allocation_mode == AllocationMode.ALL else wording.counted(each.count, "device")
+    return f"{needs} ({each.name})" if each.name else needs
 
 
 def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[Fact]:
@@ -225,7 +242,7 @@ def _of_taints(problem: Problem) -> Iterator[Fact]:
             plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
             taints[plain] = taints.get(plain, 0) + 1
     for taint, count in taints.items():
-        yield Fact(kind=FactKind.TAINT, text=f"taint {taint.key} on {wording.counted(count, 'device')}", subject=taint)
+        yield Fact(kind=FactKind.TAINT, text=f"taint {taint} on {wording.counted(count, 'device')}", subject=taint)
 
 
 def _in_use(case: ProbeCase, claims: tuple[ClaimId, ...]) -> str:

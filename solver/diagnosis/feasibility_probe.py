@@ -16,11 +16,16 @@ from solver.solution import Solution
 
 
 class ProbeCase(NamedTuple):
-    """A cluster and one pod to place alone; no change takes devices from the claims in `kept`."""
+    """
+    A cluster and one pod to place alone; no change takes devices from the claims in `kept`.
+
+    `is_reduced` says that the cluster has one node only (`on_one_node`).
+    """
 
     snapshot: Snapshot
     pod: Pod
     kept: frozenset[ClaimId] = frozenset()
+    is_reduced: bool = False
 
     def claims(self) -> dict[object, Claim]:
         """Return the cluster's claims by id."""
@@ -34,16 +39,22 @@ class ProbeCase(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FeasibilityProbe:
-    """Solves cases under one policy, only for feasibility: the objective has no levels."""
+    """
+    Solves cases under one policy, only for feasibility: the objective has no levels.
+
+    A cache keeps one inventory: cases of one node have their own, so that that of the whole cluster is built once.
+    """
 
     policy: Policy
     budget: Budget
     cache: SolverCache = field(default_factory=SolverCache)
+    reduced_cache: SolverCache = field(default_factory=SolverCache)
 
     def prepare(self, case: ProbeCase) -> Problem:
         """Build the problem of a case."""
         plain = msgspec.structs.replace(self.policy, levels=())
-        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.cache)
+        cache = self.reduced_cache if case.is_reduced else self.cache
+        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, cache)
 
     def fits(self, case: ProbeCase, node: str) -> bool | None:
         """Whether the pod fits on a node; None if the budget did not suffice."""
@@ -84,7 +95,7 @@ def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
 
     Rules about pods on other nodes (affinity, spread) are left out: callers check them before.
     """
-    snapshot, pod, _ = case
+    snapshot, pod = case.snapshot, case.pod
     pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
     slices = tuple(each for each in snapshot.slices if (each.driver, each.pool) in pools)
     own = set(pod.claim_ids)
@@ -106,4 +117,4 @@ def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
         nominated=(),
     )
     alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
-    return case._replace(snapshot=small, pod=alone)
+    return case._replace(snapshot=small, pod=alone, is_reduced=True)

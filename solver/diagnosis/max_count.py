@@ -44,21 +44,15 @@ _SOURCE: Final = "copy"
 """The source of gangs that hold the pods of a copy together."""
 
 
-class UncountableError(ValueError):
-    """The pods of a copy cannot be counted together; the message says why."""
-
-
 def max_count(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
-    """
-    Count the copies of a batch that fit, `most` at most; no pod is evicted for them.
-
-    Raise `UncountableError` if the pods belong to several gangs, or some to none.
-    """
+    """Count the copies of a batch that fit, `most` at most; no pod is evicted for them."""
     plain = replace(policy, levels=())
     if _is_local(snapshot, batch):
         return _node_by_node(snapshot, batch, plain, budget, most)
-    whole, cache = _as_one_gang(batch), SolverCache()
-    return _growing(snapshot, whole, (plain, budget, cache), most)
+    solving = plain, budget, SolverCache()
+    if len({pod.gang for pod in batch.pods}) > 1:
+        return _bisected(snapshot, _with_whole_gangs(batch), solving, most)
+    return _growing(snapshot, _as_one_gang(batch), solving, most)
 
 
 Solving = tuple[Policy, Budget, SolverCache]
@@ -74,6 +68,23 @@ def _growing(snapshot: Snapshot, batch: Batch, solving: Solving, most: int) -> C
         if solving[1].should_stop():
             return CopyCount(count=found.count, bound=most, is_proven=False)
         tried = min(tried * _FACTOR, most)
+
+
+def _bisected(snapshot: Snapshot, batch: Batch, solving: Solving, most: int) -> CopyCount:
+    """
+    Find the most copies that are placed to the last pod: of several gangs a part may be placed without the others.
+
+    If N copies fit, fewer do. The bound is what a solve has proven, and falls with each number of copies that is tried.
+    """
+    fitting, failing, bound = 0, most + 1, most
+    while fitting < min(failing - 1, bound) and not solving[1].should_stop():
+        tried = (fitting + failing) // 2 if failing <= most else min(max(1, fitting * _FACTOR), most)
+        found = _placed(snapshot, batch, solving, min(tried, bound))
+        if found.count == min(tried, bound):
+            fitting = found.count
+        else:
+            failing, bound = min(tried, bound), max(fitting, min(bound, found.bound))
+    return CopyCount(count=fitting, bound=bound, is_proven=fitting >= bound)
 
 
 def _is_local(snapshot: Snapshot, batch: Batch) -> bool:
@@ -166,17 +177,20 @@ class _Parts:
 
 def _as_one_gang(batch: Batch) -> Batch:
     """Hold the pods of a batch together, so that a part of a copy does not count."""
-    named = {pod.gang for pod in batch.pods}
-    if len(named) > 1:
-        raise UncountableError("the pods belong to several gangs, or some to none: count the copies of one of them")
-    first, count = batch.pods[0].id, len(batch.pods)
-    if named != {None}:  # pods above the gang's minimum belong to the copy too
-        gangs = (replace(each, min_count=max(each.min_count, count)) for each in batch.gangs)
-        return replace(batch, gangs=tuple(gangs))
+    first, count = batch.pods[0], len(batch.pods)
+    if first.gang is not None:
+        return _with_whole_gangs(batch)
     if count == 1:
         return batch
-    gang = Gang(id=GangId(first.namespace, first.name, _SOURCE), min_count=count, member_count=count)
+    gang = Gang(id=GangId(first.id.namespace, first.id.name, _SOURCE), min_count=count, member_count=count)
     return replace(batch, pods=tuple(replace(pod, gang=gang.id) for pod in batch.pods), gangs=(gang,))
+
+
+def _with_whole_gangs(batch: Batch) -> Batch:
+    """Make pods above the minimum of a gang belong to a copy too."""
+    counts = Counter(pod.gang for pod in batch.pods)
+    gangs = (replace(each, min_count=max(each.min_count, counts[each.id])) for each in batch.gangs)
+    return replace(batch, gangs=tuple(gangs))
 
 
 def _placed(snapshot: Snapshot, batch: Batch, solving: Solving, number: int) -> CopyCount:

@@ -29,9 +29,9 @@ from solver.domain import (
     Policy,
     RequestCount,
     Snapshot,
+    wording,
 )
 from solver.explain import Explanation
-from solver.explain.hints import HINT
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
 from solver.greedy import placement_state
@@ -48,8 +48,7 @@ class Count(NamedTuple):
     """Device counts of one alternative of a request; `aligned` is None without constraints."""
 
     request: str
-    short: str
-    claim: ClaimId
+    asked: facts.Alternative
     needed: int
     matching: int
     in_use: int
@@ -64,13 +63,12 @@ def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterato
     only[node] = True
     for request, component, position in explanation.requests_of(pod_class):
         for order, asked in enumerate(request.alternatives):
-            name = f"{request.short}/{asked.name}" if asked.name else request.short
+            one = facts.Alternative(request.claim, request.short, asked.name)
             supply = explanation.supplies.of(asked.ask, only)
             free = explanation.supplies.free_on(asked.ask, node)
             yield Count(
-                request=f"{request.place}{name}",
-                short=request.short,
-                claim=request.claim,
+                request=f"{request.place}{one}",
+                asked=one,
                 needed=asked.ask.needed,
                 matching=supply.verdicts.total() - sum(supply.verdicts[each] for each in _ABSENT),
                 in_use=supply.obstacles.total(),
@@ -209,11 +207,14 @@ class _PodReport:
         demand = node_fit.demand_of(pod, problem.requests.claims)
         reason = node_fit.objection(demand, problem.inventory.nodes[node], problem.inventory.labels[node])
         if reason is not None:
-            yield reason.message.partition(HINT)[0]
+            yield reason.message.partition(wording.HINT)[0]
             return
         known = ("node(s) were", "node(s) had untolerated", "node(s) didn't match Pod's node aff", "node(s) cannot use")
         others = [each.message for each in problem.classes[0].verdicts.reasons if not each.message.startswith(known)]
-        yield " or ".join(each.partition(HINT)[0] for each in others) or "the node cannot serve the pod's resources"
+        yield (
+            " or ".join(each.partition(wording.HINT)[0] for each in others)
+            or "the node cannot serve the pod's resources"
+        )
 
     def _lacking(self, way: PodClass, node: int) -> Iterator[str]:
         room = self.problem.available.room
@@ -250,9 +251,9 @@ class _PodReport:
         return conflict_model.minimal_conflict(self.probe, small, name, facts.facts(small, alone, 0))
 
     def _request(self, small: ProbeCase, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
-        together, owner = (count.needed if fits else 0), self._owner(count)
-        if not fits and is_detailed and owner is not None and count.needed:
-            together = counterfactuals.most_devices(self.probe, small, name, owner, count.short)
+        together, is_own = (count.needed if fits else 0), count.asked.claim in self.case.pod.claim_ids
+        if (count.asked.name or not fits) and is_detailed and is_own and count.needed:
+            together = counterfactuals.most_devices(self.probe, small, name, count.asked)
         return RequestCount(
             request=count.request,
             needed=count.needed,
@@ -263,10 +264,6 @@ class _PodReport:
             aligned=count.aligned,
             together=together,
         )
-
-    def _owner(self, count: Count) -> ClaimId | None:
-        """Return the claim of a request; None for the claim of extended resources."""
-        return count.claim if count.claim in self.case.pod.claim_ids else None
 
     def _note(self, found: Sequence[Counterfactual], small: ProbeCase, name: str) -> None:
         """Keep the changes after which the pod fits in the whole cluster too."""

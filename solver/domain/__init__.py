@@ -4,7 +4,8 @@ The values that all packages share: API objects as far as they matter for schedu
 - API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
   node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
 - Input and output of a decision: `snapshot` (with batch and policy), `budget`, `plan`, `reasons`.
-- Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find).
+- Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
+  `changed_objects` (which objects left a snapshot, and which came).
 
 All values are frozen, except for the `Work` that a budget counts in. The package has no I/O and no rules of placement;
 it imports nothing else of the repository.

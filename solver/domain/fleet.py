@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from solver.domain.ids import ClaimId, DeviceId, PodId, PoolId
-from solver.domain.label_selectors import Taint
+from solver.domain.label_selectors import LabelSelector, Taint
 
 
 class DeviceState(StrEnum):
@@ -26,7 +26,10 @@ class DeviceState(StrEnum):
     HELD = "held"
     """A claim has it whole, or less than the smallest share is left of one of its capacities."""
     BLOCKED = "blocked"
-    """No claim has it, but devices that overlap with it do: shared counters or compatibility groups."""
+    """
+    No claim has it, but it takes more of a shared counter than is left, or it has no compatibility group in common
+    with devices in use.
+    """
     UNUSABLE = "unusable"
     """No claim has it, and none can get it: see the causes."""
 
@@ -52,7 +55,7 @@ class UnusableCause(StrEnum):
     """The configuration leaves it to another scheduler (`devices.owned`)."""
 
 
-class DeviceProblem(msgspec.Struct, frozen=True):
+class DeviceProblem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A cause, and a sentence fragment that names the taint with its rule, the pool, or the node."""
 
     cause: UnusableCause
@@ -69,17 +72,18 @@ class SinceSource(StrEnum):
     UNKNOWN = ""
 
 
-class DeviceHolder(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class DeviceHolder(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """
     One result of a claim's allocation.
 
-    `pods` are the pods of status.reservedFor, `consumers` its other entries (`podgroups/name`). `consumed` are the
-    nano-units of each capacity that a share takes. `since` is an RFC 3339 time, empty where unknown. A result with
-    `admin_access` takes nothing of the device.
+    `pods` are the pods of status.reservedFor, `gone` those of them that are known not to exist any more, `consumers`
+    its other entries (`podgroups/name`). `consumed` are the nano-units of each capacity that a share takes. `since` is
+    an RFC 3339 time, empty where unknown. A result with `admin_access` takes nothing of the device.
     """
 
     claim: ClaimId
     pods: tuple[PodId, ...] = ()
+    gone: tuple[PodId, ...] = ()
     consumers: tuple[str, ...] = ()
     request: str = ""
     share_id: str = ""
@@ -89,7 +93,7 @@ class DeviceHolder(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     admin_access: bool = False
 
 
-class CapacityLeft(msgspec.Struct, frozen=True, gc=False):
+class CapacityLeft(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """A capacity of a shareable device (KEP-5075), in nano-units; `like` is the quantity as published."""
 
     name: str
@@ -98,7 +102,7 @@ class CapacityLeft(msgspec.Struct, frozen=True, gc=False):
     like: str = ""
 
 
-class CounterLeft(msgspec.Struct, frozen=True, gc=False):
+class CounterLeft(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """
     A shared counter that a device draws on (KEP-4815): what it takes, what is left for all, in nano-units.
 
@@ -113,7 +117,7 @@ class CounterLeft(msgspec.Struct, frozen=True, gc=False):
     is_published: bool = True
 
 
-class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """
     One device of the newest generation of its pool, or one that a claim holds though no slice publishes it.
 
@@ -153,7 +157,7 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return any(each.cause is UnusableCause.TAINTED for each in self.problems)
 
 
-class UnusablePool(msgspec.Struct, frozen=True, kw_only=True):
+class UnusablePool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A pool whose devices cannot be allocated: `published` slices of the `slice_count` that they state."""
 
     id: PoolId
@@ -163,7 +167,7 @@ class UnusablePool(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class RequestSize(msgspec.Struct, frozen=True):
+class RequestSize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """How many requests of claims ask for `count` devices of a class."""
 
     device_class: str
@@ -186,7 +190,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     broken_classes: tuple[str, ...] = ()
 
 
-class LargestBlock(msgspec.Struct, frozen=True, kw_only=True):
+class LargestBlock(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """
     The most available devices at one place, which may be taken at once.
 
@@ -200,7 +204,7 @@ class LargestBlock(msgspec.Struct, frozen=True, kw_only=True):
     domain: int | None = None
 
 
-class FragmentingPod(msgspec.Struct, frozen=True, kw_only=True):
+class FragmentingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """
     A pod that holds devices beside free ones that the typical requests cannot use.
 
@@ -214,7 +218,7 @@ class FragmentingPod(msgspec.Struct, frozen=True, kw_only=True):
     stranded: float
 
 
-class FleetSupply(msgspec.Struct, frozen=True, kw_only=True):
+class FleetSupply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """
     A group of devices: `total = held + available + blocked + unusable`.
 
@@ -233,6 +237,54 @@ class FleetSupply(msgspec.Struct, frozen=True, kw_only=True):
     largest: LargestBlock = LargestBlock()
     fragmentation: float | None = None
     causes: tuple[FragmentingPod, ...] = ()
+
+
+class Grouping(StrEnum):
+    """What devices are grouped by."""
+
+    CLASS = "class"
+    TYPE = "type"
+    GROUP = "group"
+    DOMAIN = "domain"
+    ROOT = "root"
+    NODE = "node"
+    NAMESPACE = "namespace"
+
+
+class SupplyRow(msgspec.Struct, frozen=True):
+    """A group of devices by the values of its groupings."""
+
+    values: tuple[str, ...]
+    supply: FleetSupply
+
+
+class GroupedSupply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """
+    Groups of devices, and the fragmentation of their nodes.
+
+    `causes` are pods that hold devices of the groups. `is_part` says that the fleet has more devices than these.
+    """
+
+    by: tuple[Grouping, ...]
+    rows: tuple[SupplyRow, ...] = ()
+    fragmentation: float | None = None
+    causes: tuple[FragmentingPod, ...] = ()
+    is_part: bool = False
+
+
+class FleetQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    Which devices are asked about: those that meet every condition that is set.
+
+    `node` can use the device, `nodes` selects one that can by its labels; a claim of `namespace`, a `claim`, or a
+    claim of a `pod` holds it.
+    """
+
+    node: str = ""
+    nodes: LabelSelector | None = None
+    namespace: str = ""
+    claim: ClaimId | None = None
+    pod: PodId | None = None
 
 
 class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):

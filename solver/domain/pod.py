@@ -4,7 +4,7 @@ Pods (core/v1 Pod): the fields that decide where a pod may run.
 Resource requests, node and pod affinity, topology spread, host ports, tolerations, claims, volumes and the gang.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -85,13 +85,21 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     One entry of spec.resourceClaims, resolved through status.resourceClaimStatuses.
 
     Exactly one case holds: `claim` is set (the key of the ResourceClaim); `is_skipped` is true (the claim controller
-    needs none); or neither, because the claim from `template` does not exist yet.
+    needs none); or neither, because the claim from `template` does not exist yet. `lacks_template` says that then the
+    template is known not to exist either.
     """
 
     entry: str
     claim: ClaimId | None = None
     template: str = ""
     is_skipped: bool = False
+    lacks_template: bool = False
+
+    def checked(self, templates: Collection[str]) -> "PodClaim":
+        """Return the entry with what is known of its template, given those that exist in the pod's namespace."""
+        if self.claim is not None or not self.template or self.template in templates:
+            return self
+        return msgspec.structs.replace(self, lacks_template=True)
 
 
 class UnhealthyDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,14 +123,17 @@ def plain(nano: int, like: str = "") -> str:
 
 
 _BYTES: Final = ("memory", "ephemeral-storage")
-_MEBI: Final = 2**20
 
 
 def amount_of(resource: str, amount: int) -> str:
-    """Write an amount of a node's resource: `1000`, `189900m`, `64Gi`, bytes in whole mebibytes."""
+    """
+    Write an amount of a node's resource exactly, in the units of `Pod.requests`; bytes in the family that is shorter.
+
+    >>> amount_of("cpu", 189900), amount_of("memory", 2**36), amount_of("memory", 90 * 10**12), amount_of("pods", 110)
+    ('189900m', '64Gi', '90T', '110')
+    """
     if resource == "cpu":
         return plain(amount * unit_of(resource))
     if resource in _BYTES or resource.startswith("hugepages-"):
-        whole = amount - amount % _MEBI if amount > _MEBI else amount
-        return plain(whole * NANO, like="Mi")
+        return min(format_nano(amount * NANO, like="Gi"), format_nano(amount * NANO), key=len)
     return str(amount)

@@ -15,6 +15,8 @@ from typing import Final
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 
 Key = PodId | ClaimId | GangId | VolumeClaimId
+HINT: Final = "; hint: "
+"""Separates a reason from the hint behind it."""
 LONGEST_TEXT: Final = 256
 """The most characters of a user text in a message."""
 _WORDS: Final[dict[type, str]] = {PodId: "pod", ClaimId: "claim", GangId: "gang", VolumeClaimId: "claim"}

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from solver.domain import Placement, Pod, Reason, ReasonCode, wording
 from solver.domain.quantity import amount_of
-from solver.explain.hints import HINT
 from solver.feasibility import capacity
 from solver.fleet.availability import Obstacle
 from solver.fleet.request_counts import DeviceSupply
@@ -105,7 +104,7 @@ class NamedAlternative(NamedTuple):
 
 def hinted(reason: Reason, hint: str) -> Reason:
     """Append a hint."""
-    return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
+    return msgspec.structs.replace(reason, message=reason.message + wording.HINT + hint) if hint else reason
 
 
 def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:

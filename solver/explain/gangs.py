@@ -66,8 +66,7 @@ class GangReasons:
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
         parts = [_lead(rule, found), *(self._fitting(families) if found.pods else ()), *self._stuck(rule, families)]
-        status = f"pod group is unschedulable, minCount ({rule.gang.min_count}) cannot be satisfied"
-        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=status)
+        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=_status(rule, found))
 
     def _fitting(self, families: list[tuple[PodClass, ...]]) -> list[str]:
         """Count the nodes that can take a member; those that cannot have reasons of their own."""
@@ -87,6 +86,21 @@ class GangReasons:
                 self.why[rule.classes[0]] = (family[0].index, why)
                 return [f"pod {name} fits on no node, even alone"]
         return []
+
+
+def _status(rule: GangRule, found: GangFit) -> str:
+    """
+    Say in kube-scheduler's words that the minimum is out of reach.
+
+    kube-scheduler stops at the pod after which placed and untried pods are one too few (`PlacementFeasible` of the
+    plugin GangScheduling), so the two numbers add up to one below the minimum.
+    """
+    scheduled = rule.running + found.pods
+    remaining = rule.gang.min_count - 1 - scheduled
+    return (
+        f"pod group is unschedulable, minCount ({rule.gang.min_count}) cannot be satisfied: "
+        f"{scheduled} scheduled, {remaining} remaining"
+    )
 
 
 def _lead(rule: GangRule, found: GangFit) -> str:

@@ -16,8 +16,6 @@ from solver.problem.problem import Problem
 from solver.problem.requests.component import Component, Link
 from solver.problem.requests.demand import Verdict
 
-HINT: Final = "; hint: "
-"""The separator of a reason and its hint."""
 _LONGEST: Final = 240
 _SAMPLES: Final = 4096
 _MOST_UNITS: Final = 200_000

@@ -87,7 +87,7 @@ class Explanation:
         return self.budget is not None and self.budget.should_stop()
 
     def __post_init__(self) -> None:
-        problem, numbers = self.problem, dict[Condition, int]()
+        problem = self.problem
         self.kept, self.hints, self.supplies = (
             FitCache(problem),
             Hints.within(problem, self.budget),
@@ -96,20 +96,9 @@ class Explanation:
         self.unsatisfiable, self.oversized = UnsatisfiableRequirements(problem), OversizedDevices(problem)
         self.affinity_targets, self.pools = AffinityTargets(self.unsatisfiable), PoolReasons(problem)
         self.gang_classes = frozenset(index for rule in problem.rules.gangs for index in rule.classes)
-        found = [
-            numbers.setdefault(
-                Condition(
-                    group,
-                    problem.available.states[node],
-                    problem.available.wide_state,
-                    bool(problem.available.is_whole[node]),
-                ),
-                len(numbers),
-            )
-            for node, group in enumerate(problem.layout.group_of)
-        ]
-        self.condition_of = np.array(found, dtype=np.int64)
-        self.conditions = list(numbers)
+        keys, self.condition_of = problem.device_keys()
+        wide = problem.available.wide_state
+        self.conditions = [Condition(each.group, each.state, wide, each.is_whole) for each in keys]
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """

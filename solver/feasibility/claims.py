@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from solver.domain import (
     MAX_RESERVED_FOR,
     AllocationMode,
@@ -54,16 +52,9 @@ def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason
 
 def with_missing_templates(pod: Pod, reasons: Sequence[Reason], templates: Collection[str]) -> tuple[Reason, ...]:
     """Name the templates that do not exist in the reasons of a pod whose claims do not exist yet."""
-    late = {_late(each): each.template for each in pod.claims if each.claim is None and each.template in templates}
-    found = (
-        msgspec.structs.replace(
-            each, message=f"ResourceClaimTemplate {late[each]} does not exist; the pod waits for it"
-        )
-        if each in late
-        else each
-        for each in reasons
-    )
-    return tuple(dict.fromkeys(found))
+    there = {each.template for each in pod.claims}.difference(templates)
+    late = {_late(each): _late(each.checked(there)) for each in pod.claims}
+    return tuple(dict.fromkeys(late.get(each, each) for each in reasons))
 
 
 def _not_pending(pod: Pod) -> str:
@@ -104,6 +95,8 @@ def _entry_objections(
 def _late(entry: PodClaim) -> Reason:
     source = f"from ResourceClaimTemplate {entry.template}"
     what, status = f"the claim of entry {entry.entry}, {source}, does not exist yet", ""
+    if entry.lacks_template:
+        what = f"ResourceClaimTemplate {entry.template} does not exist"
     if entry.claim is not None:
         what, status = f"claim {entry.claim.name} does not exist yet", f'could not find ResourceClaim "{entry.claim}"'
     return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it", status=status)

@@ -9,14 +9,15 @@ The fleet: every device of a snapshot with its state and holders, and supplies o
 - `fleet_builder`: all devices of a snapshot (`fleet_of`);
 - `blocks`: the largest blocks that may be taken at once;
 - `fragmentation`: the part of the available devices that typical requests cannot use, and the pods beside them;
-- `supply`: totals of groups of devices (`supply_of`); `totals`: those that have series (`totals_of`).
+- `supply`: totals of some devices; `grouped_supply`: of groups of them; `totals`: those that have series (`totals_of`);
+- `selection`: the devices that a question is about (`selected_devices`).
 
 Nothing here changes a plan. The values are in `solver.domain.fleet`.
 """
 
 from solver.fleet.fleet_builder import fleet_of
-from solver.fleet.fragmentation import fleet_fragmentation
-from solver.fleet.supply import supply_of
+from solver.fleet.grouped_supply import grouped_supply
+from solver.fleet.selection import selected_devices
 from solver.fleet.totals import totals_of
 
-__all__ = ["fleet_fragmentation", "fleet_of", "supply_of", "totals_of"]
+__all__ = ["fleet_of", "grouped_supply", "selected_devices", "totals_of"]

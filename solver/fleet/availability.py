@@ -18,7 +18,7 @@ class Obstacle(StrEnum):
 
     IN_USE = "in use"
     CAPACITY = "with too little capacity left"
-    COUNTERS = "whose shared counters are used up"
+    COUNTERS = "with too little left of their shared counters"
     INCOMPATIBLE = "without a compatibility group in common with devices in use"
     CLASHING = "beside devices in use that have no compatibility group in common themselves"
 

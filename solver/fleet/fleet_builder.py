@@ -1,7 +1,7 @@
 """The fleet of a snapshot: every device with its state, its holders and what is left of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,12 +61,14 @@ def fleet_of(
     cache: SolverCache | None = None,
     *,
     node_group_label: str = "",
+    pod_uids: Collection[str] | None = None,
 ) -> Fleet:
     """
     Return every device of a snapshot; a cache that is kept saves the evaluation of selectors on unchanged slices.
 
     `policy` says which devices may be allocated and which labels and attributes group nodes and devices.
     `node_group_label` is the node label whose value becomes `FleetDevice.node_group`; empty: nodes have no group.
+    `pod_uids` are those of all pods that exist, for `DeviceHolder.gone`; None where this is not known.
     """
     cache = SolverCache() if cache is None else cache
     with gc_paused():
@@ -74,9 +76,9 @@ def fleet_of(
         builder = _FleetBuilder(
             snapshot=snapshot,
             policy=policy,
-            available=Availability(inventory, cache.usage(inventory, snapshot)),
+            available=Availability(inventory, cache.claims(inventory, snapshot).usage),
             answers=cache.answers(inventory, _EVERY_DEVICE),
-            holders=holders_of(snapshot),
+            holders=holders_of(snapshot, pod_uids),
             node_group_label=node_group_label,
         )
         builder.match_classes(cache)

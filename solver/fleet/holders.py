@@ -1,7 +1,7 @@
 """Who holds each device: the results of all allocated claims, with pods, shares and the time of allocation."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from solver.domain import Claim, ConsumerReference, DeviceId, PodId, Snapshot
@@ -10,21 +10,27 @@ from solver.domain.fleet import DeviceHolder, SinceSource
 Holders = Mapping[DeviceId, tuple[DeviceHolder, ...]]
 
 
-def holders_of(snapshot: Snapshot) -> Holders:
-    """Return the holders of every device that some claim has, in the order of the claims."""
+def holders_of(snapshot: Snapshot, pod_uids: Collection[str] | None = None) -> Holders:
+    """
+    Return the holders of every device that some claim has, in the order of the claims.
+
+    `pod_uids` are those of all pods that exist; None where this is not known.
+    """
     started = {pod.uid: pod.started for pod in snapshot.pods if pod.started}
     found: defaultdict[DeviceId, list[DeviceHolder]] = defaultdict(list)
     for claim in snapshot.claims:
         if claim.allocation is None:
             continue
         since, source = _since(claim, started)
-        pods = tuple(PodId(claim.id.namespace, each.name) for each in claim.reserved_for if _is_pod(each))
+        uids = {PodId(claim.id.namespace, each.name): each.uid for each in claim.reserved_for if _is_pod(each)}
+        gone = tuple(pod for pod, uid in uids.items() if pod_uids is not None and uid not in pod_uids)
         others = tuple(f"{each.resource}/{each.name}" for each in claim.reserved_for if not _is_pod(each))
         for result in claim.allocation.results:
             found[result.device].append(
                 DeviceHolder(
                     claim=claim.id,
-                    pods=pods,
+                    pods=tuple(uids),
+                    gone=gone,
                     consumers=others,
                     request=result.request,
                     share_id=result.share_id,

@@ -93,11 +93,12 @@ class DeviceSupplies:
         matching: Counter[int] = Counter()
         taints: Counter[Taint] = Counter()
         short: dict[str, ShortCapacity] = {}
+        is_same = bool(wanted) and not (answers.unfit or answers.spared or inventory.undeclared)
         for index, answer in answers.verdicts.items():
             record = inventory.records[index]
-            if record.nodes is not None and record.nodes.isdisjoint(wanted):
+            if record.home not in wanted if record.home >= 0 else not _reaches(record, wanted):
                 continue
-            verdict = self._there(ask, index, answer, wanted)
+            verdict = answer if is_same else self._there(ask, index, answer, wanted)
             verdicts[verdict] += 1
             matching[record.home] += 1
             if verdict is Verdict.TAINTED:
@@ -150,3 +151,8 @@ class DeviceSupplies:
             return None
         consumption = self.problem.requests.answers[demand].consumption.get(index, ())
         return self.availability.obstacle(index, consumption)
+
+
+def _reaches(record: DeviceRecord, nodes: set[int]) -> bool:
+    """Whether one of some nodes can use a device; a device for all nodes can always be used."""
+    return record.nodes is None or not record.nodes.isdisjoint(nodes)

@@ -2,6 +2,7 @@
 The numbers of a fleet for its series, with bounded labels.
 
 Groups of nodes and namespaces come from users: the ones with most devices are named, all others count as `OTHER`.
+No namespace is counted unless that is wanted.
 """
 
 from collections import Counter, defaultdict
@@ -23,14 +24,13 @@ from solver.fleet.supply import supply_of
 
 OTHER: Final = "other"
 _MOST_GROUPS: Final = 50
-_MOST_NAMESPACES: Final = 100
 _MOST_CLASSES: Final = 50
 """The most classes with blocks and fragmentation: those with most requests."""
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 
-def totals_of(fleet: Fleet, *, per_node: bool = False) -> FleetTotals:
+def totals_of(fleet: Fleet, *, per_node: bool = False, most_namespaces: int = 0) -> FleetTotals:
     """Count a fleet; a device that matches several classes counts in each of them."""
     devices: Counter[tuple[str, str, str, DeviceState]] = Counter()
     nodes: Counter[tuple[str, str, DeviceState]] = Counter()
@@ -41,7 +41,8 @@ def totals_of(fleet: Fleet, *, per_node: bool = False) -> FleetTotals:
         for name in device.classes or ("",):
             devices[device.node_group, name, device.id.driver, device.state] += 1
             members[name].append(device)
-            namespaces.update((namespace, name) for namespace in holding)
+            if most_namespaces:
+                namespaces.update((namespace, name) for namespace in holding)
             if per_node and device.node:
                 nodes[device.node, name, device.state] += 1
     blocks = _blocks(fleet, members)
@@ -52,7 +53,7 @@ def totals_of(fleet: Fleet, *, per_node: bool = False) -> FleetTotals:
         ),
         namespaces=tuple(
             NamespaceDeviceCount(namespace=namespace, device_class=name, count=count)
-            for (namespace, name), count in sorted(_bounded(namespaces, _MOST_NAMESPACES).items())
+            for (namespace, name), count in sorted(_bounded(namespaces, most_namespaces).items())
         ),
         nodes=tuple(
             NodeDeviceCount(node=node, device_class=name, state=state, count=count)

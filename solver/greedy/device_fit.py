@@ -16,8 +16,8 @@ import numpy as np
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.inventory import Mask
-from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, type_at
-from solver.problem.problem import Part, Problem, State
+from solver.problem.devices.layout import GLOBAL, DeviceType, NodeGroup, State, type_at
+from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Component, Line, Option
 from solver.solution import Pick, SharedChoice
 

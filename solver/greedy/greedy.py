@@ -21,8 +21,9 @@ from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.units import Saved
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.inventory import Mask
+from solver.problem.devices.layout import State
 from solver.problem.node_arrays import PODS, Amounts
-from solver.problem.problem import Part, PodClass, Problem, State, Tier
+from solver.problem.problem import Part, PodClass, Problem, Tier
 from solver.solution import Choice, SharedChoice, Solution
 
 _Nodes = slice | npt.NDArray[np.int64]
@@ -99,16 +100,8 @@ class Greedy:
         self._left = {resource: amounts.copy() for resource, amounts in problem.available.room.free.items()}
         self.wide = problem.available.wide_state
         self.trackers = trackers(problem)
-        groups = problem.layout.group_of
-        self.condition_of = np.array(
-            [
-                self.scores.number(
-                    (groups[node], problem.available.states[node], bool(problem.available.is_whole[node]))
-                )
-                for node in range(problem.node_count)
-            ],
-            dtype=np.int64,
-        )
+        keys, key_of = problem.device_keys()
+        self.condition_of = np.array([self.scores.number(key) for key in keys], dtype=np.int64)[key_of]
         return self
 
     @classmethod

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from solver.greedy.device_fit import Condition, Cost, DeviceFit, FitCache
 from solver.problem.devices import fragmentation
-from solver.problem.problem import Part, State
+from solver.problem.devices.layout import State
+from solver.problem.problem import Part
 
 NEVER: Final = np.iinfo(np.int64).max
 RANK: Final = 10**16

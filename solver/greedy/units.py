@@ -16,9 +16,10 @@ import numpy.typing as npt
 from solver.greedy.placement_state import Tracker
 from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.inventory import Mask
+from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row, TopologyLevel
 from solver.problem.node_arrays import PODS, Amounts
-from solver.problem.problem import PodClass, Problem, State
+from solver.problem.problem import PodClass, Problem
 from solver.solution import SharedChoice
 
 Family = tuple[PodClass, ...]

@@ -103,7 +103,7 @@ def _fitting(cell: Cell, room: Amounts, most: int) -> int:
     """Add up what each node of a cell can take, which is no more than its own devices serve."""
     if cell.multiplicity == 1:
         return most
-    return int(np.minimum(room[list(cell.nodes)], most).sum())
+    return int(np.minimum(room[cell.indices], most).sum())
 
 
 def _room_for(problem: Problem, pod_class: PodClass) -> Amounts:

@@ -7,20 +7,20 @@ A site is a cell of another sort: nodes that can all use the same cluster-wide d
 share may be allocated there; their pods then run on any of its nodes.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from solver.problem.devices import fragmentation
-from solver.problem.devices.layout import NodeGroup
-from solver.problem.node_arrays import PODS, Amounts
-from solver.problem.problem import Problem, State
+from solver.problem.devices.layout import NodeGroup, State
+from solver.problem.node_arrays import PODS, Amounts, numbered
+from solver.problem.problem import Problem
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: `indices` is cached
 class Cell:
     """`nodes` of one description and condition; `state` is what each of them has left."""
 
@@ -30,6 +30,11 @@ class Cell:
     state: State
     is_whole: bool
     is_site: bool = False
+
+    @cached_property
+    def indices(self) -> Amounts:
+        """The nodes as an index of arrays."""
+        return np.array(self.nodes, dtype=np.int64)
 
     @property
     def multiplicity(self) -> int:
@@ -52,7 +57,7 @@ class Cells:
         if self._place_of is None:
             self._place_of = np.full(len(per_node), -1, dtype=np.int64)
             for place in self.places:
-                self._place_of[list(place.nodes)] = place.index
+                self._place_of[place.indices] = place.index
         nodes = np.flatnonzero((per_node > 0) & (self._place_of >= 0))
         found, where = np.unique(self._place_of[nodes], return_inverse=True)
         sums = np.zeros(len(found), dtype=np.int64)
@@ -82,32 +87,43 @@ def merged(problem: Problem) -> Cells:
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(
         len(wanted), problem.node_count
     )
-    open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.available.room.of(PODS) > 0)).tolist()
-    masks = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
-    columns = [[row.tobytes() for row in masks], _gang_domains(problem), _costs(problem)]
-    counts = allowed.sum(axis=0).tolist()
+    open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.available.room.of(PODS) > 0))
+    columns = [_numbered_rows(np.packbits(allowed, axis=0).T), _gang_domains(problem), _costs(problem)]
+    counts = allowed.sum(axis=0)
+    keys, key_of = problem.device_keys()
     while True:
-        kinds = _kinds(problem, open_nodes, columns)
-        if not columns or sum(counts[nodes[0]] for nodes in kinds.values()) <= problem.params.merged_variables:
+        kinds = _kinds(open_nodes, key_of, columns)
+        if not columns or sum(int(counts[nodes[0]]) for nodes in kinds) <= problem.params.merged_variables:
             break
         columns.pop(0)
     cells = Cells(is_merged=True)
-    for (group, state, is_whole, *_), nodes in kinds.items():
-        described = problem.layout.groups[group]
-        cells.places.append(Cell(len(cells.places), tuple(nodes), described, state, is_whole))
+    for nodes in kinds:
+        key = keys[key_of[nodes[0]]]
+        described = problem.layout.groups[key.group]
+        cells.places.append(Cell(len(cells.places), tuple(nodes.tolist()), described, key.state, key.is_whole))
     cells.sites = _sites(problem, len(cells.places))
     return cells
 
 
-def _kinds(problem: Problem, nodes: list[int], columns: list[list[bytes]]) -> dict[tuple[Any, ...], list[int]]:
-    """Bring nodes together that have the same devices left, and the same entry in every column."""
-    kinds: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for node in nodes:
-        kinds[*problem.device_key(node), *(column[node] for column in columns)].append(node)
-    return kinds
+def _kinds(nodes: Amounts, key_of: Amounts, columns: list[Amounts]) -> list[Amounts]:
+    """Bring nodes together that have the same devices left, and the same number in every column."""
+    codes = key_of[nodes]
+    for column in columns:
+        if column.any():
+            codes = np.unique(codes * (column.max() + 1) + column[nodes], return_inverse=True)[1]
+    found, place_of = numbered(codes)
+    order, sizes = np.argsort(place_of, kind="stable"), np.bincount(place_of, minlength=len(found))
+    return np.split(nodes[order], np.cumsum(sizes)[:-1]) if found else []
 
 
-def _costs(problem: Problem) -> list[bytes]:
+def _numbered_rows(rows: npt.NDArray[np.uint8] | Amounts) -> Amounts:
+    """Number equal rows alike, from 0 on."""
+    if not rows.size or (rows == rows[0]).all():
+        return np.zeros(len(rows), dtype=np.int64)
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(len(rows))
+
+
+def _costs(problem: Problem) -> Amounts:
     """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
     columns = [each for index, each in problem.costs.preferences.of_class.items() if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
@@ -120,11 +136,11 @@ def _costs(problem: Problem) -> list[bytes]:
         values = np.unique(column, return_inverse=True)[1]
         seen, kinds = np.unique(kinds * problem.node_count + values, return_inverse=True)
         if len(seen) > problem.params.merged_domains:
-            return [b""] * problem.node_count
-    return [b"%d" % kind for kind in kinds.tolist()]
+            return np.zeros(problem.node_count, dtype=np.int64)
+    return kinds
 
 
-def _gang_domains(problem: Problem) -> list[bytes]:
+def _gang_domains(problem: Problem) -> Amounts:
     """Tell nodes of different domains of gangs apart, while there are few domains: it makes the bound much better."""
     columns = {
         id(domains): domains
@@ -133,9 +149,8 @@ def _gang_domains(problem: Problem) -> list[bytes]:
         for domains in level.domain_of.values()
     }
     if not columns or sum(len(set(each.tolist())) for each in columns.values()) > problem.params.merged_domains:
-        return [b""] * problem.node_count
-    stacked = np.stack(tuple(columns.values()), axis=1)
-    return [row.tobytes() for row in stacked]
+        return np.zeros(problem.node_count, dtype=np.int64)
+    return _numbered_rows(np.stack(tuple(columns.values()), axis=1))
 
 
 def _sites(problem: Problem, first: int) -> list[Cell]:

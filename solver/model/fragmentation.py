@@ -13,8 +13,8 @@ from solver.model.devices import add_scaled, taken, type_of
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices import fragmentation
-from solver.problem.devices.layout import GLOBAL, Partition
-from solver.problem.problem import Problem, State
+from solver.problem.devices.layout import GLOBAL, Partition, State
+from solver.problem.problem import Problem
 from solver.solution import NodeUse
 
 Uses = Sequence[tuple[int, NodeUse]]

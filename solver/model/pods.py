@@ -15,7 +15,7 @@ from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
 from solver.problem.limits import NO_DOMAIN, Limit
-from solver.problem.node_arrays import PODS
+from solver.problem.node_arrays import PODS, exact_sum
 from solver.problem.requests.component import Option
 
 
@@ -94,7 +94,7 @@ def fit_nodes(variables: Variables) -> None:
     excess = victims.add_kept_room(variables, used)
     upper = variables.form.upper
     for (cell, resource), total in used.items():
-        free = int(sum(max(0, int(room.of(resource)[node])) for node in variables.cell(cell).nodes))
+        free = exact_sum(np.maximum(room.of(resource)[variables.cell(cell).indices], 0))
         free += excess.get((cell, resource), 0)
         if sum(amount * upper[variable] for variable, amount in total.terms.items()) > free:
             variables.form.require(total, "node resources", high=free)

@@ -27,7 +27,7 @@ def cost(variables: Variables, cost_model: CostModel) -> Expression:
     total, of_class = Expression(), variables.by_class()
     for pod_class, costs in cost_model.of_class.items():
         for cell, variable in of_class.get(pod_class, ()):
-            least = int(costs[cell.nodes[0]] if len(cell.nodes) == 1 else costs[list(cell.nodes)].min())
+            least = int(costs[cell.nodes[0]] if len(cell.nodes) == 1 else costs[cell.indices].min())
             if least:
                 total.add(variable, -least)
     for spread_cost in cost_model.spread_costs:
@@ -104,7 +104,7 @@ def _by_domain(variables: Variables, affinity_cost: AffinityCost, classes: froze
     found: defaultdict[int, list[int]] = defaultdict(list)
     for (pod_class, cell), variable in variables.pods.items():
         if pod_class in classes:
-            for domain in np.unique(affinity_cost.domain_of[list(variables.cell(cell).nodes)]).tolist():
+            for domain in np.unique(affinity_cost.domain_of[variables.cell(cell).indices]).tolist():
                 found[domain].append(variable)
     return found
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from solver.domain.disjoint_sets import DisjointSets
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
-from solver.problem.devices.layout import Takes, whole
+from solver.problem.devices.layout import State, Takes, whole
 from solver.problem.limits import NO_DOMAIN, Domains
-from solver.problem.problem import Part, Problem, State
+from solver.problem.problem import Part, Problem
 from solver.problem.requests.component import Line, Option
 
 
@@ -32,7 +32,7 @@ class CellDomains:
         """Return the domains that nodes of a cell are in, `NO_DOMAIN` among them where some node is in none."""
         found = self._of_cell.get(cell.index)
         if found is None:
-            domains = frozenset(self.domain_of[list(cell.nodes)].tolist())
+            domains = frozenset(self.domain_of[cell.indices].tolist())
             found = self._of_cell[cell.index] = self._known.setdefault(domains, domains)
         return found
 

@@ -10,10 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices.layout import GLOBAL
-from solver.problem.node_arrays import PODS
+from solver.problem.node_arrays import PODS, exact_sum
 
 _MOST_BITS: Final = 50
 """Larger amounts are rounded up, so that solvers can add them."""
@@ -143,7 +145,7 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
     for key, kept in variables.kept_room.items():
         if key not in used:
             continue
-        free = int(sum(max(0, int(room.of(key[1])[node])) for node in variables.cell(key[0]).nodes))
+        free = exact_sum(np.maximum(room.of(key[1])[variables.cell(key[0]).indices], 0))
         terms = [(variable, min(amount, free + 1)) for variable, amount in kept]  # more exceeds the room no less
         over = max(0, sum(amount for _, amount in terms) - free)
         if over:

@@ -41,7 +41,6 @@ from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.victim_usage import usage_of
 from solver.preemption.victims import VictimUnit
 from solver.preemption.what_if import snapshot_after, without
-from solver.problem import node_arrays
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -150,8 +149,8 @@ class _Search:
     def _nodes(self, problem: Problem, movable: Sequence[VictimUnit]) -> tuple[list[int], bool]:
         """Return the nodes to search, the cheapest first, and whether these are all that could take the pods."""
         inventory = problem.inventory
-        room = node_arrays.room(inventory.nodes, inventory.node_index, self.snapshot.pods)
-        cluster = ClusterState.of(inventory, self.snapshot, room, self.cache.usage(inventory, self.snapshot))
+        room, usage = self.cache.room(inventory, self.snapshot.pods), self.cache.claims(inventory, self.snapshot).usage
+        cluster = ClusterState.of(inventory, self.snapshot, room, usage)
         return NodeRanking.of(inventory, movable, cluster.device_count).nodes(
             problem, cluster.room, cluster.free_devices
         )

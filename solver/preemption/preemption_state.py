@@ -27,7 +27,6 @@ from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Pr
 from solver.preemption.victim_model import JointDecision
 from solver.preemption.victims import MOVABLE, GangQuorum, VictimUnit, pods_of
 from solver.preemption.what_if import deallocated, snapshot_after, spent, without
-from solver.problem import node_arrays
 
 _NO_PROTECTION_LIFTED: Final = Protection()
 
@@ -87,8 +86,8 @@ def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -
     inventory = problem.inventory
     if snapshot is problem.snapshot:
         return ClusterState.of(inventory, snapshot, problem.available.room, problem.available.usage)
-    room = node_arrays.room(inventory.nodes, inventory.node_index, snapshot.pods)
-    return ClusterState.of(inventory, snapshot, room, context.cache.usage(inventory, snapshot))
+    room, usage = context.cache.room(inventory, snapshot.pods), context.cache.claims(inventory, snapshot).usage
+    return ClusterState.of(inventory, snapshot, room, usage)
 
 
 def _planned(pod: Pod, movable: Collection[PodId]) -> Pod:

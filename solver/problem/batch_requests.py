@@ -116,9 +116,9 @@ _MUCH: Final = 100
 
 @dataclass(slots=True, eq=False)
 class BatchRequests:
-    """Demands, attributes and components of a batch, numbered; `claims` also get the extended resource claims."""
+    """Demands, attributes and components of a batch, numbered."""
 
-    claims: dict[ClaimId, Claim]
+    claims: Mapping[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
     modes: ExtendedResourceModes
     cost_keys: preferences.CostKeys
@@ -141,6 +141,14 @@ class BatchRequests:
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     volume_index: VolumeIndex | None = None
+    _own_claims: dict[ClaimId, Claim] | None = None
+    """`claims` with those that the cluster does not have yet."""
+
+    def add_claim(self, claim: Claim) -> None:
+        """Add an extended resource claim that would be created."""
+        if self._own_claims is None:
+            self.claims = self._own_claims = dict(self.claims)
+        self._own_claims[claim.id] = claim
 
     def index(self, snapshot: Snapshot, batch: Batch, cache: SolverCache, inventory: Inventory) -> None:
         """Index volumes and claims of the batch, and reject pods that no node can help."""

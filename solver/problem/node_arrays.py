@@ -1,8 +1,10 @@
 """Arrays over nodes: the nodes that a pod may use, and the resources that they have left."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -10,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Node, Pod, Reason
+from solver.domain.changed_objects import changed_objects
 from solver.problem.devices.inventory import Mask
 
 Amounts = npt.NDArray[np.int64]
@@ -103,23 +106,75 @@ class Room:
         return mask
 
 
-def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[Pod]) -> Room:
-    """Subtract the requests of running pods from allocatable."""
-    names = dict.fromkeys((PODS, *(resource for node in nodes for resource, _ in node.allocatable)))
-    free = {resource: [0] * len(nodes) for resource in names}
-    for index, node in enumerate(nodes):
-        for resource, amount in node.allocatable:
-            free[resource][index] = amount
-    counts = free[PODS]
-    for pod in pods:
-        at = node_index.get(pod.node_name)
-        if at is None:
-            continue
-        counts[at] -= 1
-        for resource, amount in pod.requests:
-            if resource in free:
-                free[resource][at] -= amount
-    return Room({resource: _array(amounts) for resource, amounts in free.items()})
+@dataclass(slots=True, eq=False)
+class RoomCounter:
+    """
+    Counts what running pods leave of allocatable, from one snapshot to the next by the pods that changed.
+
+    `_left` is exact; `_free` is the same within the bounds of `Amounts`. What was handed out never changes: an array
+    that changes is copied.
+    """
+
+    nodes: tuple[Node, ...]
+    _node_index: Mapping[str, int]
+    _pods: tuple[Pod, ...] = ()
+    _left: dict[str, list[int]] = field(default_factory=dict)
+    _free: dict[str, Amounts] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, nodes: tuple[Node, ...], node_index: Mapping[str, int]) -> "RoomCounter":
+        """Start without running pods."""
+        names = dict.fromkeys((PODS, *(resource for node in nodes for resource, _ in node.allocatable)))
+        left = {resource: [0] * len(nodes) for resource in names}
+        for index, node in enumerate(nodes):
+            for resource, amount in node.allocatable:
+                left[resource][index] = amount
+        free = {
+            resource: _read_only(np.array(list(map(_bounded, each)), dtype=np.int64)) for resource, each in left.items()
+        }
+        return cls(nodes, node_index, _left=left, _free=free)
+
+    def count(self, pods: tuple[Pod, ...]) -> Room:
+        """Subtract the requests of running pods."""
+        gone, added = changed_objects(self._pods, pods)
+        self._pods = pods
+        changed: defaultdict[str, set[int]] = defaultdict(set)
+        for pod, sign in chain(((pod, 1) for pod in gone), ((pod, -1) for pod in added)):
+            at = self._node_index.get(pod.node_name)
+            if at is not None:
+                self._add(pod, at, sign, changed)
+        for resource, indices in changed.items():
+            nodes, left = list(indices), self._left[resource]
+            free = self._free[resource].copy()
+            free[nodes] = [_bounded(left[node]) for node in nodes]
+            self._free[resource] = _read_only(free)
+        return Room(dict(self._free))
+
+    def _add(self, pod: Pod, node: int, sign: int, changed: defaultdict[str, set[int]]) -> None:
+        for resource, amount in ((PODS, 1), *pod.requests):
+            if resource in self._left:
+                self._left[resource][node] += sign * amount
+                changed[resource].add(node)
+
+
+def exact_sum(amounts: Amounts) -> int:
+    """Add up amounts that may come to more than 64 bits."""
+    return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
+
+
+def numbered(codes: Amounts) -> tuple[list[int], Amounts]:
+    """
+    Return the codes that occur, in the order of their first nodes, and per node the place of its code among them.
+
+    Codes are at least 0 and not much larger than the number of nodes.
+    """
+    count = len(codes)
+    first = np.full(int(codes.max(initial=-1)) + 1, count, dtype=np.int64)
+    first[codes[::-1]] = np.arange(count - 1, -1, -1, dtype=np.int64)  # of equal indices the last one counts
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < count)]
+    place_of = np.zeros_like(first)
+    place_of[order] = np.arange(len(order), dtype=np.int64)
+    return order.tolist(), place_of[codes]
 
 
 def allocatable(nodes: Sequence[Node], resource: str) -> Amounts:
@@ -131,10 +186,13 @@ def allocatable(nodes: Sequence[Node], resource: str) -> Amounts:
 @functools.lru_cache(maxsize=16)
 def _nothing(count: int) -> Amounts:
     """Return zeros for `count` nodes; the array is shared and read-only."""
-    amounts: Amounts = np.zeros(count, dtype=np.int64)
+    return _read_only(np.zeros(count, dtype=np.int64))
+
+
+def _read_only(amounts: Amounts) -> Amounts:
     amounts.flags.writeable = False
     return amounts
 
 
-def _array(amounts: list[int]) -> Amounts:
-    return np.array([max(-MOST, min(MOST, amount)) for amount in amounts], dtype=np.int64)
+def _bounded(amount: int) -> int:
+    return max(-MOST, min(MOST, amount))

@@ -47,7 +47,7 @@ def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[
             obstacles += objections
             continue
         if special is not None:
-            requests.claims[special.id] = special.as_claim(pod.uid)
+            requests.add_claim(special.as_claim(pod.uid))
         ids = own if special is None else (*own, special.id)
         way = _Way(mode, special, *requests.parts(ids))
         ways += _split(requests, pod, way) if pod.gang in requests.splits.attributes else (way,)

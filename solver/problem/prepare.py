@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
-from solver.problem import charging, gangs, node_arrays, pod_classes, prefilter, reservations, skipped_pods
+from solver.problem import charging, gangs, pod_classes, prefilter, reservations, skipped_pods
 from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs import preferences
-from solver.problem.devices import usage
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
@@ -45,7 +44,7 @@ def prepare(
     """
     with gc_paused():
         inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
-        claims = {claim.id: claim for claim in snapshot.claims}
+        claims = cache.claims(inventory, snapshot).by_id
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
         context = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
         case = _Preparation(snapshot, policy, cache, budget or Budget.unbounded(), inventory, context)
@@ -116,7 +115,7 @@ class _Preparation:
         """Describe what the batch asks for, and reject the pods that no node can help."""
         running = self.cache.neighbours(self.inventory, self.snapshot.pods)
         requests = BatchRequests(
-            claims=dict(self.context.claims),
+            claims=self.context.claims,
             device_classes=self.context.classes,
             modes=self.context.modes,
             cost_keys=preferences.CostKeys.of(self.policy, batch, running),
@@ -138,8 +137,8 @@ class _Preparation:
         classes = pod_classes.classes(requests, batch, inventory, self.cache)
         needed = requests.needed() if inventory.takes_node_resources else ()
         layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), needed)
-        counted = self.cache.usage(inventory, snapshot)
-        local, wide = usage.states(layout, inventory, counted)
+        left = self.cache.states(layout, inventory, snapshot)
+        used = self.cache.claims(inventory, snapshot).usage
         return Problem(
             snapshot=snapshot,
             batch=batch,
@@ -153,13 +152,7 @@ class _Preparation:
                 answers=answers,
                 components=list(requests.components),
             ),
-            available=Available(
-                usage=counted,
-                room=node_arrays.room(inventory.nodes, inventory.node_index, snapshot.pods),
-                states=local,
-                wide_state=wide,
-                is_whole=usage.whole_nodes(inventory, counted),
-            ),
+            available=Available.of(used, self.cache.room(inventory, snapshot.pods), left),
             classes=classes,
             shared=[_shared_claim(requests, index, claim_id) for index, claim_id in enumerate(requests.shared_ids)],
             rejected=requests.rejected,

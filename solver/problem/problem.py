@@ -21,12 +21,13 @@ from solver.domain import (
 )
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup
+from solver.problem.devices.layout import GLOBAL, DeviceLayout, NodeGroup, State
+from solver.problem.devices.states import DeviceStates
 from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.limits import Limit
-from solver.problem.node_arrays import NodeVerdicts, Room
+from solver.problem.node_arrays import Amounts, NodeVerdicts, Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import PayUnits, options, unpaid
@@ -35,8 +36,6 @@ from solver.problem.volumes.volume_topology import VolumeKey
 
 Requests = tuple[tuple[str, int], ...]
 """Resource requests of a pod: resource name and amount, in the units of `Pod.requests`."""
-State = tuple[int, ...]
-"""Units left of every budget of a node (or of the cluster-wide ones), in the order of its group."""
 
 
 class Source(NamedTuple):
@@ -149,7 +148,8 @@ class Available:
     What nodes and devices have left.
 
     `room` is cpu, memory and so on per node, `states` the budgets of devices per node, `wide_state` the cluster-wide
-    budgets, `usage` the devices in use. `is_whole` marks nodes with devices none of which is in use.
+    budgets, `usage` the devices in use. `is_whole` marks nodes with devices none of which is in use. `kind_of` and
+    `kinds` number nodes by group and state (`DeviceStates`).
     """
 
     usage: Usage
@@ -157,6 +157,13 @@ class Available:
     states: list[State]
     wide_state: State
     is_whole: Mask
+    kind_of: Amounts
+    kinds: Sequence[tuple[int, State]]
+
+    @classmethod
+    def of(cls, usage: Usage, room: Room, left: DeviceStates) -> "Available":
+        """Bring together what is left of nodes and of devices."""
+        return cls(usage, room, left.local, left.wide, left.is_whole, left.kind_of, left.kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,6 +254,12 @@ class Problem:
         """Return the key of node equivalence as far as devices go."""
         available = self.available
         return NodeDeviceKey(self.layout.group_of[node], available.states[node], bool(available.is_whole[node]))
+
+    def device_keys(self) -> tuple[list[NodeDeviceKey], Amounts]:
+        """Return the keys of node equivalence that occur, in the order of their first nodes, and each node's number."""
+        available = self.available
+        codes, place_of = numbered(2 * available.kind_of + available.is_whole)
+        return [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes], place_of
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
         """Return the same problem with more pods that have their reasons already, by batch position."""

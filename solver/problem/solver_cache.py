@@ -3,7 +3,8 @@ The cache between solves, so that a decision costs what changed in the cluster a
 
 Everything in it follows from frozen values and is kept under their identity or by key: a warm solve gives the same plan
 as a cold one (a property checks it). Nothing here is needed for correctness. When nodes change, all is rebuilt; when
-only slices and taint rules change, `devices.incremental` updates what it can.
+only slices and taint rules change, `devices.incremental` updates what it can. Claims and pods are counted by those that
+changed (`domain.changed_objects`); problems of several snapshots live at a time, so what one was given never changes.
 """
 
 from collections import defaultdict
@@ -17,12 +18,13 @@ from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gang_domains, node_arrays
 from solver.problem.bounded_cache import MIB, BoundedCache
-from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups, usage
+from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups
 from solver.problem.devices.device_types import Column, ComparedAttribute, LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import DeviceLayout
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
-from solver.problem.devices.usage import ClaimUsage, Usage
+from solver.problem.devices.states import DeviceStates, StateCounter
+from solver.problem.devices.usage import ClaimTracker
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
 from solver.problem.node_matching import NodeMatcher
 from solver.problem.requests import demand, evaluation
@@ -71,7 +73,10 @@ class SolverCache:
         default_factory=partial(BoundedCache, _NODES_BYTES)
     )
     _node_matcher: NodeMatcher | None = None
-    _claim_usage: dict[int, ClaimUsage] = field(default_factory=dict)
+    _claim_tracker: ClaimTracker | None = None
+    _states: list[StateCounter] = field(default_factory=list)
+    """What is left in the layouts in use."""
+    _room: node_arrays.RoomCounter | None = None
     _inter_pod_cache: InterPodCache | None = None
     _slice_cache: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
@@ -100,7 +105,6 @@ class SolverCache:
             self.costs.clear()
             self._layouts.clear()
             self._outdated.clear()
-            self._claim_usage.clear()
             self._inter_pod_cache = None
         return self._known()
 
@@ -158,7 +162,8 @@ class SolverCache:
         for index in found.replaced:
             for column in self._columns.values():
                 column.pop(index, None)
-        self._inter_pod_cache = None
+        if self._inter_pod_cache is not None:
+            self._inter_pod_cache.inventory = found.inventory
         self._inventory, self._basis = found.inventory, basis
         self._slice_cache.keep(basis[1])
         return True
@@ -300,9 +305,32 @@ class SolverCache:
         fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns)
         return incremental.updated_layout(layout, fresh, replaced)
 
-    def usage(self, inventory: Inventory, snapshot: Snapshot) -> Usage:
-        """Return the devices in use."""
-        return usage.count(inventory, snapshot, self._claim_usage)
+    def claims(self, inventory: Inventory, snapshot: Snapshot) -> ClaimTracker:
+        """Return the claims of a snapshot by id, and the devices that they hold."""
+        found = self._claim_tracker
+        if found is None or not found.is_for(inventory, snapshot):
+            found, self._states = ClaimTracker.of(inventory, snapshot), []
+            self._claim_tracker = found
+        changed = found.count(inventory, snapshot)
+        for each in self._states:
+            each.note(changed)
+        return found
+
+    def states(self, layout: DeviceLayout, inventory: Inventory, snapshot: Snapshot) -> DeviceStates:
+        """Return what the claims of a snapshot leave of the budgets of nodes."""
+        used = self.claims(inventory, snapshot).usage
+        found = next((each for each in self._states if each.layout is layout), None)
+        if found is None:
+            known = {id(each) for each, _ in self._layouts.values()}
+            found = StateCounter.of(layout, inventory, used)
+            self._states = [*(each for each in self._states if id(each.layout) in known), found]
+        return found.count(inventory, used)
+
+    def room(self, inventory: Inventory, pods: tuple[Pod, ...]) -> node_arrays.Room:
+        """Return what running pods leave of nodes."""
+        if self._room is None or self._room.nodes is not inventory.nodes:
+            self._room = node_arrays.RoomCounter.of(inventory.nodes, inventory.node_index)
+        return self._room.count(pods)
 
     def per_node(
         self, inventory: Inventory, key: Hashable, compute: Callable[[], node_arrays.Amounts]
@@ -324,8 +352,8 @@ class SolverCache:
             found = self._inter_pod_cache = InterPodCache(
                 inventory, self.node_matcher(inventory), Topologies(inventory.labels), running
             )
-        elif found.running.pods is not pods:
-            found.running = RunningPods.of(pods, inventory.node_index)
+        else:
+            found.running = found.running.changed(pods)
         return found
 
     def node_matcher(self, inventory: Inventory) -> NodeMatcher:

@@ -68,25 +68,39 @@ class Bounds:
 
 
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
-    """Bound level after level until one is not met by the values known; none where the time is up already."""
+    """
+    Bound level after level until one is not met by the values known; none where the time is up already.
+
+    A level that has the most that any solution has (`ObjectiveLevel.upper_bound`) needs no relaxation; without a level
+    that needs one no model is written.
+    """
     nothing = Bounds((None,) * len(known), (0, 0))
     if budget.should_stop() or not problem.params.runs(SearchStage.LP_BOUND):
         return nothing
+    trivial = tuple(level.upper_bound(problem) for level in objective.objective_levels(problem))
+    if all(most == value for most, value in zip(trivial, known, strict=True)):
+        return Bounds(known, (0, 0))
     try:
         form = build.build(problem, cells.merged(problem), stop=budget.should_stop).form
     except OutOfTimeError:
         return nothing
     found: list[int | None] = []
-    for level, value in zip(form.levels, known, strict=True):
-        relaxed = linear.bound(form, level.expression, budget.remaining_seconds())
-        if relaxed.is_infeasible:
-            raise ContradictionError(f"level {level.name}: the relaxation has no solution beside one that is known")
-        found.append(relaxed.value)
-        if not proves(level.name, relaxed.value, value):
+    for number, (most, value) in enumerate(zip(trivial, known, strict=True)):
+        found.append(value if most == value else _relaxed(form, number, budget))
+        if not proves(form.levels[number].name, found[-1], value):
             break
-        require_at_least(form, len(found) - 1, value)
+        require_at_least(form, number, value)
     found += [None] * (len(known) - len(found))
     return Bounds(tuple(found), (len(form.lower), len(form.rows)))
+
+
+def _relaxed(form: IntegerForm, number: int, budget: Budget) -> int | None:
+    """Return the floor of the relaxation's optimum of a level; None where the engine did not reach it in time."""
+    level = form.levels[number]
+    relaxed = linear.bound(form, level.expression, budget.remaining_seconds())
+    if relaxed.is_infeasible:
+        raise ContradictionError(f"level {level.name}: the relaxation has no solution beside one that is known")
+    return relaxed.value
 
 
 def require_at_least(form: IntegerForm, level: int, value: int) -> None:

@@ -20,9 +20,10 @@ import numpy as np
 from solver.domain import Budget, SearchStage
 from solver.model import build, objective
 from solver.model.objective import Values, evaluate
+from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row
 from solver.problem.node_arrays import PODS, Amounts
-from solver.problem.problem import Problem, State
+from solver.problem.problem import Problem
 from solver.search import bound, restricted_problem
 from solver.search.bound import Bounds
 from solver.solution import Choice, Solution

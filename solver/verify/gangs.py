@@ -36,10 +36,10 @@ class _Member:
 
 def violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[Violation]:
     """Check every gang that the plan places pods of."""
-    arriving, running = _arriving(plan, context), _running(plan, context)
+    arriving, placed = _arriving(plan, context), {placement.pod_uid for placement in plan.placements}
     allocations = {each.claim: each.allocation for each in plan.allocations}
     for gang in batch.gangs:
-        new, old = arriving.get(gang.id, []), running.get(gang.id, [])
+        new, old = arriving.get(gang.id, []), _running(gang, placed, context)
         if not new:
             continue
         if gang.invalid:
@@ -65,14 +65,11 @@ def _arriving(plan: Plan, context: PlanContext) -> dict[GangId, list[_Member]]:
     return found
 
 
-def _running(plan: Plan, context: PlanContext) -> dict[GangId, list[_Member]]:
-    """Bound and assumed members that are not being deleted."""
-    placed = {placement.pod_uid for placement in plan.placements}
-    found: defaultdict[GangId, list[_Member]] = defaultdict(list)
-    for pod in context.snapshot.pods:
-        if pod.gang is not None and not pod.is_deleting and pod.uid not in placed:
-            found[pod.gang].append(_Member(pod.id, pod.node_name, pod.claim_ids))
-    return found
+def _running(gang: Gang, placed: set[str], context: PlanContext) -> list[_Member]:
+    """Bound and assumed members that are not being deleted; `placed` are the uids of the plan's pods."""
+    there = context.index.pods.by_gang.of(gang.id)
+    staying = (pod for pod in there if not pod.is_deleting and pod.uid not in placed)
+    return [_Member(pod.id, pod.node_name, pod.claim_ids) for pod in staying]
 
 
 def _waiting(batch: Batch, gang: Gang, new: list[_Member]) -> list[_Member]:

@@ -1,32 +1,32 @@
 """
 Rules between pods: host ports, pod affinity and anti-affinity, topology spread, after all of a plan is bound.
 
-Implemented from the API documentation (core/v1 PodAffinityTerm, TopologySpreadConstraint, ContainerPort). `LabelGroups`
-groups pods by namespace and labels, so that a selector costs as much as it has requirements, not as there are pods.
+Implemented from the API documentation (core/v1 PodAffinityTerm, TopologySpreadConstraint, ContainerPort).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from solver.domain import (
     EVERY_PORT,
     HostPort,
-    LabelRequirement,
     LabelSelector,
     Node,
     Plan,
     Pod,
     PodAffinityTerm,
+    PodId,
     TopologySpreadConstraint,
     Violation,
 )
 from solver.verify import matching
+from solver.verify.label_groups import LabelGroups, selected
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
-
-_REFUSING: Final = frozenset({"NotIn", "DoesNotExist"})
 
 
 class PodOnNode(NamedTuple):
@@ -39,87 +39,6 @@ class PodOnNode(NamedTuple):
     is_new: bool
 
 
-def requirement_holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether a requirement of a label selector holds; an unknown operator never holds."""
-    if requirement.operator in {"In", "Exists"} and requirement.key not in labels:
-        return False
-    if requirement.operator in {"NotIn", "DoesNotExist"} and requirement.key not in labels:
-        return True
-    outcomes = {"Exists": True, "DoesNotExist": False}
-    is_listed = labels.get(requirement.key) in requirement.values
-    outcomes |= {"In": is_listed, "NotIn": not is_listed}
-    return outcomes.get(requirement.operator, False)
-
-
-def selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches labels; an absent one selects nothing, an empty one everything."""
-    return selector is not None and all(requirement_holds(each, labels) for each in selector.requirements)
-
-
-@dataclass(slots=True, eq=False)
-class LabelGroups:
-    """
-    Pods in groups of one namespace and equal labels.
-
-    `select` intersects sets of groups by label, so its cost does not grow with the number of groups.
-    """
-
-    groups: list[list[PodOnNode]] = field(default_factory=list)
-    _numbers: dict[tuple[str, tuple[tuple[str, str], ...]], int] = field(default_factory=dict)
-    _of_namespace: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    _with_key: dict[str, set[int]] = field(default_factory=dict)
-    _with_pair: dict[tuple[str, str], set[int]] = field(default_factory=dict)
-
-    def add(self, seat: PodOnNode) -> None:
-        """Add a pod to its group."""
-        namespace, labels = seat.pod.id.namespace, seat.pod.labels
-        number = self._numbers.setdefault((namespace, labels), len(self.groups))
-        if number == len(self.groups):
-            self.groups.append([])
-            self._of_namespace[namespace].add(number)
-            for key, value in labels:
-                self._with_key.setdefault(key, set()).add(number)
-                self._with_pair.setdefault((key, value), set()).add(number)
-        self.groups[number].append(seat)
-
-    def select(
-        self, selector: LabelSelector | None, namespaces: Iterable[str] | None = None
-    ) -> Iterator[list[PodOnNode]]:
-        """Return the groups that a selector selects, in all namespaces or in some."""
-        if selector is None:
-            return
-        demanded = [self._meeting(each) for each in selector.requirements if each.operator not in _REFUSING]
-        if namespaces is not None:
-            demanded.append(set[int]().union(*(self._of_namespace.get(each, ()) for each in set(namespaces))))
-        if not all(demanded):
-            return
-        demanded.sort(key=len)
-        found = demanded[0].intersection(*demanded[1:]) if demanded else set(range(len(self.groups)))
-        for each in selector.requirements:
-            if not found:
-                return
-            if each.operator in _REFUSING:
-                found = found - self._refused(each)
-        for number in sorted(found):
-            yield self.groups[number]
-
-    def _meeting(self, requirement: LabelRequirement) -> set[int]:
-        """Return the groups that an In or Exists requirement selects; an unknown operator selects none."""
-        if requirement.operator == "Exists":
-            return self._with_key.get(requirement.key, set())
-        return self._valued(requirement) if requirement.operator == "In" else set()
-
-    def _refused(self, requirement: LabelRequirement) -> set[int]:
-        """Return the groups that a NotIn or DoesNotExist requirement excludes."""
-        if requirement.operator == "DoesNotExist":
-            return self._with_key.get(requirement.key, set())
-        return self._valued(requirement)
-
-    def _valued(self, requirement: LabelRequirement) -> set[int]:
-        pairs = {(requirement.key, value) for value in requirement.values}
-        return set[int]().union(*(self._with_pair[each] for each in pairs & self._with_pair.keys()))
-
-
 _EVERY_ADDRESS: Final = "0.0.0.0"
 
 
@@ -127,60 +46,76 @@ def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
     """Check placed pods against each other and against running pods; running pods are not checked among themselves."""
     if not _is_asked(plan, context):
         return
-    index = _PodIndex.of(plan, context)
-    yield from _ports(index)
-    yield from _anti_affinity(index)
-    yield from _affinity(index)
-    yield from _spread(index)
+    pods = _PodsOnNodes.of(plan, context)
+    yield from _ports(pods)
+    yield from sorted(_anti_affinity(pods), key=attrgetter("subject", "message"))
+    yield from _affinity(pods)
+    yield from _spread(pods)
 
 
 def _is_asked(plan: Plan, context: PlanContext) -> bool:
     """Whether a placed pod has a rule about other pods, or a running pod has an anti-affinity term."""
     placed = (context.pods.get(placement.pod) for placement in plan.placements)
     asks = any(pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in placed if pod is not None)
-    return asks or any(pod.anti_affinity for pod in context.snapshot.pods)
+    return asks or len(context.index.pods.by_anti_affinity) > 0
 
 
 @dataclass(slots=True, eq=False)
-class _PodIndex:
-    """All pods with their nodes; label groups are made at their first use."""
+class _PodsOnNodes:
+    """The placed pods with their nodes, and the running pods that the plan does not place too."""
 
     context: PlanContext
     placed: list[PodOnNode] = field(default_factory=list)
-    running: list[PodOnNode] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
+    """The uids of placed pods."""
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
-    groups_by_scope: dict[bool, LabelGroups] = field(default_factory=dict)
+    placed_labels: LabelGroups = field(default_factory=LabelGroups)
+    by_placed_pod: defaultdict[PodId, list[PodOnNode]] = field(default_factory=lambda: defaultdict(list))
+    node_labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The labels of nodes that a check has asked for, by name."""
     counted: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
     """Results of `_places`: the domains of counted nodes."""
 
     @classmethod
-    def of(cls, plan: Plan, context: PlanContext) -> "_PodIndex":
-        found = cls(context)
-        labels = {name: dict(node.labels) for name, node in context.nodes.items()}
+    def of(cls, plan: Plan, context: PlanContext) -> "_PodsOnNodes":
+        found = cls(context, namespaces={each.name: dict(each.labels) for each in context.snapshot.namespaces})
         for placement in plan.placements:
             pod, node = context.pods.get(placement.pod), context.nodes.get(placement.node)
             if pod is not None and node is not None:
-                found.placed.append(PodOnNode(pod, node, labels[node.name], is_new=True))
-        moved = {seat.pod.uid for seat in found.placed}
-        for pod in context.snapshot.pods:
-            node = context.nodes.get(pod.node_name)
-            if node is not None and pod.uid not in moved:
-                found.running.append(PodOnNode(pod, node, labels[node.name], is_new=False))
-        found.namespaces = {each.name: dict(each.labels) for each in context.snapshot.namespaces}
+                seat = PodOnNode(pod, node, found.labels(node), is_new=True)
+                found.placed.append(seat)
+                found.by_placed_pod[pod.id].append(seat)
+        found.moved = {seat.pod.uid for seat in found.placed}
+        found.placed_labels.follow(tuple(context.pods[each] for each in found.by_placed_pod))
         return found
 
-    def label_groups(self, *, with_running: bool) -> LabelGroups:
-        if with_running not in self.groups_by_scope:
-            label_groups = self.groups_by_scope[with_running] = LabelGroups()
-            for seat in (*self.placed, *(self.running if with_running else ())):
-                label_groups.add(seat)
-        return self.groups_by_scope[with_running]
+    def labels(self, node: Node) -> dict[str, str]:
+        if node.name not in self.node_labels:
+            self.node_labels[node.name] = dict(node.labels)
+        return self.node_labels[node.name]
+
+    def running(self, pods: Iterable[Pod]) -> Iterator[PodOnNode]:
+        """Return those of a snapshot's pods that stay where they are, with their nodes."""
+        nodes = self.context.nodes
+        for pod in pods:
+            node = nodes.get(pod.node_name)
+            if node is not None and pod.uid not in self.moved:
+                yield PodOnNode(pod, node, self.labels(node), is_new=False)
+
+    def select(
+        self, selector: LabelSelector | None, namespaces: Iterable[str] | None, *, with_running: bool
+    ) -> Iterator[list[PodOnNode]]:
+        """Return the selected pods in groups of one namespace; a group can be empty."""
+        for group in self.placed_labels.select(selector, namespaces):
+            yield [seat for pod in group for seat in self.by_placed_pod[pod.id]]
+        for group in self.context.index.labels.select(selector, namespaces) if with_running else ():
+            yield list(self.running(group))
 
     def selected_pods(self, term: PodAffinityTerm, *, with_running: bool) -> list[PodOnNode]:
         """Return the pods that a term selects."""
         named = term.namespaces if term.namespace_selector is None else None
-        found = self.label_groups(with_running=with_running).select(term.selector, named)
-        return [seat for group in found if self._includes(term, group[0].pod.id.namespace) for seat in group]
+        groups = self.select(term.selector, named, with_running=with_running)
+        return [seat for each in groups if each and self._includes(term, each[0].pod.id.namespace) for seat in each]
 
     def is_selected(self, pod: Pod, term: PodAffinityTerm) -> bool:
         return self._includes(term, pod.id.namespace) and selected(term.selector, dict(pod.labels))
@@ -189,11 +124,12 @@ class _PodIndex:
         return namespace in term.namespaces or selected(term.namespace_selector, self.namespaces.get(namespace, {}))
 
 
-def _ports(index: _PodIndex) -> Iterator[Violation]:
+def _ports(pods: _PodsOnNodes) -> Iterator[Violation]:
     """Check host ports: a port on all addresses conflicts with the same port on any address."""
-    names = {seat.node.name for seat in index.placed if seat.pod.host_ports}
+    names = dict.fromkeys(seat.node.name for seat in pods.placed if seat.pod.host_ports)
+    there = (pods.running(sorted(pods.context.index.pods.by_node.of(name), key=attrgetter("id"))) for name in names)
     taken: defaultdict[str, _PortsInUse] = defaultdict(_PortsInUse)
-    for seat in (*(each for each in index.running if each.node.name in names), *index.placed):
+    for seat in (*chain.from_iterable(there), *pods.placed):
         node = taken[seat.node.name]
         for port in seat.pod.host_ports if seat.is_new else ():
             holder = node.holder(port)
@@ -227,20 +163,12 @@ class _PortsInUse:
             self.by_port.setdefault((port.protocol, port.port), {}).setdefault(port.address, seat)
 
 
-def _anti_affinity(index: _PodIndex) -> Iterator[Violation]:
+def _anti_affinity(pods: _PodsOnNodes) -> Iterator[Violation]:
     """Check that no other pod that an anti-affinity term selects is in the domain of the term's pod."""
-    holders: defaultdict[PodAffinityTerm, list[PodOnNode]] = defaultdict(list)
-    values = {pair for seat in index.placed for pair in seat.labels.items()}
-    for seat in (*index.running, *index.placed):
-        for term in seat.pod.anti_affinity:
-            if (
-                term.topology_key,
-                seat.labels.get(term.topology_key),
-            ) in values:  # else the plan places no pod in its domain
-                holders[term].append(seat)
-    for term, holding in holders.items():
+    for term, holding in _holders(pods).items():
         is_asked = any(seat.is_new for seat in holding)
-        near = _PodsByDomain.of(term.topology_key, index.selected_pods(term, with_running=is_asked))
+        selected_pods = pods.selected_pods(term, with_running=is_asked)
+        near = _PodsByDomain.of(term.topology_key, selected_pods, {seat.labels[term.topology_key] for seat in holding})
         for seat in holding:
             other = near.to(seat)
             if other is not None:
@@ -250,23 +178,34 @@ def _anti_affinity(index: _PodIndex) -> Iterator[Violation]:
                 yield broken(Rule.POD_ANTI_AFFINITY, new.pod.id, message)
 
 
+def _holders(pods: _PodsOnNodes) -> dict[PodAffinityTerm, list[PodOnNode]]:
+    """Return the pods with each anti-affinity term, in the domains where the plan places pods."""
+    found: defaultdict[PodAffinityTerm, list[PodOnNode]] = defaultdict(list)
+    values = {pair for seat in pods.placed for pair in seat.labels.items()}
+    by_term = pods.context.index.pods.by_anti_affinity
+    running = ((term, seat) for term in by_term for seat in pods.running(by_term.of(term)))
+    placed = ((term, seat) for seat in pods.placed for term in seat.pod.anti_affinity)
+    for term, seat in chain(running, placed):
+        if (term.topology_key, seat.labels.get(term.topology_key)) in values:
+            found[term].append(seat)
+    return found
+
+
 @dataclass(slots=True, eq=False)
 class _PodsByDomain:
-    """Selected pods by domain, all of them and the new ones."""
+    """Selected pods by domain, all of them and the new ones, sorted by id."""
 
     key: str
     every: dict[str, list[PodOnNode]] = field(default_factory=dict)
     new: dict[str, list[PodOnNode]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, key: str, seats: Iterable[PodOnNode]) -> "_PodsByDomain":
+    def of(cls, key: str, seats: Iterable[PodOnNode], domains: set[str]) -> "_PodsByDomain":
         found = cls(key)
-        for seat in seats:
-            value = seat.labels.get(key)
-            if value is not None:
-                found.every.setdefault(value, []).append(seat)
-                if seat.is_new:
-                    found.new.setdefault(value, []).append(seat)
+        for seat in sorted((each for each in seats if each.labels.get(key) in domains), key=lambda each: each.pod.id):
+            found.every.setdefault(seat.labels[key], []).append(seat)
+            if seat.is_new:
+                found.new.setdefault(seat.labels[key], []).append(seat)
         return found
 
     def to(self, seat: PodOnNode) -> PodOnNode | None:
@@ -275,7 +214,7 @@ class _PodsByDomain:
         return next((each for each in those if each.pod.uid != seat.pod.uid), None)
 
 
-def _affinity(index: _PodIndex) -> Iterator[Violation]:
+def _affinity(pods: _PodsOnNodes) -> Iterator[Violation]:
     """
     Check that the domain of each required term has another pod that all terms select.
 
@@ -283,12 +222,12 @@ def _affinity(index: _PodIndex) -> Iterator[Violation]:
     for the first pod of a group).
     """
     groups: defaultdict[tuple[PodAffinityTerm, ...], list[PodOnNode]] = defaultdict(list)
-    for seat in index.placed:
+    for seat in pods.placed:
         if seat.pod.affinity:
             groups[seat.pod.affinity].append(seat)
     for terms, members in groups.items():
-        found = index.selected_pods(terms[0], with_running=True)
-        partners = [seat for seat in found if all(index.is_selected(seat.pod, term) for term in terms[1:])]
+        found = pods.selected_pods(terms[0], with_running=True)
+        partners = [seat for seat in found if all(pods.is_selected(seat.pod, term) for term in terms[1:])]
         own = {seat.pod.uid for seat in members}
         keys = tuple(term.topology_key for term in terms)
         is_first = not any(not seat.is_new and any(key in seat.labels for key in keys) for seat in partners)
@@ -327,10 +266,10 @@ class _View(NamedTuple):
     pod: Pod
 
 
-def _spread(index: _PodIndex) -> Iterator[Violation]:
+def _spread(pods: _PodsOnNodes) -> Iterator[Violation]:
     """Check that a placed pod's domain has at most maxSkew more selected pods than the smallest domain."""
     counted: dict[tuple[object, ...], dict[str, int]] = {}
-    for seat in index.placed:
+    for seat in pods.placed:
         demanded = [each for each in seat.pod.spread if each.is_required]
         keys = tuple(sorted({each.topology_key for each in demanded}))
         for constraint in demanded:
@@ -342,7 +281,7 @@ def _spread(index: _PodIndex) -> Iterator[Violation]:
             view = _View(constraint, seat.pod.id.namespace, keys, seat.pod)
             signature = (view.constraint, view.namespace, view.keys, *_honoured(constraint, seat.pod))
             if signature not in counted:
-                counted[signature] = _counts(index, view)
+                counted[signature] = _counts(pods, view)
             counts = counted[signature]
             is_enough = len(counts) >= constraint.min_domains
             skew = counts.get(value, 0) - (min(counts.values(), default=0) if is_enough else 0)
@@ -356,35 +295,34 @@ def _honoured(constraint: TopologySpreadConstraint, pod: Pod) -> tuple[object, .
     return affinity, pod.tolerations if constraint.honours_taints else None
 
 
-def _counts(index: _PodIndex, view: _View) -> dict[str, int]:
+def _counts(pods: _PodsOnNodes, view: _View) -> dict[str, int]:
     """Count selected pods per domain, over nodes with all of the pod's keys that its node policies include."""
-    constraint, places = view.constraint, _places(index, view)
+    constraint, places = view.constraint, _places(pods, view)
     found = Counter(dict.fromkeys(places.values(), 0))
     if constraint.selector is not None and constraint.selector.requirements:
-        groups = index.label_groups(with_running=True).select(constraint.selector, (view.namespace,))
-        for seat in (each for group in groups for each in group):
+        for seat in chain.from_iterable(pods.select(constraint.selector, (view.namespace,), with_running=True)):
             if seat.node.name in places and not seat.pod.is_deleting:
                 found[places[seat.node.name]] += 1
     return dict(found)
 
 
-def _places(index: _PodIndex, view: _View) -> dict[str, str]:
+def _places(pods: _PodsOnNodes, view: _View) -> dict[str, str]:
     """Return the domains of the counted nodes; cached for constraints with the same keys and node policies."""
     key = view.constraint.topology_key
     alike = (key, view.keys, *_honoured(view.constraint, view.pod))
-    if alike not in index.counted:
-        index.counted[alike] = {
-            node.name: dict(node.labels)[key]
-            for node in index.context.nodes.values()
-            if set(view.keys) <= {label for label, _ in node.labels} and _counts_node(index, view, node.name)
+    if alike not in pods.counted:
+        pods.counted[alike] = {
+            node.name: pods.labels(node)[key]
+            for node in pods.context.nodes.values()
+            if set(view.keys) <= pods.labels(node).keys() and _counts_node(pods, view, node)
         }
-    return index.counted[alike]
+    return pods.counted[alike]
 
 
-def _counts_node(index: _PodIndex, view: _View, name: str) -> bool:
-    node, pod = index.context.nodes[name], view.pod
+def _counts_node(pods: _PodsOnNodes, view: _View, node: Node) -> bool:
+    pod = view.pod
     if view.constraint.honours_affinity:
-        labels = dict(node.labels)
+        labels = pods.labels(node)
         if any(labels.get(key) != value for key, value in pod.node_selector):
             return False
         if pod.required_affinity is not None and not matching.selects(pod.required_affinity, node):

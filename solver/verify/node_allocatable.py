@@ -27,30 +27,23 @@ from solver.verify.violations import Rule, broken
 
 @dataclass(slots=True, eq=False)
 class NodeAllocatableCheck:
-    """The claims of a plan with old and new allocations; `is_needed` if some device maps node resources."""
+    """The new allocations and the consumers of a plan's claims."""
 
     context: PlanContext
-    allocations: dict[ClaimId, Allocation]
-    is_needed: bool
+    fresh: dict[ClaimId, Allocation]
     users: defaultdict[ClaimId, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def of(cls, plan: Plan, context: PlanContext) -> "NodeAllocatableCheck":
         """Collect the allocations and consumers of the plan's claims."""
-        is_needed = any(device.takes_node_resources for each in context.snapshot.slices for device in each.devices)
-        found = cls(context, {}, is_needed)
-        if is_needed:
-            old = {claim.id: claim.allocation for claim in context.claims.values() if claim.allocation is not None}
-            found.allocations = old | {each.claim: each.allocation for each in plan.allocations}
-            for placement in plan.placements:
-                for claim in placement.claims:
-                    found.users[claim].add(placement.pod_uid)
+        found = cls(context, {each.claim: each.allocation for each in plan.allocations})
+        for placement in plan.placements:
+            for claim in placement.claims:
+                found.users[claim].add(placement.pod_uid)
         return found
 
     def added(self, pod: Pod, placement: Placement) -> Pod:
         """Add what the pod's claims take to its requests; pod-level requests contain it already."""
-        if not self.is_needed:
-            return pod
         more: defaultdict[str, int] = defaultdict(int)
         for claim in placement.claims:
             for resource, nano in self._taken(claim).total(len(_containers(pod, claim))).items():
@@ -65,9 +58,7 @@ class NodeAllocatableCheck:
 
     def violations(self, pod: Pod, placement: Placement) -> Iterator[Violation]:
         """Check the statuses of a placement, other consumers of its claims, and pod-level requests."""
-        if not (self.is_needed or placement.node_allocatable or pod.level_slack):
-            return
-        taken = {claim: self._taken(claim) for claim in placement.claims} if self.is_needed else {}
+        taken = {claim: self._taken(claim) for claim in placement.claims}
         said = {each.claim: each for each in placement.node_allocatable}
         for claim in sorted(taken.keys() | said.keys()):
             yield from self._of_claim(pod, claim, taken.get(claim, _Taken()), said.get(claim))
@@ -102,8 +93,9 @@ class NodeAllocatableCheck:
 
     def _taken(self, claim: ClaimId) -> "_Taken":
         """Return what a claim takes; admin access takes nothing."""
-        found = _Taken()
-        allocation = self.allocations.get(claim)
+        found, allocation = _Taken(), self.fresh.get(claim)
+        if allocation is None and claim in self.context.claims:
+            allocation = self.context.claims[claim].allocation
         for result in allocation.results if allocation is not None else ():
             published = None if result.admin_access else self.context.pools.find(result.device)
             if published is None:

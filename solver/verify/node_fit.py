@@ -30,12 +30,9 @@ def node_violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
             arriving[node.name][pod.uid] = with_devices.added(pod, placement)
             yield from suits(pod, node)
             yield from with_devices.violations(pod, placement)
-    running: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in context.snapshot.pods:
-        if pod.node_name in arriving and pod.uid not in arriving[pod.node_name]:
-            running[pod.node_name].append(pod)
     for name, pods in arriving.items():
-        yield from _has_room(context.nodes[name], list(pods.values()), running[name], context)
+        running = [pod for pod in context.index.pods.by_node.of(name) if pod.uid not in pods]
+        yield from _has_room(context.nodes[name], list(pods.values()), running, context)
 
 
 def suits(pod: Pod, node: Node) -> Iterator[Violation]:

@@ -1,8 +1,8 @@
-"""What the checks share: the snapshot and the batch by key, and the new allocations of a plan."""
+"""What the checks share: the index of the snapshot, the batch by key, and the new allocations of a plan."""
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import ChainMap, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from solver.domain import (
     Allocation,
@@ -24,45 +24,61 @@ from solver.domain import (
     SubRequest,
 )
 from solver.verify.pools import Pools
+from solver.verify.snapshot_index import SnapshotIndex
 
 
 @dataclass(slots=True, eq=False)
 class PlanContext:
-    """The objects by key; one pass over nodes, claims and slices. Pools are read at their first use."""
+    """
+    The objects by key. It is valid until the index follows another snapshot.
+
+    `claims` include the plan's claims for extended resources; `pods` and `gangs` are those of the batch.
+    """
 
     snapshot: Snapshot
+    index: SnapshotIndex
     policy: Policy
-    nodes: dict[str, Node]
-    claims: dict[ClaimId, Claim]
+    claims: Mapping[ClaimId, Claim]
     classes: dict[str, DeviceClass]
     pods: dict[PodId, Pod]
-    pools: Pools
-    gangs: dict[GangId, Gang] = field(default_factory=dict)
+    gangs: dict[GangId, Gang]
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None, pools: Pools | None = None
+        cls,
+        snapshot: Snapshot,
+        batch: Batch,
+        policy: Policy,
+        plan: Plan | None = None,
+        index: SnapshotIndex | None = None,
     ) -> "PlanContext":
-        """
-        Index a snapshot and a batch; `claims` include the plan's claims for extended resources.
-
-        `pools` can be passed if the same slices were read before.
-        """
-        made = (
-            each.extended_resource_claim.as_claim(each.pod_uid)
+        """Make an index follow the snapshot, by default an empty one."""
+        index = SnapshotIndex() if index is None else index
+        index.follow(snapshot)
+        made = {
+            each.extended_resource_claim.id: each.extended_resource_claim.as_claim(each.pod_uid)
             for each in (plan.placements if plan is not None else ())
             if each.extended_resource_claim is not None
-        )
+        }
         return cls(
             snapshot=snapshot,
+            index=index,
             policy=policy,
-            nodes={node.name: node for node in snapshot.nodes},
-            claims={claim.id: claim for claim in (*made, *snapshot.claims)},
+            claims=ChainMap(index.claims.by_id, made) if made else index.claims.by_id,
             classes={each.name: each for each in snapshot.classes},
             pods={pod.id: pod for pod in batch.pods},
-            pools=Pools(snapshot.slices, snapshot.taint_rules) if pools is None else pools,
             gangs={gang.id: gang for gang in batch.gangs},
         )
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """The nodes by name."""
+        return self.index.nodes.objects
+
+    @property
+    def pools(self) -> Pools:
+        """The pools of the snapshot's slices."""
+        return self.index.pools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,8 @@
 """Pools: the newest generation of each, and whether it is usable; independent of `feasibility.pools`."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from solver.domain import (
     MAX_COMPATIBILITY_GROUPS,
@@ -16,6 +16,7 @@ from solver.domain import (
     Taint,
 )
 from solver.verify import matching
+from solver.verify.object_index import ObjectGroups, ObjectIndex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,25 +49,35 @@ class PoolView:
     counters: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-class Pools:
-    """All pools; each is read at its first use."""
+class Pools(ObjectIndex[ResourceSlice]):
+    """All pools; each is read at its first use, and again when a slice of it has changed."""
 
-    def __init__(self, slices: Iterable[ResourceSlice], rules: tuple[DeviceTaintRule, ...]) -> None:
-        self._rules = tuple(rule for rule in rules if not rule.selects_nothing)
+    def __init__(self) -> None:
+        super().__init__()
+        self._rules: tuple[DeviceTaintRule, ...] = ()
         self._views: dict[tuple[str, str], PoolView] = {}
-        self._slices: defaultdict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
-        self._local: defaultdict[str, dict[tuple[str, str], None]] = defaultdict(dict)
-        for each in slices:
-            key = (each.driver, each.pool)
-            self._slices[key].append(each)
-            self._local[each.scope.node_name][key] = None
+        self._by_pool: ObjectGroups[tuple[str, str], ResourceSlice] = ObjectGroups()
+        self._by_node: ObjectGroups[str, ResourceSlice] = ObjectGroups()
+
+    def obey(self, rules: tuple[DeviceTaintRule, ...]) -> None:
+        """Take the DeviceTaintRules that are in force."""
+        self._rules = tuple(rule for rule in rules if not rule.selects_nothing)
+
+    def _set(self, each: ResourceSlice, *, present: bool) -> None:
+        key = (each.driver, each.pool)
+        self._by_pool.set(key, each, present=present)
+        self._by_node.set(each.scope.node_name, each, present=present)
+        self._views.pop(key, None)
 
     def view(self, pool: PoolId) -> PoolView:
         """Return a pool; a pool without slices has no devices."""
         key = (pool.driver, pool.pool)
-        if key not in self._views:
-            self._views[key] = _read(self._slices.get(key, []))
-        return self._views[key]
+        found = self._views.get(key)
+        if found is None:
+            found = _read(sorted(self._by_pool.of(key), key=attrgetter("name")))
+            if found.slices:
+                self._views[key] = found
+        return found
 
     def find(self, device: DeviceId) -> Published | None:
         """Find a device in the newest generation of its pool, complete or not."""
@@ -83,8 +94,8 @@ class Pools:
 
     def seen_from(self, node: Node) -> Iterator[PoolView]:
         """Return the pools with devices that the node can use in their newest generation."""
-        nearby = self._local.get("", {}) | self._local.get(node.name, {})
-        for key in nearby:
+        nearby = (*self._by_node.of(""), *self._by_node.of(node.name))
+        for key in sorted({(each.driver, each.pool) for each in nearby}):
             view = self.view(PoolId(*key))
             if any(_shows_devices(each, node) for each in view.slices):
                 yield view

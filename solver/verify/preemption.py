@@ -50,11 +50,12 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
         return
     pods = {pod.id: pod for pod in batch.pods}
     left = _without(snapshot, _leaving(snapshot), frees=True)
-    left = _placed(left, pods, plan.placements, plan.allocations)
+    arrived, made = plan.placements, plan.allocations
     unplaced = {each.pod for each in plan.unplaced}
     budgets = _BudgetIndex(snapshot.budgets)
     yield from _counted(plan.preemptions, policy)
     for preemption in plan.preemptions:
+        left = _placed(left, pods, arrived, made)
         preemptors = tuple(pods[each.pod] for each in preemption.placements if each.pod in pods)
         for placement in preemption.placements:
             if placement.pod not in unplaced:
@@ -64,12 +65,14 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
                 yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
         yield from _victims(left, preemption, preemptors, policy, budgets)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
-        gone = {pod.id for pod in left.pods if (pod.id, pod.uid, pod.node_name) in named}
+        victims = {each.pod for each in preemption.victims}
+        there = (pod for pod in left.pods if pod.id in victims)
+        gone = {pod.id for pod in there if (pod.id, pod.uid, pod.node_name) in named}
         left = _without(left, gone, frees=policy.preemption.frees_devices)
         if not preemption.victims and any(pod.nominated_node_name for pod in preemptors):
             left = _deallocated(left, batch)
         yield from _fits(left, batch, preemption, policy, check)
-        left = _placed(left, pods, preemption.placements, preemption.allocations)
+        arrived, made = preemption.placements, preemption.allocations
 
 
 def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Violation]:
@@ -255,9 +258,11 @@ def _deallocated(snapshot: Snapshot, batch: Batch) -> Snapshot:
 
 
 def _placed(
-    snapshot: Snapshot, pods: dict[PodId, Pod], placements: Iterable[Placement], made: Iterable[ClaimAllocation]
+    snapshot: Snapshot, pods: dict[PodId, Pod], placements: Sequence[Placement], made: Iterable[ClaimAllocation]
 ) -> Snapshot:
     """Add placements as bound pods, with their claims."""
+    if not placements:
+        return snapshot
     allocations: dict[ClaimId, Allocation] = {each.claim: each.allocation for each in made}
     claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
     bound = {pod.id: pod for pod in snapshot.pods}
@@ -338,7 +343,7 @@ def _takes_resources(hold: NodeReservation, later: list[tuple[Pod, str]], contex
             node_of = context.nodes.get(name)
             if not amount or node_of is None:
                 continue
-            held = sum(dict(pod.requests).get(resource, 0) for pod in context.snapshot.pods if pod.node_name == name)
+            held = sum(dict(pod.requests).get(resource, 0) for pod in context.index.pods.by_node.of(name))
             free = dict(node_of.allocatable).get(resource, 0) - held
             if amount > max(0, free - wanted):
                 yield broken(Rule.NODE_RESERVED, name, f"{resource} is taken that is reserved for pod {hold.pod}")

@@ -65,11 +65,10 @@ def violations(new_ones: tuple[NewAllocation, ...], context: PlanContext) -> Ite
 
 
 def _existing(pools: set[tuple[str, str]], context: PlanContext) -> DeviceHolders:
-    holders = DeviceHolders()
-    for claim in context.snapshot.claims:
-        if claim.allocation is None:
-            continue
-        for result in claim.allocation.results:
+    holders, by_pool = DeviceHolders(), context.index.claims.by_pool
+    claims = {claim.id: claim for pool in pools for claim in by_pool.of(pool)}
+    for claim in (claims[key] for key in sorted(claims)):
+        for result in claim.allocation.results if claim.allocation is not None else ():
             if (result.device.driver, result.device.pool) in pools:
                 holders.add(claim, result)
     return holders

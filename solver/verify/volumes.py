@@ -7,8 +7,9 @@ provisioned for the node; ReadWriteOncePod, inline disks and attach limits hold 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -27,10 +28,12 @@ from solver.domain import (
     PodVolume,
     StorageClass,
     Violation,
+    VolumeAttachment,
     VolumeBinding,
     VolumeClaimId,
 )
 from solver.verify import matching
+from solver.verify.object_index import ObjectGroups
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
@@ -41,6 +44,8 @@ _PLUGINS: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
+_Disks = dict[tuple[str, object], dict[tuple[InlineDisk, PodId], None]]
+"""By node and what two disks have in common that are the same: the disks, with the pods that use them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +53,10 @@ class _Storage:
     claims: dict[VolumeClaimId, PersistentVolumeClaim]
     volumes: dict[str, PersistentVolume]
     classes: dict[str, StorageClass]
+    drivers: dict[str, CSINode]
+    """By node."""
+    attachments: ObjectGroups[str, VolumeAttachment]
+    """By node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,20 +77,27 @@ def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
     ]
     if not placed:
         return
-    snapshot = context.snapshot
+    index = context.index.storage
     storage = _Storage(
-        claims={each.id: each for each in snapshot.volume_claims},
-        volumes={each.name: each for each in snapshot.volumes},
-        classes={each.name: each for each in snapshot.storage_classes},
+        claims=index.claims.objects,
+        volumes=index.volumes.objects,
+        classes={each.name: each for each in context.snapshot.storage_classes},
+        drivers=index.drivers.objects,
+        attachments=index.attachments.by_node,
     )
     for each in placed:
         yield from _claims(each, storage, context)
     yield from _given_twice(placed)
-    running = [pod for pod in snapshot.pods if pod.volumes and pod.uid not in {each.pod.uid for each in placed}]
-    yield from _one_pod(placed, running, storage)
-    yield from _disks(placed, running)
-    yield from _attachments(placed, running, storage, context)
+    yield from _one_pod(placed, storage, context)
+    yield from _disks(placed, context)
+    yield from _attachments(placed, storage, context)
     yield from _drivers(placed, storage, context)
+
+
+def _running(pods: Iterable[Pod], placed: Sequence[_Placed]) -> list[Pod]:
+    """Return those of a snapshot's pods that the plan does not place too."""
+    moved = {each.pod.uid for each in placed}
+    return [pod for pod in pods if pod.uid not in moved]
 
 
 def _claims(placed: _Placed, storage: _Storage, context: PlanContext) -> Iterator[Violation]:
@@ -178,7 +194,9 @@ def _decided(
     elif selected not in context.nodes:
         yield broken(Rule.VOLUME_UNMADE, claim.id, f"there is no node {selected}")
     else:
-        if selected != placed.node.name and not _is_reached_too(placed.node, selected, storage_class, context):
+        if selected != placed.node.name and not _is_reached_too(
+            placed.node, context.nodes[selected], storage_class, storage
+        ):
             message = f"pod {placed.pod.id} on node {placed.node.name} may not reach what is made on node {selected}"
             yield broken(Rule.VOLUME_ELSEWHERE, claim.id, message)
         yield from _made(context.nodes[selected], claim, storage_class, context)
@@ -208,23 +226,23 @@ def _fitting(
         yield broken(Rule.VOLUME_UNFIT, claim.id, f"volume {volume.name} {message}")
 
 
-def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, context: PlanContext) -> bool:
+def _is_reached_too(node: Node, selected: Node, storage_class: StorageClass, storage: _Storage) -> bool:
     """
     Whether a node surely reaches a volume that is made on another one.
 
     What is made on a node is reached from where the driver's topology keys (CSINode) have the same values.
     """
     driver = _PLUGINS.get(storage_class.provisioner, storage_class.provisioner)
-    keys = {
-        each.node: frozenset(found)
-        for each in context.snapshot.node_drivers
-        for name, found in each.topology_keys
-        if name == driver
-    }
-    here, there = keys.get(node.name), keys.get(selected)
+
+    def keys(name: str) -> frozenset[str] | None:
+        drivers = storage.drivers.get(name)
+        found = dict(drivers.topology_keys).get(driver) if drivers is not None else None
+        return None if found is None else frozenset(found)
+
+    here, there = keys(node.name), keys(selected.name)
     if here is None or here != there:
         return False
-    values, others = dict(node.labels), dict(context.nodes[selected].labels)
+    values, others = dict(node.labels), dict(selected.labels)
     return all(key in values and values[key] == others.get(key) for key in here)
 
 
@@ -268,33 +286,37 @@ def _given_twice(placed: Sequence[_Placed]) -> Iterator[Violation]:
             yield broken(Rule.VOLUME_TWICE, claim, "it gets several volumes, or one on several nodes")
 
 
-def _one_pod(placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage) -> Iterator[Violation]:
+def _one_pod(placed: Sequence[_Placed], storage: _Storage, context: PlanContext) -> Iterator[Violation]:
     """ReadWriteOncePod: claims that pods name themselves; those made for one pod have no other."""
-    arriving, there = (
-        Counter(claim for pod in pods for claim in {each.claim for each in pod.volumes if not each.is_ephemeral})
-        for pods in ([each.pod for each in placed], running)
-    )
-    for claim_id, count in arriving.items():
+    named = ({volume.claim for volume in each.pod.volumes if not volume.is_ephemeral} for each in placed)
+    for claim_id, count in Counter(claim_id for each in named for claim_id in each).items():
         claim = storage.claims.get(claim_id) if claim_id is not None else None
-        if claim is not None and "ReadWriteOncePod" in claim.access_modes and count + there[claim_id] > 1:
-            yield broken(Rule.VOLUME_EXCLUSIVE, claim.id, f"{count + there[claim_id]} pods would use it")
+        if claim is None or "ReadWriteOncePod" not in claim.access_modes:
+            continue
+        there = len(_running(context.index.pods.by_volume_claim.of(claim.id), placed))
+        if count + there > 1:
+            yield broken(Rule.VOLUME_EXCLUSIVE, claim.id, f"{count + there} pods would use it")
 
 
-def _disks(placed: Sequence[_Placed], running: Sequence[Pod]) -> Iterator[Violation]:
-    on_node: dict[tuple[str, object], dict[tuple[InlineDisk, PodId], None]] = {}
-    arriving = {each.node.name for each in placed if any(volume.disk is not None for volume in each.pod.volumes)}
-    for pod in running:
-        for disk in _inline(pod) if pod.node_name in arriving else ():
-            for key in _disk_keys(disk):
-                on_node.setdefault((pod.node_name, key), {})[disk, pod.id] = None
+def _disks(placed: Sequence[_Placed], context: PlanContext) -> Iterator[Violation]:
+    on_node: _Disks = {}
+    for node in {each.node.name for each in placed if any(volume.disk is not None for volume in each.pod.volumes)}:
+        for pod in sorted(_running(context.index.pods.by_node.of(node), placed), key=attrgetter("id")):
+            for disk in _inline(pod):
+                _hold(on_node, node, disk, pod)
     for each in placed:
         own = [((each.node.name, key), disk) for disk in _inline(each.pod) for key in _disk_keys(disk)]
         there = ((disk, used) for place, disk in own for used in on_node.get(place, ()))
         for disk, (_, other) in ((disk, used) for disk, used in there if _clash(disk, used[0])):
             message = f"pod {other} uses {disk.name} on node {each.node.name} too"
             yield broken(Rule.VOLUME_IN_USE, each.pod.id, message)
-        for place, disk in own:
-            on_node.setdefault(place, {})[disk, each.pod.id] = None
+        for disk in _inline(each.pod):
+            _hold(on_node, each.node.name, disk, each.pod)
+
+
+def _hold(on_node: _Disks, node: str, disk: InlineDisk, pod: Pod) -> None:
+    for key in _disk_keys(disk):
+        on_node.setdefault((node, key), {})[disk, pod.id] = None
 
 
 def _inline(pod: Pod) -> dict[InlineDisk, None]:
@@ -314,26 +336,25 @@ def _clash(one: InlineDisk, other: InlineDisk) -> bool:
     return is_same and not only_read
 
 
-def _attachments(
-    placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage, context: PlanContext
-) -> Iterator[Violation]:
+def _attachments(placed: Sequence[_Placed], storage: _Storage, context: PlanContext) -> Iterator[Violation]:
     """Unique volumes of a driver per node, of the pods and of attachments, where pods arrive that add some."""
-    for drivers in context.snapshot.node_drivers:
-        arriving = [each.pod for each in placed if each.node.name == drivers.node]
+    for node in sorted({each.node.name for each in placed}):
+        drivers = storage.drivers.get(node, CSINode(node=node))
         limits = {name: limit for name, limit in drivers.limits if limit is not None}
-        if not arriving or not limits:
+        if not limits:
             continue
-        there = _counted((pod for pod in running if pod.node_name == drivers.node), storage, drivers.migrated)
-        for each in context.snapshot.attachments:
+        there = _counted(_running(context.index.pods.by_node.of(node), placed), storage, drivers.migrated)
+        for each in storage.attachments.of(node):
             volume = storage.volumes.get(each.volume)
-            if each.node == drivers.node and volume is not None and volume.handle and not volume.migrated_from:
+            if volume is not None and volume.handle and not volume.migrated_from:
                 there.add((each.attacher, volume.handle))
-        added = _counted(iter(arriving), storage, drivers.migrated) - there
-        for driver in {driver for driver, _ in added} & limits.keys():
+        arriving = (each.pod for each in placed if each.node.name == node)
+        added = _counted(arriving, storage, drivers.migrated) - there
+        for driver in sorted({driver for driver, _ in added} & limits.keys()):
             count = sum(name == driver for name, _ in there | added)
             if count > limits[driver]:
                 message = f"{count} volumes of {driver} would be attached, it can have {limits[driver]}"
-                yield broken(Rule.VOLUME_ATTACHMENTS, drivers.node, message)
+                yield broken(Rule.VOLUME_ATTACHMENTS, node, message)
 
 
 def _drivers(placed: Sequence[_Placed], storage: _Storage, context: PlanContext) -> Iterator[Violation]:
@@ -341,16 +362,15 @@ def _drivers(placed: Sequence[_Placed], storage: _Storage, context: PlanContext)
     required = {each.name for each in context.snapshot.storage_drivers if each.is_required}
     if not required:
         return
-    nodes = {each.node: each for each in context.snapshot.node_drivers}
     for each in placed:
-        drivers = nodes.get(each.node.name, CSINode(node=each.node.name))
-        used = {driver for driver, _ in _counted(iter((each.pod,)), storage, drivers.migrated)}
+        drivers = storage.drivers.get(each.node.name, CSINode(node=each.node.name))
+        used = {driver for driver, _ in _counted((each.pod,), storage, drivers.migrated)}
         for driver in sorted((used & required) - {name for name, _ in drivers.limits}):
             message = f"node {each.node.name} does not have CSI driver {driver}"
             yield broken(Rule.VOLUME_DRIVER_MISSING, each.pod.id, message)
 
 
-def _counted(pods: Iterator[Pod], storage: _Storage, migrated: Sequence[str]) -> set[tuple[str, str]]:
+def _counted(pods: Iterable[Pod], storage: _Storage, migrated: Sequence[str]) -> set[tuple[str, str]]:
     """Return (driver, handle) of the volumes that pods use; for one still to be made the claim is the handle."""
     found = set()
     for entry in (each for pod in pods for each in pod.volumes if each.claim is not None):

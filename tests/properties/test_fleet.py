@@ -4,7 +4,8 @@ from hypothesis import given
 
 from solver.domain import Batch, Policy, Snapshot
 from solver.domain.fleet import DeviceState, UnusableCause
-from solver.fleet import fleet_of, supply_of
+from solver.fleet import fleet_of
+from solver.fleet.supply import supply_of
 from solver.problem.devices.layout import GLOBAL, DeviceType
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem

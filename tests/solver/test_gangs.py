@@ -90,6 +90,8 @@ def test_a_gang_that_waits_explains_every_kind_of_node() -> None:
 def test_the_members_of_a_gang_that_run_are_counted_in_its_message() -> None:
     running = [b.member(b.pod(f"g-{i}", node_name="n1", cpu=1), "g") for i in (8, 9)]
     plan = decide(b.snapshot(b.node("n1", cpu=3), running), *gang_pods("g", 2), gangs=[b.gang("g", 4)])
+    lead = p.unplaced(plan, "g-0").reasons[0]
+    assert lead.status == "pod group is unschedulable, minCount (4) cannot be satisfied: 3 scheduled, 0 remaining"
     assert p.messages(plan, "g-0")[0].startswith(
         "gang g: 4 pods must run together; 2 run, and only 1 of the other 2 fits now"
     )
@@ -136,7 +138,8 @@ def test_of_two_gangs_that_each_need_six_of_eight_nodes_exactly_one_runs() -> No
     assert len(plan.placements) == 6
     assert len({name[0] for name in p.nodes_of(plan)}) == 1
     loser = {"a": "b-0", "b": "a-0"}[next(iter(p.nodes_of(plan)))[0]]
-    assert p.codes(plan, loser)[0] == "Outranked"
+    assert p.codes(plan, loser)[:2] == ["Outranked", "GangUnplaced"]
+    assert "pod group is unschedulable" in p.unplaced(plan, loser).reasons[1].status  # a new node would help
 
 
 def test_the_larger_gang_wins_where_more_pods_count() -> None:

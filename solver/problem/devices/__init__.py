@@ -6,12 +6,13 @@ From objects to the dense form:
 - `slice_cache`: results kept per ResourceSlice (counters, selectors);
 - `device_properties`: node sizes, ownership, taint rules, and devices of several drivers that stand together;
 - `inventory`: every device of every usable pool, independent of batch and usage;
-- `usage`: what allocated claims hold, and what is left of each budget.
+- `usage`: claims by id, and the devices that allocated ones hold.
 
 The device layout of a batch: nodes with interchangeable devices are described once, as a group.
 
 - `layout`: the values (types of devices, groups of nodes, budgets);
 - `device_types`: what the batch can see of each device, and sites of cluster-wide devices;
+- `states`: what is left of each budget;
 - `node_groups`: builds types, groups and budgets;
 - `incremental`: updates inventory and layout where slices change only taints or attributes;
 - `fragmentation`: groups of devices that are worth more whole, and partitions that a placement spoils.

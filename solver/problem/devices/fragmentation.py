@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.device_types import units
-from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, Takes
-from solver.problem.problem import Problem, State
+from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, State, Takes
+from solver.problem.problem import Problem
 
 
 class Bundle(NamedTuple):
@@ -30,16 +32,14 @@ class Bundle(NamedTuple):
 
 def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
     """Return the group of every node that is in a whole one, by label and value."""
-    inventory = problem.inventory
-    found: dict[int, tuple[str, str]] = {}
+    is_whole, found = problem.available.is_whole, dict[int, tuple[str, str]]()
     for label in problem.policy.group_labels:
-        members: defaultdict[str, list[int]] = defaultdict(list)
-        for node, labels in enumerate(inventory.labels):
-            if label in labels and inventory.has_devices[node]:
-                members[labels[label]].append(node)
-        for value, nodes in members.items():
-            if len(nodes) > 1 and all(problem.available.is_whole[node] for node in nodes):
-                found.update((node, (label, value)) for node in nodes if node not in found)
+        values, value_of = problem.inventory.nodes_by_label(label)
+        sizes, left = (np.bincount(value_of[mask] + 1, minlength=len(values) + 1) for mask in (slice(None), is_whole))
+        is_group = (sizes == left) & (sizes > 1)
+        is_group[0] = False  # nodes without the label, or without devices
+        for node in np.flatnonzero(is_group[value_of + 1]).tolist():
+            found.setdefault(node, (label, values[value_of[node]]))
     return found
 
 
@@ -68,8 +68,8 @@ def free_devices(group: NodeGroup, state: State) -> int:
 
 def most_free(problem: Problem) -> int:
     """Return the largest number of free devices of any node."""
-    kinds = Counter(zip(problem.layout.group_of, problem.available.states, strict=True))
-    return max((free_devices(problem.layout.groups[group], state) for group, state in kinds), default=0)
+    kinds, _ = problem.device_keys()
+    return max((free_devices(problem.layout.groups[each.group], each.state) for each in kinds), default=0)
 
 
 _MOST_STATES: Final = 20_000

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,13 @@ class SelectedNodes:
         return found
 
 
+class NodesByLabel(NamedTuple):
+    """Nodes with devices by the value of a label: `values` by their first nodes, `value_of` per node (-1: none)."""
+
+    values: tuple[str, ...]
+    value_of: npt.NDArray[np.int64]
+
+
 @dataclass(slots=True, eq=False)
 class Inventory:
     """
@@ -135,6 +143,27 @@ class Inventory:
     """By node, the places where devices of several drivers stand together."""
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
     """Texts of `solver.explain.hints` about selectors that match nothing; valid as long as the inventory."""
+
+    _slices: tuple[ResourceSlice, ...] | None = field(default=None, init=False)
+    _nodes_by_label: dict[str, NodesByLabel] = field(default_factory=dict, init=False)
+
+    @property
+    def slices(self) -> tuple[ResourceSlice, ...]:
+        """The slices of usable pools that have devices, in the order of the records; the same tuple each time."""
+        if self._slices is None:
+            self._slices = tuple(each for each, _ in self.spans if each.devices)
+        return self._slices
+
+    def nodes_by_label(self, label: str) -> NodesByLabel:
+        """Return the nodes with devices by the value of a label."""
+        if label not in self._nodes_by_label:
+            numbers: dict[str, int] = {}
+            value_of = np.full(len(self.nodes), -1, dtype=np.int64)
+            for node in np.flatnonzero(self.has_devices).tolist():
+                if label in self.labels[node]:
+                    value_of[node] = numbers.setdefault(self.labels[node][label], len(numbers))
+            self._nodes_by_label[label] = NodesByLabel(tuple(numbers), value_of)
+        return self._nodes_by_label[label]
 
     @property
     def takes_node_resources(self) -> bool:

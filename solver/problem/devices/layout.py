@@ -28,6 +28,8 @@ MOST_UNITS: Final = 1 << 45
 OPEN: Final = 1 << 60
 """The gate of a shareable device that may be used: it does not run out."""
 
+State = tuple[int, ...]
+"""Units left of every budget of a node (or of the cluster-wide ones), in the order of its group."""
 Takes = tuple[tuple[int, int], ...]
 """Pairs of budget index and units."""
 

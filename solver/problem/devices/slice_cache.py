@@ -47,6 +47,8 @@ class _Kept:
     slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
     bytes: int = 0
     is_compiled: bool = False
+    complete: Sequence[ResourceSlice] = ()
+    """Slices all of which have results."""
     fresh: set[int] = field(default_factory=set)
     """Slices with results that are newer than the last call of `learned`."""
 
@@ -79,7 +81,11 @@ class SliceCache:
     def unknown(self, key: Selectors, slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
         """Return the slices without results of selectors; these selectors count as used."""
         kept = self._used(key)
-        return [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
+        if kept.complete is slices:
+            return []
+        found = [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
+        kept.complete = kept.complete if found else slices
+        return found
 
     def matched(self, key: Selectors, each: ResourceSlice, compute: Callable[[ResourceSlice], Matched]) -> Matched:
         """Return the devices of a slice that selectors match, or fail on."""
@@ -115,6 +121,7 @@ class SliceCache:
         present = {id(each) for each in slices}
         self._drawn = {key: found for key, found in self._drawn.items() if key in present}
         for kept in self._matched.values():
+            kept.complete = ()
             if kept.slices.keys() <= present:
                 continue
             kept.slices = {key: found for key, found in kept.slices.items() if key in present}

@@ -1,28 +1,18 @@
-"""Devices in use by allocations of all claims, whichever scheduler made them, and what is left of every budget."""
+"""Claims by id, and the devices in use by their allocations, whichever scheduler made them."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from solver.domain import Claim, CounterId, DeviceId, Snapshot
+from solver.domain import Claim, ClaimId, CounterId, DeviceId, Snapshot
+from solver.domain.changed_objects import changed_objects
 from solver.problem.devices.compatibility import gate_of, is_exclusion
-from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
-from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.slice_cache import Drawn
 
-
-class ClaimUsage(NamedTuple):
-    """
-    What one claim holds, as record indices; results with admin access hold nothing.
-
-    A result with a share id is a share. A result without holds the device alone, whatever its slice says now. `absent`
-    are devices without a record: no slice publishes them for an existing node.
-    """
-
-    claim: Claim
-    exclusive: tuple[int, ...]
-    shares: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
-    absent: tuple[DeviceId, ...]
+Draws = tuple[tuple[DeviceId, Drawn], ...]
+"""`Snapshot.draws`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,151 +34,169 @@ class Usage:
         return record in self.exclusive or record in self.shared
 
 
-def count(inventory: Inventory, snapshot: Snapshot, kept: dict[int, ClaimUsage]) -> Usage:
+class ChangedUsage(NamedTuple):
+    """Where usage may have changed: devices by record index, and counters."""
+
+    records: frozenset[int]
+    counters: frozenset[CounterId]
+
+
+class _Held(NamedTuple):
+    """A device that an allocation holds: its record (-1: none), and for a share what it consumes."""
+
+    record: int
+    device: DeviceId
+    consumed: tuple[tuple[str, int], ...] | None
+
+
+@dataclass(slots=True, eq=False)
+class ClaimTracker:
     """
-    Count every allocation.
+    The claims of the last snapshot by id, and the devices that they hold: updated where claims changed.
 
-    `kept` caches the usage of claims by identity, as long as the inventory is the same: the content of an allocation
-    never changes in place.
+    What was handed out never changes: what is to change is copied first.
     """
-    usage = Usage()
-    for claim in snapshot.claims:
-        if claim.allocation is None:
-            continue
-        holding = kept.get(id(claim))
-        if holding is None:
-            holding = kept[id(claim)] = _holding(inventory, claim)
-        usage.exclusive.update(holding.exclusive)
-        usage.absent.update(holding.absent)
-        for record, amounts in holding.shares:
-            consumed = usage.shared.setdefault(record, {})
-            for name, amount in amounts:
-                consumed[name] = consumed.get(name, 0) + amount
-    if len(kept) > 2 * len(snapshot.claims):
-        kept.clear()
-    usage.drawn = _drawn(inventory, usage, dict(snapshot.draws))
-    return usage
 
+    by_id: dict[ClaimId, Claim] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    _record_of: Mapping[DeviceId, int] = field(default_factory=dict)
+    _claims: tuple[Claim, ...] = ()
+    _draws: Draws = ()
+    _remembered: dict[DeviceId, Drawn] = field(default_factory=dict)
+    _holders: Counter[int] = field(default_factory=Counter)
+    """How many results hold a device alone, by record."""
+    _sharers: Counter[int] = field(default_factory=Counter)
+    _absent: Counter[DeviceId] = field(default_factory=Counter)
+    _drawn: dict[CounterId, int] = field(default_factory=dict)
+    """As `Usage.drawn`, before incompatible devices shut each other out."""
 
-def _holding(inventory: Inventory, claim: Claim) -> ClaimUsage:
-    exclusive: list[int] = []
-    shares: list[tuple[int, tuple[tuple[str, int], ...]]] = []
-    absent: list[DeviceId] = []
-    for result in claim.allocation.results if claim.allocation is not None else ():
-        record = inventory.record_of.get(result.device)
-        if result.admin_access:
-            continue
-        if record is None:
-            absent.append(result.device)
-        elif result.share_id:
-            shares.append((record, tuple((name, amount.nano) for name, amount in result.consumed_capacity)))
-        else:
-            exclusive.append(record)
-    return ClaimUsage(claim, tuple(exclusive), tuple(shares), tuple(absent))
+    @classmethod
+    def of(cls, inventory: Inventory, snapshot: Snapshot) -> "ClaimTracker":
+        """Start without claims."""
+        return cls(_record_of=inventory.record_of, _draws=snapshot.draws, _remembered=dict(snapshot.draws))
 
+    def is_for(self, inventory: Inventory, snapshot: Snapshot) -> bool:
+        """Whether devices have their records, draw on the counters, and did so at their allocation, as at the start."""
+        return self._record_of is inventory.record_of and self._draws == snapshot.draws
 
-def _drawn(
-    inventory: Inventory, usage: Usage, remembered: Mapping[DeviceId, tuple[tuple[CounterId, int], ...]]
-) -> dict[CounterId, int]:
-    """Sum what used devices take of counters: as recorded at allocation, else as published now."""
-    drawn: defaultdict[CounterId, int] = defaultdict(int)
-    if not inventory.budgets:
-        return drawn
-    devices = {inventory.records[index].id for index in usage.exclusive | usage.shared.keys()}
-    for device in devices | usage.absent:
-        taken = inventory.drawn_by(device, remembered)
+    def count(self, inventory: Inventory, snapshot: Snapshot) -> ChangedUsage:
+        """Take the claims of a snapshot, and say where the usage may have changed."""
+        gone, added = changed_objects(self._claims, snapshot.claims)
+        self._claims = snapshot.claims
+        if gone or added:
+            self.by_id = dict(self.by_id)
+            for claim in gone:
+                del self.by_id[claim.id]
+            self.by_id.update((claim.id, claim) for claim in added)
+        changes = [(held, -1) for claim in gone for held in _held(inventory, claim)]
+        changes += [(held, 1) for claim in added for held in _held(inventory, claim)]
+        if not changes:
+            return ChangedUsage(frozenset(), frozenset())
+        before, usage = self.usage, Usage(self.usage.exclusive, self.usage.shared, self.usage.absent, self.usage.drawn)
+        self._count_exclusive(usage, [(held.record, sign) for held, sign in changes if _is_exclusive(held)])
+        self._count_shares(usage, [(held, sign) for held, sign in changes if held.consumed is not None])
+        self._count_absent(usage, [(held.device, sign) for held, sign in changes if held.record < 0])
+        counters = self._count_drawn(inventory, before, usage, dict.fromkeys(held for held, _ in changes))
+        self.usage = usage
+        return ChangedUsage(frozenset(held.record for held, _ in changes if held.record >= 0), frozenset(counters))
+
+    def _count_exclusive(self, usage: Usage, changes: list[tuple[int, int]]) -> None:
+        usage.exclusive = set(usage.exclusive) if changes else usage.exclusive
+        for record, sign in changes:
+            if _counted(self._holders, record, sign):
+                usage.exclusive.add(record)
+            else:
+                usage.exclusive.discard(record)
+
+    def _count_shares(self, usage: Usage, changes: list[tuple[_Held, int]]) -> None:
+        usage.shared = dict(usage.shared) if changes else usage.shared
+        for held, sign in changes:
+            if _counted(self._sharers, held.record, sign):
+                amounts = ((name, sign * amount) for name, amount in held.consumed or ())
+                usage.shared[held.record] = _added(dict(usage.shared.get(held.record, {})), amounts)
+            else:
+                usage.shared.pop(held.record, None)
+
+    def _count_absent(self, usage: Usage, changes: list[tuple[DeviceId, int]]) -> None:
+        for device, sign in changes:
+            _counted(self._absent, device, sign)
+        usage.absent = set(self._absent) if changes else usage.absent
+
+    def _count_drawn(
+        self, inventory: Inventory, before: Usage, usage: Usage, changed: Iterable[_Held]
+    ) -> set[CounterId]:
+        """Add what devices draw that are in use now, and take away what those drew that are not; each device once."""
+        if not inventory.budgets:
+            return set()
+        devices = {held.device: _is_in_use(usage, held) - _is_in_use(before, held) for held in changed}
+        amounts = [
+            (counter, sign * amount)
+            for device, sign in devices.items()
+            if sign
+            for counter, amount in self._taken(inventory, device)
+        ]
+        if not amounts:
+            return set()
+        self._drawn = _added(dict(self._drawn), amounts)
+        usage.drawn = _closed(inventory, self._drawn)
+        # Gates that open or close are among them: whatever has an exclusion draws on the gate of its counter set.
+        return {counter for counter, _ in amounts}
+
+    def _taken(self, inventory: Inventory, device: DeviceId) -> Iterable[tuple[CounterId, int]]:
+        """Return what a device in use takes of counters: as recorded at its allocation, else as published now."""
+        taken = inventory.drawn_by(device, self._remembered)
         if taken is None:
             # It is not known what the device took: none of its pool's counters can be relied on.
-            taken = tuple((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
-        for counter, amount in taken:
-            drawn[counter] += amount
-    if inventory.exclusions:
-        for counter in [
-            each for each, amount in drawn.items() if is_exclusion(each) and amount > inventory.budgets[each]
-        ]:
-            drawn[gate_of(counter)] = inventory.budgets[gate_of(counter)]
-    return drawn
+            return ((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
+        return taken
 
 
-class _Ledger:
-    """Nano-unit totals per node, copied only for nodes with devices in use."""
-
-    def __init__(self, layout: DeviceLayout) -> None:
-        self.layout = layout
-        self.touched: dict[int, list[int]] = {}
-        self.wide = list(layout.wide_budgets[0])
-
-    def totals(self, node: int) -> list[int]:
-        if node < 0:
-            return self.wide
-        if node not in self.touched:
-            self.touched[node] = list(self.layout.groups[self.layout.group_of[node]].totals)
-        return self.touched[node]
-
-    def take(self, node: int, budget: int, amount: int) -> None:
-        self.totals(node)[budget - (GLOBAL if node < 0 else 0)] -= amount
+def _held(inventory: Inventory, claim: Claim) -> Iterator[_Held]:
+    """Return what one claim holds: nothing by results with admin access, a share by those with a share id."""
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        if result.admin_access:
+            continue
+        record = inventory.record_of.get(result.device, -1)
+        is_share = record >= 0 and bool(result.share_id)
+        amounts = tuple((name, amount.nano) for name, amount in result.consumed_capacity) if is_share else None
+        yield _Held(record, result.device, amounts)
 
 
-def states(layout: DeviceLayout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Return the units left of every budget, per node and cluster-wide; never below zero."""
-    ledger = _Ledger(layout)
-    for record in usage.exclusive:
-        place = layout.place_of.get(record)
-        if place is not None:
-            kind = _type_at(layout, place)
-            ledger.take(place[0], kind.gate, _held(kind))
-    for record, consumed in usage.shared.items():
-        place = layout.place_of.get(record)
-        if place is not None:
-            kind = _type_at(layout, place)
-            _take_share(ledger, place[0], kind, consumed)
-            if kind.is_shareable and _is_overcommitted(inventory.records[record], consumed):
-                ledger.take(place[0], kind.gate, _held(kind))
-    for counter, amount in usage.drawn.items():
-        where = layout.counter_place.get(counter)
-        if where is not None:
-            ledger.take(*where, amount)
-    full = [_scaled(group.totals, group.scales) for group in layout.groups]
-    local = [
-        _scaled(ledger.touched[node], layout.groups[group].scales) if node in ledger.touched else full[group]
-        for node, group in enumerate(layout.group_of)
-    ]
-    return local, _scaled(ledger.wide, layout.wide_budgets[1])
+def _is_exclusive(held: _Held) -> bool:
+    return held.record >= 0 and held.consumed is None
 
 
-def _held(kind: DeviceType) -> int:
-    """Units by which an exclusive allocation lowers the gate: one device, or all of a shareable one."""
-    return OPEN if kind.is_shareable else 1
+def _is_in_use(usage: Usage, held: _Held) -> bool:
+    return usage.is_held(held.record) if held.record >= 0 else held.device in usage.absent
 
 
-def _type_at(layout: DeviceLayout, place: tuple[int, int]) -> DeviceType:
-    node, position = place
-    return layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+_Key = TypeVar("_Key")
 
 
-def _take_share(ledger: _Ledger, node: int, kind: DeviceType, consumed: dict[str, int]) -> None:
-    """A share of a device that is exclusive now blocks it: otherwise it could be given out twice (k/k#140797)."""
-    if not kind.is_shareable:
-        ledger.take(node, kind.gate, 1)
-        return
-    ledger.take(node, kind.fresh, 1)
-    for name, budget in kind.capacities.items():
-        ledger.take(node, budget, consumed.get(name, 0))
+def _counted(counts: Counter[_Key], key: _Key, sign: int) -> bool:
+    """Count something once more or once less; return whether any is left of it."""
+    counts[key] += sign
+    if counts[key]:
+        return True
+    del counts[key]
+    return False
 
 
-def _is_overcommitted(record: DeviceRecord, consumed: dict[str, int]) -> bool:
-    """Whether shares take more than a device publishes now: then it gets no further share, not even an empty one."""
-    return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in record.device.capacities)
+def _added(totals: dict[_Key, int], amounts: Iterable[tuple[_Key, int]]) -> dict[_Key, int]:
+    """Add amounts to totals, without entries of nothing."""
+    for key, amount in amounts:
+        total = totals.get(key, 0) + amount
+        if total:
+            totals[key] = total
+        else:
+            totals.pop(key, None)
+    return totals
 
 
-def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(max(0, total // scale) for total, scale in zip(totals, scales, strict=True))
-
-
-def whole_nodes(inventory: Inventory, usage: Usage) -> Mask:
-    """Mark nodes with devices that only they can use, none of them in use."""
-    mask = inventory.has_devices.copy()
-    records = inventory.records
-    used = {records[index].home for index in (*usage.exclusive, *usage.shared)} - {-1}
-    mask[list(used)] = False
-    return mask
+def _closed(inventory: Inventory, drawn: dict[CounterId, int]) -> dict[CounterId, int]:
+    """Use up the gates of devices that are incompatible with devices in use."""
+    if not inventory.exclusions:
+        return drawn
+    over = [each for each, amount in drawn.items() if is_exclusion(each) and amount > inventory.budgets[each]]
+    gates = map(gate_of, over)
+    return drawn | {gate: inventory.budgets[gate] for gate in gates}

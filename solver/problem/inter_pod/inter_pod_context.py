@@ -7,13 +7,14 @@ Both are kept from one solve to the next in `InterPodCache`; `InterPodContext` a
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, NodeSelector, Pod, PodAffinityTerm, Reason, Toleration
+from solver.domain.changed_objects import changed_objects
 from solver.feasibility import node_fit
 from solver.feasibility.selector_index import LabelMatcher, MatchedLabels, SelectorIndex
 from solver.problem.bounded_cache import MIB, BoundedCache
@@ -133,19 +134,36 @@ class RunningPods:
     holders: dict[PodAffinityTerm, set[int]] = field(default_factory=dict)
     ports: UsedHostPorts = field(default_factory=UsedHostPorts)
     pulling: list[Pod] = field(default_factory=list)
+    _ruling: list[Pod] = field(default_factory=list)
+    """Pods with terms or host ports."""
     _namespaces: dict[str, _Namespace] | None = None
     _terms: SelectorIndex[PodAffinityTerm] | None = None
 
     @classmethod
     def of(cls, pods: tuple[Pod, ...], node_index: Mapping[str, int]) -> "RunningPods":
         """Collect what running pods forbid others, in one pass."""
-        found = cls(pods, node_index)
-        for pod in pods:
+        return cls._of(pods, node_index, [pod for pod in pods if _has_rules(pod)])
+
+    @classmethod
+    def _of(cls, pods: tuple[Pod, ...], node_index: Mapping[str, int], ruling: list[Pod]) -> "RunningPods":
+        found = cls(pods, node_index, _ruling=ruling)
+        for pod in ruling:
             if pod.anti_affinity or pod.host_ports:
                 found._note(pod)
             if pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity:
                 found.pulling.append(pod)
         return found
+
+    def changed(self, pods: tuple[Pod, ...]) -> "RunningPods":
+        """Return the same of other pods; only those that have a say in where others run are looked at again."""
+        if pods is self.pods:
+            return self
+        gone, added = changed_objects(self.pods, pods)
+        left, new = {id(pod) for pod in gone if _has_rules(pod)}, [pod for pod in added if _has_rules(pod)]
+        if not left and not new:
+            return replace(self, pods=pods, _namespaces=None)
+        staying = (pod for pod in self._ruling if id(pod) not in left)
+        return self._of(pods, self.node_index, sorted((*staying, *new), key=lambda pod: pod.id))
 
     def _note(self, pod: Pod) -> None:
         node = self.node_index.get(pod.node_name)
@@ -200,6 +218,13 @@ class RunningPods:
             if node is not None:
                 found.setdefault(pod.id.namespace, _Namespace()).add(pod, node)
         return found
+
+
+def _has_rules(pod: Pod) -> bool:
+    """Whether a running pod has a say in where others run, apart from selectors of theirs that select it."""
+    return bool(
+        pod.anti_affinity or pod.host_ports or pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

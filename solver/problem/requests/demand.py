@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -220,6 +220,9 @@ class DeviceEvaluation:
         return True
 
 
+_Part = TypeVar("_Part")
+
+
 def ask_again(
     inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], slice_cache: SliceCache
 ) -> Answers:
@@ -234,9 +237,23 @@ def ask_again(
     node_matcher = _DemandCheck.of(inventory, key)
     new = {record.index: node_matcher.answer(record) for record, found in zip(records, outcomes, strict=True) if found}
     answers = Answers()
-    for index in sorted((before.verdicts.keys() - changed) | new.keys()):
-        answers.put(index, new[index] if index in new else before.of(index))
-    return answers
+    for index, answer in new.items():
+        answers.put(index, answer)
+    return Answers(
+        verdicts=_replaced(before.verdicts, changed, answers.verdicts),
+        consumption=_replaced(before.consumption, changed, answers.consumption),
+        unfit=_replaced(before.unfit, changed, answers.unfit),
+    )
+
+
+def _replaced(before: Mapping[int, _Part], changed: Iterable[int], new: Mapping[int, _Part]) -> dict[int, _Part]:
+    """Put the parts of changed devices in the place of the old ones; the order of the inventory stays."""
+    found = dict(before)
+    for index in changed:
+        if index not in new:
+            found.pop(index, None)
+    found.update(new)
+    return found if new.keys() <= before.keys() else dict(sorted(found.items()))
 
 
 def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int) -> Answers:

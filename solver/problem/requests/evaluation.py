@@ -80,8 +80,7 @@ def evaluate(
 
     Selectors that do not compile are skipped; their pods are rejected elsewhere.
     """
-    slices = [each for each, _ in inventory.spans if each.devices]
-    unfinished = {names: rest for names in wanted if (rest := slice_cache.unknown(names, slices))}
+    unfinished = {names: rest for names in wanted if (rest := slice_cache.unknown(names, inventory.slices))}
     if not unfinished:
         return {}
     run = _Run(inventory, slice_cache, budget)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver import UncountableError, max_count
+from solver import max_count
 from solver.domain import Batch, Budget, Claim, CopyCount, Pod, Policy, Snapshot
 from solver.preemption import what_if
 from solver.problem.solver_cache import SolverCache
@@ -81,11 +81,31 @@ def test_pods_above_the_minimum_of_a_gang_belong_to_a_copy() -> None:
     assert (count(8), count(3)) == (proven(0), proven(2))
 
 
-def test_pods_of_several_gangs_are_refused() -> None:
-    batch = b.batch(b.member(b.pod("p"), "t"), b.pod("q"), gangs=(b.gang("t", 1, members=1),))
+@pytest.mark.parametrize(("gpus", "count"), [(2, 0), (3, 1), (8, 2), (27, 9), (29, 9), (30, 10)])
+def test_copies_of_several_gangs_and_pods_are_placed_to_the_last_pod(gpus: int, count: int) -> None:
+    batch = b.batch(
+        b.member(b.pod("p", "c"), "t"),
+        b.member(b.pod("q", "d"), "u"),
+        b.pod("r", "e"),
+        gangs=(b.gang("t", 1, members=1), b.gang("u", 1, members=1)),
+    )
+    claims = [own("c", "p", 1), own("d", "q", 1), own("e", "r", 1)]
+    objects = (b.node("n1"), b.gpu_slice("n1", count=gpus), b.gpu_class(), *claims)
 
-    with pytest.raises(UncountableError, match="several gangs"):
-        found(batch, b.node("n1"))
+    assert found(batch, *objects) == proven(count)
+    assert found(batch, *objects, most=2) == proven(min(count, 2))
+
+
+def test_of_several_gangs_none_counts_where_one_does_not_fit() -> None:
+    batch = b.batch(
+        b.member(b.pod("p"), "t"),
+        b.member(b.pod("q", "d"), "u"),
+        gangs=(b.gang("t", 1, members=1), b.gang("u", 1, members=1)),
+    )
+
+    count = found(batch, b.node("n1"), b.gpu_slice("n1"), b.gpu_class(), own("d", "q", 9))
+
+    assert count.count == 0
 
 
 @pytest.mark.parametrize("needs", [1, 2, 3, 5, 8])

@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from solver.diagnosis import conflict_model, explain_pod, facts
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
-from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount
+from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount, ResourceSlice
+from solver.problem.devices import inventory
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -52,6 +54,29 @@ def test_nodes_with_equal_answers_are_one_kind() -> None:
         (("n0", "n1", "n2"), [2]),
         (("n3",), [0]),
     ]
+
+
+def test_the_whole_cluster_is_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes on one node do not replace the inventory of all nodes: `explain` asks the whole cluster again."""
+    built: list[int] = []
+    build = inventory.build_inventory
+
+    def counted(*arguments: Any) -> inventory.Inventory:
+        built.append(len(arguments[0]))
+        return build(*arguments)
+
+    monkeypatch.setattr(inventory, "build_inventory", counted)
+    found = diagnose(
+        *(b.node(f"n{number}") for number in range(4)),
+        *(b.gpu_slice(f"n{number}", count=4) for number in range(4)),
+        *(each for number in range(4) for each in used(f"n{number}", 0)),
+        GPU,
+        b.claim("c", b.request("r", count=4)),
+    )
+
+    assert found.changes
+    assert built.count(4) == 1
+    assert 1 in built
 
 
 def test_devices_are_counted_by_what_is_in_their_way() -> None:
@@ -130,15 +155,15 @@ def test_a_taint_of_the_devices() -> None:
     found = diagnose(b.node("n1"), b.gpu_slice("n1", taints=(b.taint("sick"),)), GPU, b.claim("c", b.request("r")))
 
     assert messages(found) == [
-        "tolerate the device taint sick in the request: a new template, because claims are immutable"
+        "tolerate the device taint sick:NoSchedule in the request: a new template, because claims are immutable"
     ]
-    assert only(found).conflict == ("request r: 1 device", "taint sick on 8 devices")
+    assert only(found).conflict == ("request r: 1 device", "taint sick:NoSchedule on 8 devices")
 
 
 def test_a_taint_of_the_node() -> None:
     found = diagnose(b.node("n1", taints=(b.taint("special"),)), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
 
-    assert messages(found) == ["tolerate taint special of the node"]
+    assert messages(found) == ["tolerate taint special:NoSchedule of the node"]
     assert only(found).objections == ("node(s) had untolerated taint {special: }",)
 
 
@@ -197,7 +222,9 @@ def test_the_node_that_a_toleration_opens_need_not_be_the_first_with_the_taint()
     nodes = (b.node("n1", taints=tainted), b.node("n2", taints=tainted))
     found = diagnose(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
 
-    assert [(each.message, each.node) for each in found.changes] == [("tolerate taint special of the node", "n2")]
+    assert [(each.message, each.node) for each in found.changes] == [
+        ("tolerate taint special:NoSchedule of the node", "n2")
+    ]
 
 
 def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
@@ -218,6 +245,45 @@ def test_only_the_largest_count_that_fits_is_reported() -> None:
     )
 
     assert messages(found) == ["3 instead of 4 for request r: a new template, because claims are immutable"]
+
+
+def either(*counts: int) -> Claim:
+    """A claim with one request for devices of n1, or else of n2."""
+    alternatives = (
+        b.alternative(name, selectors=(f"device.attributes['gpu.example.com'].kind == '{name}'",), count=count)
+        for name, count in zip(("large", "small"), counts, strict=True)
+    )
+    return b.claim("c", b.first_available("r", *alternatives), constraints=(b.match(ROOT, "r/large"),))
+
+
+def of_kind(node: str, kind: str, count: int) -> ResourceSlice:
+    attributes = {"kind": kind, ROOT: "root"}
+    return b.resource_slice(node, *(b.device(f"gpu-{index}", attributes=attributes) for index in range(count)))
+
+
+def test_each_alternative_has_its_own_counts() -> None:
+    slices = (of_kind("n1", "large", 8), of_kind("n2", "small", 3))
+    found = diagnose(b.node("n1"), b.node("n2"), *slices, GPU, either(9, 4))
+
+    assert messages(found) == [
+        "8 instead of 9 for request r/large: a new template, because claims are immutable",
+        "3 instead of 4 for request r/small: a new template, because claims are immutable",
+    ]
+    together = {
+        kind.nodes: [(each.request, each.needed, each.together) for each in kind.requests] for kind in found.nodes
+    }
+    assert together == {
+        ("n1",): [("r/large", 9, 8), ("r/small", 4, 0)],
+        ("n2",): [("r/large", 9, 0), ("r/small", 4, 3)],
+    }
+    assert found.nodes[0].conflict == ("request r: 9 devices (large) or 4 devices (small)",)
+
+
+def test_an_alternative_that_does_not_fit_is_not_said_to_fit_beside_one_that_does() -> None:
+    found = diagnose(b.node("n1"), of_kind("n1", "large", 2), GPU, either(2, 4))
+
+    assert found.node == "n1"
+    assert [(each.request, each.together) for each in only(found).requests] == [("r/large", 2), ("r/small", 0)]
 
 
 def test_requests_beside_each_other_are_counted_together() -> None:

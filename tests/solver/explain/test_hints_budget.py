@@ -3,7 +3,7 @@
 import pytest
 
 from solver import SolverCache, solve
-from solver.domain import Batch, Budget, Plan, Policy, Snapshot
+from solver.domain import Batch, Budget, Plan, Policy, Snapshot, wording
 from solver.explain import hints
 from solver.feasibility import lint
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
@@ -25,7 +25,7 @@ def decided(engine: SolverCache) -> Plan:
 
 
 def hinted(plan: Plan) -> int:
-    return sum(hints.HINT in each.reasons[0].message for each in plan.unplaced)
+    return sum(wording.HINT in each.reasons[0].message for each in plan.unplaced)
 
 
 def test_every_pod_gets_its_reason_and_some_their_hints() -> None:

@@ -128,7 +128,7 @@ ONE_REASON: tuple[Row, ...] = (
         ),
         (
             ReasonCode.DEVICES_IN_USE,
-            "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 whose shared counters are used up",
+            "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 with too little left of their shared counters",
             1,
         ),
     ),

@@ -4,7 +4,8 @@ import pytest
 
 from solver.diagnosis import explain_pod
 from solver.domain import Budget, Policy
-from solver.fleet import fleet_of, supply_of
+from solver.fleet import fleet_of
+from solver.fleet.supply import supply_of
 from tests.support import builders as b
 
 REPAIR = b.taint_rule("repair", b.taint("example.com/repair"), pool="h100-2")

@@ -4,8 +4,9 @@ import pytest
 
 from solver.domain import Claim, Node, PodId
 from solver.domain.fleet import Fleet, FleetSupply, RequestSize
-from solver.fleet import fleet_of, supply_of
+from solver.fleet import fleet_of
 from solver.fleet.fragmentation import fleet_fragmentation
+from solver.fleet.supply import supply_of
 from tests.solver.fleet.test_fleet import partitioned
 from tests.support import builders as b
 

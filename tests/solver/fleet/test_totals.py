@@ -6,8 +6,9 @@ from solver.fleet.totals import OTHER
 from tests.support import builders as b
 
 
-def totals(*objects: b.SnapshotObject, per_node: bool = False) -> FleetTotals:
-    return totals_of(fleet_of(b.snapshot(*objects, b.gpu_class()), node_group_label="pool"), per_node=per_node)
+def totals(*objects: b.SnapshotObject, per_node: bool = False, most_namespaces: int = 0) -> FleetTotals:
+    fleet = fleet_of(b.snapshot(*objects, b.gpu_class()), node_group_label="pool")
+    return totals_of(fleet, per_node=per_node, most_namespaces=most_namespaces)
 
 
 def test_devices_are_counted_by_driver_class_group_and_state() -> None:
@@ -19,6 +20,7 @@ def test_devices_are_counted_by_driver_class_group_and_state() -> None:
         b.resource_slice("n1", b.device("nic"), driver="nic.example.com"),
         b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red"),
         per_node=True,
+        most_namespaces=1,
     )
     counts = {(each.driver, each.device_class, each.node_group, each.state): each.count for each in found.devices}
     assert counts == {
@@ -54,7 +56,7 @@ def test_many_groups_and_namespaces_are_counted_together() -> None:
         b.held(f"job-{number}", b.result("gpu", "gpu-0", f"n{number % 60:03}"), namespace=f"ns-{number}")
         for number in range(130)
     ]
-    found = totals(*nodes, *slices, *held)
+    found = totals(*nodes, *slices, *held, most_namespaces=100)
 
     groups = {each.node_group for each in found.devices}
     assert len(groups) == 51
@@ -62,3 +64,10 @@ def test_many_groups_and_namespaces_are_counted_together() -> None:
     assert sum(each.count for each in found.devices) == 61
     assert len({each.namespace for each in found.namespaces}) == 101
     assert sum(each.count for each in found.namespaces) == 130
+
+
+def test_no_namespace_is_named_unless_that_is_wanted() -> None:
+    held = b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")
+    objects = (b.node("n1"), b.gpu_slice("n1", count=4), held)
+    assert totals(*objects).namespaces == ()
+    assert [each.namespace for each in totals(*objects, most_namespaces=1).namespaces] == ["red"]

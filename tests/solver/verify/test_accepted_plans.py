@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import AllocationMode, ConsumerReference, OwnedDevices, Policy
-from solver.verify import check
 from tests.solver.verify import cases as c
 from tests.solver.verify import node_allocatable_cases
+from tests.solver.verify.both_ways import check
 from tests.support import builders as b
 
 ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (

@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import BINDING_FAILED_TAINT, AllocationMode, ConstraintKind, ContainerExtendedResourceRequest
-from solver.verify import Rule, check
+from solver.verify import Rule
 from tests.solver.verify import cases as c
 from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
+from tests.solver.verify.both_ways import check
 from tests.support import builders as b
 from tests.support import extended_builders as x
 

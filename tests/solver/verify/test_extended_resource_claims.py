@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver import solve, verify
+from solver import solve
 from solver.domain import (
     Batch,
     Budget,
@@ -18,6 +18,7 @@ from solver.domain import (
     SubRequest,
 )
 from solver.verify import Rule
+from tests.solver.verify.both_ways import check
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
 
@@ -69,7 +70,7 @@ def _without_claim(plan: Plan) -> Plan:
 
 
 def _rules(plan: Plan, snapshot: Snapshot = SNAPSHOT, batch: Batch | None = None) -> set[str]:
-    return {each.rule for each in verify.check(snapshot, batch or b.batch(POD), plan)}
+    return {each.rule for each in check(snapshot, batch or b.batch(POD), plan)}
 
 
 def test_the_plan_itself_breaks_nothing() -> None:
@@ -178,4 +179,4 @@ def test_a_device_that_a_plugin_offers_too_is_noticed() -> None:
     plan = solve(plain, batch, Policy(), Budget(seconds=60.0))
 
     assert _rules(plan, offered, batch) == {Rule.DEVICE_OFFERED_TWICE}
-    assert verify.check(offered, batch, plan, Policy(allocates_where_plugins_serve=True)) == ()
+    assert check(offered, batch, plan, Policy(allocates_where_plugins_serve=True)) == ()

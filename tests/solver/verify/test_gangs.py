@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from solver.verify import Rule, check
+from solver.verify import Rule
 from tests.solver.verify import cases as c
 from tests.solver.verify import gang_cases
+from tests.solver.verify.both_ways import check
 
 
 @pytest.mark.parametrize(

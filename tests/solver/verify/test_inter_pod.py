@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from solver.verify import Rule, check
+from solver.verify import Rule
 from tests.solver.verify import cases as c
+from tests.solver.verify.both_ways import check
 from tests.solver.verify.inter_pod_cases import BROKEN, KEPT, company
 
 

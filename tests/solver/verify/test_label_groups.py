@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.domain import LabelRequirement, LabelSelector
-from solver.verify import inter_pod
-from solver.verify.inter_pod import LabelGroups, PodOnNode, selected
+from solver.domain import LabelRequirement, LabelSelector, Pod
+from solver.verify import label_groups
+from solver.verify.label_groups import LabelGroups, selected
 from tests.support import builders as b
 from tests.support.neighbour_builders import requirement, selector
 
@@ -18,18 +18,13 @@ REQUIREMENTS = st.builds(
     st.lists(VALUES, max_size=3),
 )
 SELECTORS = st.lists(REQUIREMENTS, max_size=4).map(lambda each: LabelSelector(requirements=tuple(each)))
-NODE = b.node("n1")
 
 
-def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, list[PodOnNode]]:
+def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, tuple[Pod, ...]]:
     found = LabelGroups()
-    seats = [
-        PodOnNode(b.pod(f"p{i}", namespace=namespace, labels=labels), NODE, {}, is_new=True)
-        for i, (namespace, labels) in enumerate(pods)
-    ]
-    for each in seats:
-        found.add(each)
-    return found, seats
+    made = tuple(b.pod(f"p{i}", namespace=namespace, labels=labels) for i, (namespace, labels) in enumerate(pods))
+    found.follow(made)
+    return found, made
 
 
 @given(
@@ -40,19 +35,33 @@ def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, list[PodOnN
 def test_groups_are_selected_as_pods_are(
     pods: list[tuple[str, dict[str, str]]], wanted: LabelSelector | None, names: set[str] | None
 ) -> None:
-    found, seats = crowded(*pods)
-    said = {seat.pod.id for group in found.select(wanted, names) for seat in group}
+    found, made = crowded(*pods)
+    said = {pod.id for group in found.select(wanted, names) for pod in group}
     asked = {
-        seat.pod.id
-        for seat in seats
-        if selected(wanted, dict(seat.pod.labels)) and (names is None or seat.pod.id.namespace in names)
+        pod.id for pod in made if selected(wanted, dict(pod.labels)) and (names is None or pod.id.namespace in names)
     }
     assert said == asked
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["ml", "lab"]), st.dictionaries(KEYS, VALUES)), min_size=1, max_size=6),
+    st.lists(st.sets(st.integers(0, 5)), min_size=2, max_size=4),
+    SELECTORS,
+)
+def test_groups_follow_pods_that_go_and_come(
+    pods: list[tuple[str, dict[str, str]]], present: list[set[int]], wanted: LabelSelector
+) -> None:
+    found, made = crowded(*pods)
+    for chosen in present:
+        now = tuple(pod for index, pod in enumerate(made) if index in chosen)
+        found.follow(now)
+        said = {pod.id for group in found.select(wanted) for pod in group}
+        assert said == {pod.id for pod in now if selected(wanted, dict(pod.labels))}
+
+
 def test_no_pod_is_asked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = crowded(*(("ml", {"app": "web", "own": f"{i}"}) for i in range(50)))
-    monkeypatch.setattr(inter_pod, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
+    monkeypatch.setattr(label_groups, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
 
     absent = [requirement(f"none-{i}", "DoesNotExist") for i in range(100)]
     assert len(list(found.select(selector(*absent, app="web")))) == 50

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, CSINode, Plan, Snapshot, VolumeBinding
-from solver.verify import Rule, check
+from solver.verify import Rule
+from tests.solver.verify.both_ways import check
 from tests.support import builders as b
 from tests.support import volume_builders as v
 

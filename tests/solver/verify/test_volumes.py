@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from solver.verify import Rule, check
+from solver.verify import Rule
 from tests.solver.verify import cases as c
 from tests.solver.verify import volume_cases
+from tests.solver.verify.both_ways import check
 
 
 def test_the_plan_is_valid_as_it_is() -> None:

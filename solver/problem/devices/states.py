@@ -1,0 +1,188 @@
+"""What allocations leave of the budgets of nodes: the state of each node in a layout, counted where usage changes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import CounterId
+from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType, State
+from solver.problem.devices.usage import ChangedUsage, Usage
+
+Numbers = npt.NDArray[np.int64]
+_MOST_KINDS = 3
+"""Kinds per node, most of them of earlier states, beyond which they are numbered anew."""
+_WIDE = -1
+"""In the place of a node: budgets of the whole cluster."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceStates:
+    """
+    The units left of every budget, never below zero: `local` per node, and `wide` of the whole cluster.
+
+    `is_whole` marks nodes with devices that only they can use, none of them in use. Nodes of one group with one state
+    have one number in `kind_of`: the index of both in `kinds`, which may have more.
+    """
+
+    local: list[State]
+    wide: State
+    is_whole: Mask
+    kind_of: Numbers
+    kinds: list[tuple[int, State]]
+
+
+def device_states(layout: DeviceLayout, inventory: Inventory, usage: Usage) -> DeviceStates:
+    """Return what is left beside the devices in use."""
+    return StateCounter.of(layout, inventory, usage).count(inventory, usage)
+
+
+@dataclass(slots=True, eq=False)
+class StateCounter:
+    """
+    Counts what is left in one layout, from one usage to the next where it changed. What was handed out never changes.
+
+    `_totals` are the nano-units left per node in whose devices something changed; they may be below zero.
+    """
+
+    layout: DeviceLayout
+    states: DeviceStates
+    _usage: Usage = field(default_factory=Usage)
+    _records: set[int] = field(default_factory=set)
+    _counters: set[CounterId] = field(default_factory=set)
+    _totals: dict[int, list[int]] = field(default_factory=dict)
+    _numbers: dict[tuple[int, State], int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, layout: DeviceLayout, inventory: Inventory, usage: Usage) -> "StateCounter":
+        """Start with nothing in use; the first `count` is about all that `usage` has."""
+        full = [_scaled(group.totals, group.scales) for group in layout.groups]
+        states = DeviceStates(
+            local=[full[group] for group in layout.group_of],
+            wide=_scaled(*layout.wide_budgets),
+            is_whole=inventory.has_devices,
+            kind_of=np.array(layout.group_of, dtype=np.int64),
+            kinds=list(enumerate(full)),
+        )
+        found = cls(layout, states, _totals={_WIDE: list(layout.wide_budgets[0])})
+        found._numbers = {kind: number for number, kind in enumerate(states.kinds)}
+        found._records.update(usage.exclusive, usage.shared)
+        found._counters.update(usage.drawn)
+        return found
+
+    def note(self, changed: ChangedUsage) -> None:
+        """Note where the usage changed, for the next `count`."""
+        self._records |= changed.records
+        self._counters |= changed.counters
+
+    def count(self, inventory: Inventory, usage: Usage) -> DeviceStates:
+        """Return what is left beside the devices in use; all that changed since the last time was noted."""
+        changes = [*_takes(self.layout, inventory, usage, self._records)]
+        changes += [
+            (node, budget, -units) for node, budget, units in _takes(self.layout, inventory, self._usage, self._records)
+        ]
+        for counter in self._counters:
+            node, budget = self.layout.counter_place.get(counter, (_WIDE, -1))
+            if budget >= 0:
+                changes.append((node, budget, usage.drawn.get(counter, 0) - self._usage.drawn.get(counter, 0)))
+        for node, budget, units in changes:
+            self._totals_of(node)[budget - (GLOBAL if node == _WIDE else 0)] -= units
+        homes = {inventory.records[record].home for record in self._records} - {-1}
+        self._usage = usage
+        self._records, self._counters = set(), set()
+        self._note_states({node for node, *_ in changes})
+        self._note_whole(inventory, homes)
+        return self.states
+
+    def _totals_of(self, node: int) -> list[int]:
+        found = self._totals.get(node)
+        if found is None:
+            found = self._totals[node] = list(self.layout.groups[self.layout.group_of[node]].totals)
+        return found
+
+    def _note_states(self, nodes: set[int]) -> None:
+        """Replace the states of nodes on which something changed."""
+        if _WIDE in nodes:
+            nodes.remove(_WIDE)
+            wide = _scaled(self._totals[_WIDE], self.layout.wide_budgets[1])
+            self.states = replace(self.states, wide=wide)
+        if not nodes:
+            return
+        local, kind_of = self.states.local.copy(), self.states.kind_of.copy()
+        for node in nodes:
+            group = self.layout.group_of[node]
+            local[node] = _scaled(self._totals[node], self.layout.groups[group].scales)
+            kind_of[node] = self._number((group, local[node]))
+        self.states = replace(self.states, local=local, kind_of=kind_of)
+        if len(self.states.kinds) > _MOST_KINDS * len(local):
+            self._number_again()
+
+    def _number(self, kind: tuple[int, State]) -> int:
+        """Return the number of a kind; others may read the kinds while new ones are added at the end."""
+        number = self._numbers.setdefault(kind, len(self._numbers))
+        if number == len(self.states.kinds):
+            self.states.kinds.append(kind)
+        return number
+
+    def _number_again(self) -> None:
+        """Drop the kinds that no node has any more."""
+        pairs = list(zip(self.layout.group_of, self.states.local, strict=True))
+        self._numbers = {kind: number for number, kind in enumerate(dict.fromkeys(pairs))}
+        kind_of = np.fromiter((self._numbers[pair] for pair in pairs), dtype=np.int64, count=len(pairs))
+        self.states = replace(self.states, kind_of=kind_of, kinds=list(self._numbers))
+
+    def _note_whole(self, inventory: Inventory, homes: set[int]) -> None:
+        if not homes:
+            return
+        is_whole, usage = self.states.is_whole.copy(), self._usage
+        for node in homes:
+            is_whole[node] = not any(usage.is_held(record) for record in inventory.by_home[node])
+        self.states = replace(self.states, is_whole=is_whole)
+
+
+def _takes(
+    layout: DeviceLayout, inventory: Inventory, usage: Usage, records: Iterable[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Return what devices take that are in use: node (or `_WIDE`), budget and units; of counters nothing."""
+    for record in records:
+        place = layout.place_of.get(record)
+        if place is None:
+            continue
+        node, position = place
+        kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+        if record in usage.exclusive:
+            yield node, kind.gate, _held(kind)
+        consumed = usage.shared.get(record)
+        if consumed is not None:
+            yield from ((node, budget, units) for budget, units in _share(inventory.records[record], kind, consumed))
+
+
+def _held(kind: DeviceType) -> int:
+    """Units by which an exclusive allocation lowers the gate: one device, or all of a shareable one."""
+    return OPEN if kind.is_shareable else 1
+
+
+def _share(record: DeviceRecord, kind: DeviceType, consumed: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """
+    Return what the shares of a device take, as budgets and units.
+
+    A share of a device that is exclusive now blocks it: otherwise it could be given out twice (k/k#140797).
+    """
+    if not kind.is_shareable:
+        yield kind.gate, 1
+        return
+    yield kind.fresh, 1
+    yield from ((budget, consumed.get(name, 0)) for name, budget in kind.capacities.items())
+    if _is_overcommitted(record, consumed):
+        yield kind.gate, _held(kind)
+
+
+def _is_overcommitted(record: DeviceRecord, consumed: dict[str, int]) -> bool:
+    """Whether shares take more than a device publishes now: then it gets no further share, not even an empty one."""
+    return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in record.device.capacities)
+
+
+def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, ...]) -> State:
+    return tuple(max(0, total // scale) for total, scale in zip(totals, scales, strict=True))

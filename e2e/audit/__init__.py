@@ -10,7 +10,10 @@ now, and pods that are gone are missed. Pods that were not bound by a scheduler 
 
     findings = audit(read(plane.request))                       # from a program: any (method, path) -> decoded JSON
 
-`leftovers` (`--leftovers`) looks for what is held by nobody who runs.
+`leftovers` (`--leftovers`) looks for what is held by nobody who runs. `history` checks the whole past of allocations,
+from the API server's audit log:
+
+    python -m e2e.audit --log audit.log --about gpu-3       # who held it from when to when; 1 when something is wrong
 """
 
 import contextlib

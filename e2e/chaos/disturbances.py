@@ -1,24 +1,30 @@
-"""What others do to the cluster meanwhile: pods and claims go, nodes are cordoned and removed, slices come anew."""
+"""What others do to the cluster meanwhile: to pods, claims, nodes, slices, ResourceQuotas and Dovetail's rights."""
 
 import random
 import threading
 from typing import Final
 
-from e2e.audit.reading import Json
-from e2e.chaos.stage import MERGE, NAMESPACE, RESOURCE, Stage
-from e2e.chaos.telling import tell
+from e2e.chaos.cluster import MERGE, RESOURCE, TIGHT_QUOTA, WIDE_QUOTA, Cluster, claim_path, pod_path
+from e2e.chaos.progress import report
 
 _LONGEST_PAUSE_SECONDS: Final = 2.5
-_CLAIMS: Final = f"{RESOURCE}/namespaces/{NAMESPACE}/resourceclaims"
+_LONGEST_WITHOUT_RIGHTS_SECONDS: Final = 12.0
+_CLAIMS: Final = f"{RESOURCE}/resourceclaims"
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_BINDINGS: Final = (
+    f"{_RBAC}/clusterrolebindings/dovetail",
+    f"{_RBAC}/namespaces/dovetail-system/rolebindings/dovetail",
+)
+"""What grants Dovetail its rights in the cluster, and those to its Lease."""
 
 
 class Disturbances(threading.Thread):
     """Disturbs until it is told to stop."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
-        self._stage = stage
+        self._cluster = cluster
         self._random = random.Random(f"disturbances {seed}")  # noqa: S311 - no secret
         self._kinds = (
             (0.20, self._delete_pod),
@@ -27,9 +33,11 @@ class Disturbances(threading.Thread):
             (0.55, self._delete_claim),
             (0.68, self._cordon),
             (0.74, self._remove_node),
-            (0.86, self._republish),
-            (0.94, self._taint_device),
-            (1.01, self._label_node),
+            (0.84, self._republish),
+            (0.90, self._taint_device),
+            (0.94, self._label_node),
+            (0.98, self._change_quota),
+            (1.01, self._take_rights),
         )
 
     def run(self) -> None:
@@ -38,63 +46,77 @@ class Disturbances(threading.Thread):
             draw = self._random.random()
             next(disturb for limit, disturb in self._kinds if draw < limit)()
 
-    def _one(self, items: list[Json]) -> str:
-        return str(self._random.choice(items)["metadata"]["name"]) if items else ""
-
     def _delete_pod(self) -> None:
-        if name := self._one(self._stage.pods()):
-            self._stage.delete_pod(name, at_once=self._random.random() < 0.5)
+        if pods := self._cluster.pods():
+            self._cluster.delete_pod(self._random.choice(pods), at_once=self._random.random() < 0.5)
 
     def _edit_pod(self) -> None:
-        if name := self._one(self._stage.pods()):
+        if pods := self._cluster.pods():
             body = {"metadata": {"labels": {"edited": str(self._random.randrange(99))}}}
-            self._stage.request("PATCH", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", body, content=MERGE)
+            self._cluster.request("PATCH", pod_path(self._random.choice(pods)), body, content=MERGE)
 
     def _edit_claim(self) -> None:
-        if name := self._one(self._stage.listed(_CLAIMS)):
+        if claims := self._cluster.listed(_CLAIMS):
             body = {"metadata": {"annotations": {"edited": str(self._random.randrange(99))}}}
-            self._stage.request("PATCH", f"{_CLAIMS}/{name}", body, content=MERGE)
+            self._cluster.request("PATCH", claim_path(self._random.choice(claims)), body, content=MERGE)
 
     def _delete_claim(self) -> None:
-        if name := self._one(self._stage.listed(_CLAIMS)):
-            tell(f"delete claim {name}")
-            self._stage.request("DELETE", f"{_CLAIMS}/{name}")
+        if claims := self._cluster.listed(_CLAIMS):
+            path = claim_path(self._random.choice(claims))
+            report(f"delete claim {path.rpartition('/')[2]}")
+            self._cluster.request("DELETE", path)
+
+    def _change_quota(self) -> None:
+        is_tight = self._random.random() < 0.6
+        report(f"a {'tight' if is_tight else 'wide'} ResourceQuota")
+        self._cluster.limit(TIGHT_QUOTA if is_tight else WIDE_QUOTA)
+
+    def _take_rights(self) -> None:
+        """Take a binding of Dovetail's account away for a while; without rights to its Lease it ends."""
+        path = self._random.choice(_BINDINGS)
+        binding = self._cluster.request("GET", path)
+        seconds = self._random.uniform(1, _LONGEST_WITHOUT_RIGHTS_SECONDS)
+        report(f"without {path.removeprefix(_RBAC)} for {seconds:.1f} s")
+        self._cluster.request("DELETE", path)
+        self.stop.wait(seconds)
+        renewed = {**binding, "metadata": {"name": binding["metadata"]["name"]}}
+        self._cluster.request("POST", path.rpartition("/")[0], renewed)
 
     def _cordon(self) -> None:
-        name, is_off = self._random.choice(self._stage.own_nodes), self._random.random() < 0.4
+        name, is_off = self._random.choice(self._cluster.own_nodes), self._random.random() < 0.4
         body = {"spec": {"unschedulable": is_off or None}}
-        self._stage.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
+        self._cluster.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
 
     def _remove_node(self) -> None:
         """Remove a node with its slices for a while; its pods are removed by whoever collects them."""
-        name = self._random.choice(self._stage.own_nodes)
-        tell(f"remove node {name}")
-        nodes = [each for each in self._stage.fleet.nodes if each["metadata"]["name"] == name]
-        slices = [each for each in self._stage.fleet.slices if each["spec"].get("nodeName") == name]
-        self._stage.request("DELETE", f"/api/v1/nodes/{name}")
+        name = self._random.choice(self._cluster.own_nodes)
+        report(f"remove node {name}")
+        nodes = [each for each in self._cluster.fleet.nodes if each["metadata"]["name"] == name]
+        slices = [each for each in self._cluster.fleet.slices if each["spec"].get("nodeName") == name]
+        self._cluster.request("DELETE", f"/api/v1/nodes/{name}")
         for each in slices:
-            self._stage.request("DELETE", f"{RESOURCE}/resourceslices/{each['metadata']['name']}")
-        for pod in self._stage.pods():
+            self._cluster.request("DELETE", f"{RESOURCE}/resourceslices/{each['metadata']['name']}")
+        for pod in self._cluster.pods():
             if pod["spec"].get("nodeName") == name:
-                self._stage.delete_pod(pod["metadata"]["name"], at_once=True)
+                self._cluster.delete_pod(pod, at_once=True)
         self.stop.wait(self._random.random() * 8)
         for each in nodes:
-            self._stage.create(each)
+            self._cluster.create(each)
         for each in slices:
-            self._stage.republish(each)
-        tell(f"node {name} is back")
+            self._cluster.republish(each)
+        report(f"node {name} is back")
 
     def _republish(self) -> None:
-        manifest = self._random.choice(self._stage.fleet.slices)
+        manifest = self._random.choice(self._cluster.fleet.slices)
         if self._random.random() < 0.3:
-            self._stage.request("DELETE", f"{RESOURCE}/resourceslices/{manifest['metadata']['name']}")
+            self._cluster.request("DELETE", f"{RESOURCE}/resourceslices/{manifest['metadata']['name']}")
             self.stop.wait(self._random.random() * 2)
-        self._stage.republish(manifest)
+        self._cluster.republish(manifest)
 
     def _taint_device(self) -> None:
-        self._stage.republish(self._random.choice(self._stage.fleet.slices), taints=True)
+        self._cluster.republish(self._random.choice(self._cluster.fleet.slices), taints=True)
 
     def _label_node(self) -> None:
-        name = self._random.choice(self._stage.own_nodes)
+        name = self._random.choice(self._cluster.own_nodes)
         body = {"metadata": {"labels": {"edited": str(self._random.randrange(9))}}}
-        self._stage.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
+        self._cluster.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)

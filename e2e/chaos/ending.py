@@ -4,11 +4,11 @@ import time
 from typing import Final
 
 from e2e import audit
-from e2e.audit.reading import Finding, Json, claims_of, key_of, results_of
+from e2e.audit.reading import Finding, Json, Key, claims_of, key_of, results_of
+from e2e.chaos.cluster import RESOURCE, SCHEDULER, Cluster
 from e2e.chaos.judge import gang_of
+from e2e.chaos.progress import report
 from e2e.chaos.replicas import Replicas
-from e2e.chaos.stage import NAMESPACE, RESOURCE, SCHEDULER, Stage
-from e2e.chaos.telling import tell
 from e2e.chaos.work import GROUPS
 
 QUIET_SECONDS: Final = 15.0
@@ -21,33 +21,33 @@ _POLL_SECONDS: Final = 0.5
 class Ending:
     """Looks at what a run has left."""
 
-    def __init__(self, stage: Stage, replicas: Replicas) -> None:
-        self._stage = stage
+    def __init__(self, cluster: Cluster, replicas: Replicas) -> None:
+        self._cluster = cluster
         self._replicas = replicas
 
     def rest(self) -> list[Finding]:
         """Wait until nothing moves, and audit all of it."""
         self._wait_until_quiet()
-        found = audit.read(self._stage.plane.request)
+        found = audit.read(self._cluster.plane.request)
         return audit.audit(found) + audit.leftovers(found)
 
     def drain(self) -> list[Finding]:
         """Delete those who run, again and again: nobody who could run may go on waiting then."""
         while waiting := self._waiting():
-            tell(f"{len(waiting)} wait")
-            for each in self._stage.pods():
+            report(f"{len(waiting)} wait")
+            for each in self._cluster.pods():
                 if each["spec"].get("nodeName"):
-                    self._stage.delete_pod(each["metadata"]["name"], at_once=True)
+                    self._cluster.delete_pod(each, at_once=True)
             if not self._somebody_moves({each["metadata"]["uid"] for each in waiting}):
                 return [Finding("stuck", str(key_of(each)), _why(each)) for each in waiting]
         return []
 
     def empty(self) -> list[Finding]:
         """Delete everybody: no device may be held then."""
-        for each in self._stage.pods():
-            self._stage.delete_pod(each["metadata"]["name"], at_once=True)
+        for each in self._cluster.pods():
+            self._cluster.delete_pod(each, at_once=True)
         end = time.monotonic() + _TURN_SECONDS
-        while held := [each for each in self._stage.listed(f"{RESOURCE}/resourceclaims") if results_of(each)]:
+        while held := [each for each in self._cluster.listed(f"{RESOURCE}/resourceclaims") if results_of(each)]:
             if time.monotonic() > end:
                 return [Finding("left", str(key_of(each)), "it is allocated, and nobody runs") for each in held]
             time.sleep(_POLL_SECONDS)
@@ -57,21 +57,21 @@ class Ending:
         state, since, end = "", time.monotonic(), time.monotonic() + _LONGEST_SECONDS
         while time.monotonic() < min(since + QUIET_SECONDS, end):
             self._replicas.mend()
-            now = str(sorted((each["metadata"]["name"], each["spec"].get("nodeName")) for each in self._stage.pods()))
+            now = str(sorted((key_of(each), each["spec"].get("nodeName", "")) for each in self._cluster.pods()))
             state, since = now, since if now == state else time.monotonic()
             time.sleep(_POLL_SECONDS)
 
     def _waiting(self) -> list[Json]:
         """Pods of ours that wait although nothing that they need is missing."""
-        pods, claims = self._stage.pods(), self._stage.listed(f"{RESOURCE}/resourceclaims")
+        pods, claims = self._cluster.pods(), self._cluster.listed(f"{RESOURCE}/resourceclaims")
         names = {str(key_of(each)) for each in claims}
-        groups = {each["metadata"]["name"] for each in self._stage.listed(f"/apis/{GROUPS}/podgroups")}
+        groups = {key_of(each) for each in self._cluster.listed(f"/apis/{GROUPS}/podgroups")}
         waiting = [
             each
             for each in pods
             if not each["spec"].get("nodeName")
             and each["spec"]["schedulerName"] == SCHEDULER
-            and all(f"{NAMESPACE}/{name}" in names for name in claims_of(each))
+            and all(f"{each['metadata']['namespace']}/{name}" in names for name in claims_of(each))
         ]
         return [each for each in waiting if _is_whole(each, waiting, groups)]
 
@@ -85,12 +85,12 @@ class Ending:
         return False
 
 
-def _is_whole(pod: Json, waiting: list[Json], groups: set[str]) -> bool:
+def _is_whole(pod: Json, waiting: list[Json], groups: set[Key]) -> bool:
     """Whether a pod's gang, if it has one, can be placed from its waiting members alone."""
     gang = gang_of(pod)
     if gang is None:
         return True
-    if "schedulingGroup" in pod["spec"] and gang.name not in groups:
+    if "schedulingGroup" in pod["spec"] and gang not in groups:
         return False
     annotations = pod["metadata"].get("annotations") or {}
     needed = max(int(value) for key, value in annotations.items() if key.endswith("minimum"))

@@ -151,7 +151,9 @@ class Judge:
             self.findings.append(Finding("rate", name, f"it is eviction {len(self._recent)} of one minute"))
         budget = labels_of(pod).get(BUDGET, "")
         if budget:
-            left = sum(_is_healthy(each) and labels_of(each).get(BUDGET) == budget for each in self.pods.values())
+            namespace = pod["metadata"]["namespace"]
+            others = [each for each in self.pods.values() if each["metadata"]["namespace"] == namespace]
+            left = sum(_is_healthy(each) and labels_of(each).get(BUDGET) == budget for each in others)
             if left < self.rules.least[budget]:
                 self.findings.append(Finding("budget", name, f"{left} pods are left of budget {budget}"))
 

@@ -1,33 +1,33 @@
-"""Two replicas of Dovetail, and what is done to them and to the control plane: killed, stopped beyond the lease."""
+"""Two replicas of Dovetail, each with a token of its own: the audit log tells them apart by it."""
 
 import os
-import random
 import signal
-import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from e2e.chaos.telling import tell
+from e2e.chaos.progress import report
+from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
-from e2e.controlplane.processes import Component
-from e2e.dovetail import Dovetail
+from e2e.dovetail import NAMESPACE, SERVICE_ACCOUNT, Dovetail
 
 LEADS: Final = '"leader"'
 EXPECTED_ENDS: Final = frozenset({-signal.SIGKILL, 1})
-"""Killed by us, or ended because the lease was lost."""
-_LONGEST_STOP_SECONDS: Final = 9.0
+"""Killed by us, or ended because the Lease was lost."""
+ENDS_OF_SIGTERM: Final = frozenset({0, -signal.SIGTERM})
+"""The second where it had only begun to start."""
+_TOKEN_SECONDS: Final = 0.5
 
 
 class Replicas:
     """Keeps two running; `unexpected` holds the ends that nobody brought about."""
 
-    def __init__(self, kubeconfig: Path, configuration: Path, folder: Path) -> None:
-        self._kubeconfig = kubeconfig
+    def __init__(self, plane: ControlPlane, configuration: Path, folder: Path) -> None:
+        self._plane = plane
         self._configuration = configuration
         self._folder = folder
         self._started = 0
+        self._terminated: set[int] = set()
         self.unexpected: list[str] = []
         self.live = [self._new(), self._new()]
 
@@ -37,9 +37,15 @@ class Replicas:
             if each.is_running():
                 continue
             status = each._process.returncode  # noqa: SLF001 - nobody else wants to know it
-            if status not in EXPECTED_ENDS:
+            if status not in EXPECTED_ENDS | (ENDS_OF_SIGTERM if each.pid in self._terminated else frozenset()):
                 self.unexpected.append(f"{each.log} ended with {status}: {each.tail(3)}")
             self.live[index] = self._new()
+
+    def terminate(self, target: Dovetail) -> None:
+        """Send SIGTERM."""
+        report(f"SIGTERM to {target.log.stem}")
+        self._terminated.add(target.pid)
+        os.kill(target.pid, signal.SIGTERM)
 
     def leader(self) -> Dovetail:
         """The one that leads, or the older one where none says so."""
@@ -54,58 +60,14 @@ class Replicas:
     def _new(self) -> Dovetail:
         self._started += 1
         log = self._folder / f"dovetail-{self._started}.log"
-        return Dovetail(self._kubeconfig, log, f"--config={self._configuration}", "--leader-elect=true")
+        kubeconfig = self._kubeconfig(log.with_suffix(".kubeconfig"))
+        return Dovetail(kubeconfig, log, f"--config={self._configuration}", "--leader-elect=true")
 
-
-class Killer:
-    """Does one thing at a time to processes."""
-
-    def __init__(self, plane: ControlPlane, replicas: Replicas, seed: int) -> None:
-        self._plane = plane
-        self._replicas = replicas
-        self._random = random.Random(f"killer {seed}")  # noqa: S311 - no secret
-
-    def strike(self) -> None:
-        """Kill or stop something."""
-        draw = self._random.random()
-        with suppress(ProcessLookupError):
-            if draw < 0.35:
-                self._kill_shell()
-            elif draw < 0.5:
-                self._strike_worker()
-            elif draw < 0.75:
-                self._stop_for_a_while(self._replicas.leader())
-            else:
-                self._stop_for_a_while(self._random.choice(list(self._plane.components.values())))
-
-    def pause(self) -> float:
-        """Seconds until the next strike."""
-        return self._random.uniform(8, 30)
-
-    def _kill_shell(self) -> None:
-        target = self._replicas.leader()
-        tell(f"kill {target.log.stem}")
-        os.kill(target.pid, signal.SIGKILL)
-
-    def _strike_worker(self) -> None:
-        number = self._random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
-        target = self._replicas.leader()
-        for pid in children(target.pid):
-            tell(f"{number.name} to the worker of {target.log.stem}")
-            os.kill(pid, number)
-
-    def _stop_for_a_while(self, target: Component) -> None:
-        seconds = self._random.uniform(0.5, _LONGEST_STOP_SECONDS)
-        tell(f"stop {target.log.stem} for {seconds:.1f} s")
-        os.kill(target.pid, signal.SIGSTOP)
-        try:
-            time.sleep(seconds)
-        finally:
-            os.kill(target.pid, signal.SIGCONT)
-
-
-def children(pid: int) -> list[int]:
-    """The processes that one has started."""
-    command = ("ps", "-o", "pid=,comm=", "--ppid", str(pid))
-    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-    return [int(line.split()[0]) for line in lines if "python" in line]
+    def _kubeconfig(self, path: Path) -> Path:
+        """Write a kubeconfig with a new token; the API server may have to be waited for."""
+        while True:
+            try:
+                return self._plane.access_for_service_account(NAMESPACE, SERVICE_ACCOUNT).write_kubeconfig(path)
+            except (OSError, RequestError) as error:
+                report(f"no token yet: {error}")
+                time.sleep(_TOKEN_SECONDS)

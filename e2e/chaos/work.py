@@ -8,24 +8,28 @@ from typing import Any, Final
 
 from e2e.audit.leftovers import GANG_LABEL, MINIMUM
 from e2e.audit.reading import Json
+from e2e.chaos.cluster import NAMESPACES, PEER, POOL, REQUESTS, SCHEDULER, Cluster, disk
 from e2e.chaos.judge import BUDGET, NEEDED, gang_of
-from e2e.chaos.stage import NAMESPACE, PEER, POOL, REQUESTS, SCHEDULER, Stage
 from e2e.controlplane import versions
 from e2e.controlplane.kubelet import RUN_SECONDS
 
 MOST_PODS: Final = 75
 MOST_WAITING: Final = 35
-_LONGEST_PAUSE_SECONDS: Final = 0.5
+_PAUSE_SECONDS: Final = 0.25
 GROUPS: Final = versions.pod_groups()
 
 
 class Work(threading.Thread):
     """Creates pods until it is told to stop, and deletes some where there are too many."""
 
-    def __init__(self, stage: Stage, seed: int, *, has_peer: bool) -> None:
+    def __init__(self, cluster: Cluster, seed: int, *, pods_per_second: float, has_peer: bool) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
-        self._stage = stage
+        self.created = 0
+        """Pods that the API server has admitted."""
+        self._per_second = pods_per_second
+        self._namespace = NAMESPACES[0]
+        self._cluster = cluster
         self._has_peer = has_peer
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._count = 0
@@ -40,25 +44,25 @@ class Work(threading.Thread):
         )
 
     def run(self) -> None:
-        """Create and delete."""
-        while not self.stop.is_set():
-            pods = self._stage.pods()
+        """Create so many pods a second, and delete some where there are too many."""
+        began = time.monotonic()
+        while not self.stop.wait(_PAUSE_SECONDS):
+            pods = self._cluster.pods()
             waiting = sum("nodeName" not in each["spec"] for each in pods)
             if len(pods) > MOST_PODS or waiting > MOST_WAITING:
                 self._thin_out(pods)
-            else:
+            while self.created < (time.monotonic() - began) * self._per_second and not self.stop.is_set():
                 self._count += 1
-                draw = self._random.random()
+                self._namespace, draw = self._random.choice(NAMESPACES), self._random.random()
                 next(make for limit, make in self._kinds if draw < limit)()
-            time.sleep(self._random.random() * _LONGEST_PAUSE_SECONDS)
 
     def _thin_out(self, pods: list[Json]) -> None:
         """Delete some; of a gang mostly all, or those that can never be whole again would be all that waits."""
-        going = self._random.sample(pods, min(8, len(pods)))
+        going = self._random.sample(pods, len(pods) // 8)
         gangs = {gang_of(each) for each in going if self._random.random() < 0.8} - {None}
         for each in pods:
             if each in going or gang_of(each) in gangs:
-                self._stage.delete_pod(each["metadata"]["name"], at_once=self._random.random() < 0.5)
+                self._cluster.delete_pod(each, at_once=self._random.random() < 0.5)
 
     def _single(self) -> None:
         if self._has_peer and self._random.random() < 0.25:
@@ -80,10 +84,10 @@ class Work(threading.Thread):
         body = {
             "apiVersion": GROUPS,
             "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": NAMESPACE},
+            "metadata": {"name": name, "namespace": self._namespace},
             "spec": {"schedulingPolicy": {"gang": {"minCount": size}}, **more},
         }
-        self._stage.create(body)
+        self._cluster.create(body)
         annotations = {NEEDED: str(size), **self._life()}
         for member in range(size):
             template = self._random.choice(("one", "two", "four"))
@@ -91,10 +95,12 @@ class Work(threading.Thread):
             self._pod("w", template, f"-{member}", annotations=annotations, schedulingGroup=group, **more)
 
     def _sharers(self) -> None:
-        name, more = f"c{self._count}", self._importance()
+        # All run for the same time: where only some pods of a claim have ended, the claim controller of Kubernetes 1.37
+        # takes their reservation away and writes it again, hundreds of times a second.
+        name, more, life = f"c{self._count}", self._importance(), self._life()
         devices = REQUESTS[self._random.choice(("one", "two", "share"))]
-        meta = {"name": name, "namespace": NAMESPACE}
-        self._stage.create(
+        meta = {"name": name, "namespace": self._namespace}
+        self._cluster.create(
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "ResourceClaim",
@@ -103,7 +109,7 @@ class Work(threading.Thread):
             }
         )
         for sharer in range(self._random.choice((1, 2, 3))):
-            self._pod("c", "", f"-{sharer}", entry={"resourceClaimName": name}, **more)
+            self._pod("c", "", f"-{sharer}", entry={"resourceClaimName": name}, annotations=life, **more)
 
     def _extended(self) -> None:
         self._pod("x", "", limits={"nvidia.com/gpu": str(self._random.choice((1, 2)))}, **self._importance())
@@ -115,8 +121,9 @@ class Work(threading.Thread):
             "storageClassName": "local",
             "resources": {"requests": {"storage": "1Gi"}},
         }
-        meta = {"name": name, "namespace": NAMESPACE}
-        self._stage.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
+        meta = {"name": name, "namespace": self._namespace}
+        self._cluster.create(disk(self._count))  # one for each claim: claims keep theirs
+        self._cluster.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
         volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": name}}]
         self._pod("v", self._random.choice(("one", "two")), volumes=volumes, **self._importance())
 
@@ -143,20 +150,20 @@ class Work(threading.Thread):
         annotations: Json | None = None,
         **spec: Any,
     ) -> None:
-        """Create a pod; one in six is under a budget."""
+        """Create a pod in the namespace of this turn; one in six is under a budget."""
         entry = entry or ({"resourceClaimTemplateName": template} if template else None)
         budget = {BUDGET: self._random.choice(("none", "some"))} if self._random.random() < 1 / 6 else {}
         resources: Json = {"requests": {"cpu": cpu, **(limits or {})}, "limits": limits or {}}
         if entry:
             resources["claims"] = [{"name": "devices"}]
             spec["resourceClaims"] = [{"name": "devices", **entry}]
-        self._stage.create(
+        made = self._cluster.create(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {
                     "name": f"{word}{self._count}{suffix}",
-                    "namespace": NAMESPACE,
+                    "namespace": self._namespace,
                     "labels": {**(labels or {}), **budget},
                     "annotations": self._life() if annotations is None else annotations,
                 },
@@ -168,3 +175,4 @@ class Work(threading.Thread):
                 },
             }
         )
+        self.created += made is not None

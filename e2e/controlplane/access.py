@@ -3,6 +3,7 @@
 import base64
 import http.client
 import json
+import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,26 @@ class RequestError(RuntimeError):
         self.status = status
 
 
+class Connection(http.client.HTTPSConnection):
+    """
+    An HTTPS connection that is closed whatever happens while it is made.
+
+    The library's own connects first: where the server resets the connection before TLS is set up, as a server that is
+    killed does, `SSLContext.wrap_socket` raises and leaves the socket open until it is collected.
+    """
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext, timeout: float | None) -> None:
+        super().__init__(host, port, context=tls, timeout=timeout)
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect and shake hands; `close` closes the socket also where this raises OSError."""
+        self.sock = self._tls.wrap_socket(socket.socket(), server_hostname=self.host)
+        self.sock.settimeout(self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.connect((self.host, self.port))
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """A way to a server: its address, the authority that signed its certificate, a bearer token (or none)."""
@@ -33,9 +54,13 @@ class Access:
         """The address as a URL."""
         return f"https://{self.host}:{self.port}"
 
+    def connection(self, timeout_seconds: float | None) -> Connection:
+        """Give a connection that connects with its first request; None waits for ever."""
+        return Connection(self.host, self.port, ssl.create_default_context(cafile=str(self.ca)), timeout_seconds)
+
     def request(self, method: str, path: str, body: Any = None, *, content: str = "application/json") -> Any:
         """Send one request and return the decoded answer. Raises RequestError, and OSError when nobody answers."""
-        connection = http.client.HTTPSConnection(self.host, self.port, timeout=30, context=self._tls())
+        connection = self.connection(timeout_seconds=30)
         headers = {"Content-Type": content}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -70,6 +95,3 @@ class Access:
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config, sort_keys=False))
         return path
-
-    def _tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.ca))

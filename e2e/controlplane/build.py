@@ -6,6 +6,7 @@ again. A cold build takes minutes; who calls it sees it move.
 """
 
 import argparse
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -42,12 +43,20 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
     kubernetes = versions.chosen(kubernetes)
     go = go_command()
     folder = cache_folder("controlplane") / _key(kubernetes, go_version(go) or "")
-    binary = folder / "controlplane"
+    flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
+    binary = compiled(folder / "controlplane", SOURCE, flags, "the control plane")
+    with contextlib.suppress(FileExistsError):
+        binary.with_name("kubectl").symlink_to(binary.name)
+    return binary
+
+
+def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
+    """Return a binary of the cache; build it in the folder of its Go module where it is missing. Raises BuildError."""
     if binary.exists():
         return binary
-    with locked(folder.with_name(f"{folder.name}.lock")):
+    with locked(binary.parent.with_name(f"{binary.parent.name}.lock")):
         if not binary.exists():  # another builder may have been faster while we waited
-            _build(go, kubernetes, folder)
+            _build(binary, source, flags, what)
     return binary
 
 
@@ -127,16 +136,16 @@ def environment() -> dict[str, str]:
     }
 
 
-def _build(go: tuple[str, ...], kubernetes: str, folder: Path) -> None:
+def _build(binary: Path, source: Path, flags: list[str], what: str) -> None:
+    folder = binary.parent
     staging = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     try:
         log = staging / "build.log"
-        flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes)]
-        command = [*go, "build", "-v", *flags, "-o", str(staging / "controlplane"), "."]
+        command = [*go_command(), "build", "-v", "-o", str(staging / binary.name), *flags]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=SOURCE, env=environment(), stdout=output, stderr=output)
+            process = subprocess.Popen(command, cwd=source, env=environment(), stdout=output, stderr=output)
             try:
-                _watch(process, log)
+                _watch(process, log, what)
             except BaseException:
                 process.terminate()
                 process.wait()
@@ -146,7 +155,6 @@ def _build(go: tuple[str, ...], kubernetes: str, folder: Path) -> None:
             shutil.copy(log, kept)
             tail = "\n".join(log.read_text().splitlines()[-20:])
             raise BuildError(f"go build ended with status {process.returncode}; its log is {kept}:\n{tail}")
-        (staging / "kubectl").symlink_to("controlplane")
         staging.chmod(0o755)
         staging.rename(folder)
     finally:
@@ -178,7 +186,7 @@ def _ldflags(kubernetes: str) -> str:
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in version.items())])
 
 
-def _watch(process: subprocess.Popen[bytes], log: Path) -> None:
+def _watch(process: subprocess.Popen[bytes], log: Path, what: str) -> None:
     """Wait for the build, telling on stderr how far it is: rewriting one line on a terminal, else a line at times."""
     began, is_terminal = time.monotonic(), sys.stderr.isatty()
     next_line = began
@@ -186,16 +194,16 @@ def _watch(process: subprocess.Popen[bytes], log: Path) -> None:
         now = time.monotonic()
         if now >= next_line:
             next_line = now + (0.5 if is_terminal else LINE_SECONDS)
-            print(_progress(now - began, log), end="\r" if is_terminal else "\n", file=sys.stderr, flush=True)
+            print(_progress(what, now - began, log), end="\r" if is_terminal else "\n", file=sys.stderr, flush=True)
         time.sleep(0.1)
-    print(_progress(time.monotonic() - began, log), file=sys.stderr, flush=True)
+    print(_progress(what, time.monotonic() - began, log), file=sys.stderr, flush=True)
 
 
-def _progress(elapsed_seconds: float, log: Path) -> str:
+def _progress(what: str, elapsed_seconds: float, log: Path) -> str:
     lines = log.read_bytes().splitlines()
     downloads = sum(line.startswith(b"go: downloading") for line in lines)
     return (
-        f"building the control plane (once; minutes on a cold cache): {elapsed_seconds:4.0f} s, "
+        f"building {what} (once; minutes on a cold cache): {elapsed_seconds:4.0f} s, "
         f"{downloads} modules downloaded, {len(lines) - downloads} packages compiled"
     )
 

@@ -25,6 +25,9 @@ READY_SECONDS = 120.0
 TOKEN_SECONDS = 24 * 3600
 WITHOUT_CLIENT_LIMITS = 5000  # the controller manager and the peer must not be what a measurement measures
 SCHEDULER_USER = "system:kube-scheduler"
+AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
+AUDIT_LOG_MIB = 100_000
+"""More than a run writes: the file is never rotated."""
 
 # Nothing here has a kubelet or a cloud: these would taint nodes for silence, or wait for addresses that never come.
 CONTROLLERS_OFF = ("node-ipam-controller", "node-lifecycle-controller")
@@ -47,6 +50,8 @@ class ControlPlane:
         """Use `start`."""
         self.kubernetes = kubernetes
         self.folder = folder
+        self.audit_log: Path | None = None
+        """One audit event (audit.k8s.io/v1) in JSON a line; only with `audit_log`."""
         self.feature_gates = feature_gates
         self.components: dict[str, Component] = {}
         self._binary = binary
@@ -65,14 +70,16 @@ class ControlPlane:
         feature_gates: FeatureGates = "on",
         kube_scheduler: bool = False,
         kubelet: bool = False,
+        audit_log: bool = False,
         folder: Path | None = None,
     ) -> Self:
         """
         Start etcd, API server and controller manager, and wait until they work (about 5 s; minutes to build them).
 
-        `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too. State,
-        logs and credentials go to `folder`, which then stays, else to a temporary folder that goes. Raises BuildError,
-        UnknownVersionError or ComponentError, with nothing left running.
+        `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too; with
+        `audit_log` the API server writes down what `audit-policy.yaml` says. State, logs and credentials go to
+        `folder`, which then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
+        ComponentError, with nothing left running.
         """
         kubernetes = versions.chosen(kubernetes)
         binary = build.controlplane_binary(kubernetes)
@@ -80,6 +87,7 @@ class ControlPlane:
         folder = folder or Path(tempfile.mkdtemp(prefix="dovetail-controlplane-"))
         folder.mkdir(parents=True, exist_ok=True)
         plane = cls(kubernetes, binary, folder.resolve(), feature_gates)
+        plane.audit_log = plane.folder / "audit.log" if audit_log else None
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -199,6 +207,14 @@ class ControlPlane:
         self.kubernetes, self._binary = kubernetes, binary
         self._start_servers()
 
+    def restart(self, meanwhile: Callable[[Path], object]) -> None:
+        """Stop etcd and all that depends on it, hand over the folder of etcd's data, and start everything again."""
+        for name in ("kube-controller-manager", "kube-apiserver", "etcd"):
+            self.components.pop(name).stop()
+        meanwhile(self.folder / "etcd")
+        self._etcd = self._start_etcd()
+        self._start_servers()
+
     # how it starts
 
     def _start_all(self) -> None:
@@ -256,7 +272,14 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             *api_flags(self.feature_gates),
             *gate_flags(self.feature_gates, self.kubernetes),
+            *self._audit_flags(),
         )
+
+    def _audit_flags(self) -> tuple[str, ...]:
+        if self.audit_log is None:
+            return ()
+        one_file = f"--audit-log-maxsize={AUDIT_LOG_MIB}"
+        return f"--audit-policy-file={AUDIT_POLICY}", f"--audit-log-path={self.audit_log}", one_file
 
     def _start_controller_manager(self) -> None:
         has_cloud = versions.minor(self.kubernetes) <= LAST_WITH_CLOUD_CONTROLLERS

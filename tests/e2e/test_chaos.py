@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from e2e.audit.inventory import Inventory
-from e2e.audit.reading import Finding, Json
+from e2e.audit.reading import Finding, Json, Key
+from e2e.chaos.cluster import HOSTILE_NAMESPACE, Cluster
 from e2e.chaos.ending import _is_whole
+from e2e.chaos.hostile_tenant import HostileTenant
 from e2e.chaos.judge import Judge, Rules
 
 RULES = Rules(
@@ -120,6 +122,14 @@ def test_an_eviction_that_a_budget_allows_is_not(judge: Judge) -> None:
     assert judge.findings == []
 
 
+def test_pods_of_other_namespaces_are_not_left_of_a_budget(judge: Judge) -> None:
+    elsewhere = pod("stays", "n2", budget="some")
+    elsewhere["metadata"]["namespace"] = "other"
+    judge.pod(elsewhere, 0)
+    preempt(judge, "a", budget="some")
+    assert rules(judge.findings) == ["budget"]
+
+
 @pytest.mark.parametrize("waiting", [pod("p", priority=10, nominated="n2"), pod("p", priority=0, nominated="n1")])
 def test_an_eviction_from_a_node_that_nobody_of_more_priority_waits_for_is_found(judge: Judge, waiting: Json) -> None:
     judge.pod(waiting, 0)
@@ -178,6 +188,27 @@ def test_a_gang_that_lost_members_or_became_whole_is_not(judge: Judge, how: str)
     assert judge.findings == []
 
 
+class Admitting(Cluster):
+    """A cluster that admits everything."""
+
+    def __init__(self) -> None:
+        self.made: list[Json] = []
+
+    def create(self, manifest: Json) -> Json:
+        self.made.append(manifest)
+        return manifest
+
+
+def test_a_hostile_tenant_creates_what_a_tenant_may_and_can_be_removed() -> None:
+    cluster = Admitting()
+    tenant = HostileTenant(cluster, seed=11)
+    for number in range(3000):
+        tenant.create(number)
+    assert tenant.admitted > 1000
+    assert {each["metadata"]["namespace"] for each in cluster.made} == {HOSTILE_NAMESPACE}
+    assert not any("finalizers" in each["metadata"] or "priority" in each["spec"] for each in cluster.made)
+
+
 def test_the_ending_waits_only_for_gangs_that_can_be_whole() -> None:
     members = [pod("m0", gang=2), pod("m1", gang=2)]
     assert _is_whole(members[0], members, set())
@@ -185,5 +216,5 @@ def test_the_ending_waits_only_for_gangs_that_can_be_whole() -> None:
     of_group = pod("w0")
     of_group["spec"]["schedulingGroup"] = {"podGroupName": "w"}
     of_group["metadata"]["annotations"] = {"chaos.dovetail.dev/minimum": "1"}
-    assert _is_whole(of_group, [of_group], {"w"})
+    assert _is_whole(of_group, [of_group], {Key("chaos", "w")})
     assert not _is_whole(of_group, [of_group], set())

@@ -1,22 +1,26 @@
 """
-A way to the API server on which things happen: beside a request, or to its answer (the server has acted, and nobody
-hears of it).
+The one way to the real API server on which things go wrong.
 
-It speaks just enough HTTP/1.1 to tell requests and answers apart; every answer is the real server's.
+Beside a request, to its answer (the server has acted, and nobody hears of it), or to the whole network: partitions in
+one direction or both, connections that stay open though nothing comes any more, slow and cut answers, watches that end.
+It speaks just enough HTTP/1.1 to tell requests and answers apart; every answer is the real server's, unless a fault
+tells another one.
 """
 
 import contextlib
 import http.client
-import ssl
+import json
+import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
 
-from e2e.controlplane.access import Access
+from e2e.controlplane.access import Access, Connection
 
 Loses = Callable[[str, str], bool]
 """Method and path of a request that the server has answered → whether the answer is lost. It may do things, too."""
@@ -47,15 +51,17 @@ A request, and whether the server has answered it yet → what is told instead o
 Asked twice about each. ConnectionAbortedError closes the connection without an answer.
 """
 
-_HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "keep-alive", "host"})
+_JSON: Final = {"Content-Type": "application/json"}
+_HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})
 
 
 class LossyProxy(ThreadingHTTPServer):
     """
     Forwards to an API server with the administrator's rights.
 
-    `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `listen` gets every piece of a
-    watch just after it was passed on, and `meet` every request with its body, before and after the server answers it.
+    `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `listen` gets every piece of an
+    answer just after it was passed on, and `meet` every request with its body, before and after the server answers it.
+    Each answer waits `delay_seconds`, and is cut after `cut_bytes`.
     """
 
     daemon_threads = True
@@ -70,7 +76,45 @@ class LossyProxy(ThreadingHTTPServer):
         self.writes: list[str] = []
         self.listen: Callable[[bytes], object] = lambda _: None
         self.meet: Meets = lambda _, __: None
-        self.tls = ssl.create_default_context(cafile=str(access.ca))
+        self.delay_seconds = 0.0
+        self.cut_bytes: int | None = None
+        self.streams: set[Connection] = set()
+        self._requests_pass, self._answers_pass = threading.Event(), threading.Event()
+        self._loses_answers = False
+        self.recover()
+
+    def partition(self, *, requests: bool = True, answers: bool = True) -> None:
+        """Hold back requests, answers or both from now on; connections stay open, also new ones."""
+        (self._requests_pass.clear if requests else self._requests_pass.set)()
+        (self._answers_pass.clear if answers else self._answers_pass.set)()
+
+    def lose_answers(self) -> None:
+        """Close connections from now on where the server says something: it has acted, and nobody hears of it."""
+        self._loses_answers = True
+
+    def end_watches(self) -> None:
+        """End the watches that are open, as a server does."""
+        for each in tuple(self.streams):
+            with contextlib.suppress(OSError):
+                if each.sock is not None:  # None once its answer has been read to the end
+                    each.sock.shutdown(socket.SHUT_RDWR)
+
+    def recover(self) -> None:
+        """Let through what is held back and everything from now on, at once and whole."""
+        self._loses_answers, self.delay_seconds, self.cut_bytes = False, 0.0, None
+        self._requests_pass.set()
+        self._answers_pass.set()
+
+    def wait_for_request(self) -> None:
+        """Return when a request may reach the server."""
+        self._requests_pass.wait()
+
+    def wait_for_answer(self) -> None:
+        """Return when a piece of an answer may be passed on; ConnectionAbortedError closes its connection."""
+        self._answers_pass.wait()
+        time.sleep(self.delay_seconds)
+        if self._loses_answers:
+            raise ConnectionAbortedError("answers are lost")
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Connections end here all the time: that is what it is for."""
@@ -91,78 +135,92 @@ class LossyProxy(ThreadingHTTPServer):
 
 
 class _Forward(BaseHTTPRequestHandler):
+    """One connection of the client, and one of its own to the server."""
+
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: LossyProxy
 
-    def do_GET(self) -> None:
-        self._forward()
+    def setup(self) -> None:
+        super().setup()
+        self.upstream = self.server.access.connection(timeout_seconds=None)
 
-    def do_POST(self) -> None:
-        self._forward()
-
-    def do_PATCH(self) -> None:
-        self._forward()
-
-    def do_PUT(self) -> None:
-        self._forward()
-
-    def do_DELETE(self) -> None:
-        self._forward()
+    def finish(self) -> None:
+        self.upstream.close()
+        super().finish()
 
     def log_message(self, *_: object) -> None:
         pass
 
     def _forward(self) -> None:
-        access = self.server.access
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {key: value for key, value in self.headers.items() if key.lower() not in _HOP_BY_HOP}
-        headers["Authorization"] = f"Bearer {access.token}"
-        upstream = http.client.HTTPSConnection(access.host, access.port, context=self.server.tls)
-        with contextlib.closing(upstream):
-            path, mark, query = self.path.partition("?")
-            if self.command != "GET":
-                self.server.writes.append(f"{self.command} {path}")
-            asked = Asked(self.command, path, query, body)
-            if (told := self.server.meet(asked, False)) is not None:  # noqa: FBT003 - not answered yet
-                self._tell(told)
-                return
-            upstream.request(self.command, self.server.before(self.command, path) + mark + query, body or None, headers)
-            answer = upstream.getresponse()
-            if self.server.loses(self.command, path):
-                answer.read()  # the server has acted, and said so
-                self.server.lost.append(f"{self.command} {path}")
-                self.close_connection = True
-                return
-            if (told := self.server.meet(asked, True)) is not None:  # noqa: FBT003 - answered
-                answer.read()
-                self._tell(told)
-                return
+        headers["Authorization"] = f"Bearer {self.server.access.token}"
+        path, mark, query = self.path.partition("?")
+        asked = Asked(self.command, path, query, body)
+        if self.command != "GET":
+            self.server.writes.append(f"{self.command} {path}")
+        self.server.wait_for_request()
+        if (told := self.server.meet(asked, False)) is not None:  # noqa: FBT003 - not answered yet
+            self._answer(told.status, _JSON, [told.body], len(told.body))
+            return
+        way = self.server.before(self.command, path) + mark + query
+        self.upstream.request(self.command, way, body or None, headers)
+        answer = self.upstream.getresponse()
+        if self.server.loses(self.command, path):
+            answer.read()  # the server has acted, and said so
+            self.server.lost.append(f"{self.command} {path}")
+            self.close_connection = True
+        elif (told := self.server.meet(asked, True)) is not None:  # noqa: FBT003 - answered
+            answer.read()
+            self._answer(told.status, _JSON, [told.body], len(told.body))
+        else:
             self._pass_on(answer)
 
-    def _tell(self, told: Told) -> None:
-        self.send_response(told.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(told.body)))
-        self.end_headers()
-        self.wfile.write(told.body)
-
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:
-        self.send_response(answer.status)
-        for key, value in answer.getheaders():
-            if key.lower() not in _HOP_BY_HOP | {"content-length"}:
-                self.send_header(key, value)
-        length = answer.getheader("Content-Length")
-        if length is not None:
-            self.send_header("Content-Length", length)
-            self.end_headers()
-            self.wfile.write(answer.read())
+        headers = {key: value for key, value in answer.getheaders() if key.lower() not in _HOP_BY_HOP}
+        if (length := answer.length) is not None:
+            self._answer(answer.status, headers, [answer.read()], length)
             return
-        self.send_header("Transfer-Encoding", "chunked")
+        self.server.streams.add(self.upstream)
+        try:
+            self._answer(answer.status, headers, iter(lambda: _piece(answer), b""), None)
+        finally:
+            self.server.streams.discard(self.upstream)
+            self.upstream.close()
+
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _forward  # noqa: N815 - the names that the library calls
+
+    def _answer(self, status: int, headers: dict[str, str], pieces: Iterable[bytes], length: int | None) -> None:
+        """Pass an answer on, in pieces of a stream where it has no length."""
+        self.server.wait_for_answer()
+        self.send_response(status)
+        size = {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+        for key, value in (headers | size).items():
+            self.send_header(key, value)
         self.end_headers()
-        while chunk := answer.read1(65536):
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            self.server.listen(chunk)
-        self.wfile.write(b"0\r\n\r\n")
+        for piece in pieces:
+            self.server.wait_for_answer()
+            self._cut(piece)
+            self.wfile.write(piece if length is not None else b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.server.listen(piece)
+        if length is None:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _cut(self, piece: bytes) -> None:
+        """Pass on the beginning of a piece only, and close the connection, where answers are cut."""
+        most = self.server.cut_bytes
+        if most is not None and len(piece) > most:
+            self.wfile.write(piece[:most])
+            raise ConnectionAbortedError("answers are cut")
+
+
+def _piece(answer: http.client.HTTPResponse) -> bytes:
+    """Read what there is of a stream; nothing where it ends, however it does."""
+    try:
+        return answer.read1(65536)
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 @contextlib.contextmanager
@@ -176,8 +234,84 @@ def lossy(
         try:
             yield proxy
         finally:
+            proxy.recover()
+            proxy.end_watches()
             proxy.shutdown()
             thread.join()
+
+
+class Storm:
+    """
+    Answers so many requests of one sort with a refusal, before the server hears of them or after it has acted.
+
+    Every second one passes, so that work goes on amid the storm.
+    """
+
+    def __init__(self, status: int, count: int, wanted: Loses, *, is_done: bool = False) -> None:
+        self._told = refusal(status)
+        self._left = 2 * count
+        self._wanted = wanted
+        self._is_done = is_done
+        self._lock = threading.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it has been."""
+        return self._left <= 0
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        """Refuse a request; to be given to a proxy."""
+        if is_done != self._is_done or not self._wanted(asked.method, asked.path):
+            return None
+        with self._lock:
+            self._left -= 1
+            return self._told if self._left >= 0 and self._left % 2 else None
+
+
+class OldLists:
+    """
+    Answers the next listing of each collection with what it was when this was made: the answer of a cache that hangs.
+
+    Listings come in pages then: a server may refuse to stream them (KEP-3157). `told` is which were old.
+    """
+
+    def __init__(self, access: Access, collections: Sequence[str]) -> None:
+        self._lists = {path: json.dumps(access.request("GET", path)).encode() for path in collections}
+        self.told: set[str] = set()
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        """Tell an old list; to be given to a proxy."""
+        if is_done or asked.method != "GET" or asked.path not in self._lists:
+            return None
+        if "sendInitialEvents" in asked.query:
+            return refusal(422)
+        if "watch=" in asked.query or asked.path in self.told:
+            return None
+        self.told.add(asked.path)
+        return Told(200, self._lists[asked.path])
+
+
+_REASONS: Final = {
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    504: "Timeout",
+}
+
+
+def refusal(code: int) -> Told:
+    """Answer as an API server that refuses."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": _REASONS[code],
+        "message": "a fault answers instead of the server",
+        "code": code,
+    }
+    return Told(code, json.dumps(status).encode())
 
 
 def is_allocation(method: str, path: str) -> bool:

@@ -6,6 +6,6 @@ from typing import Final
 _BEGAN: Final = time.monotonic()
 
 
-def tell(what: str) -> None:
+def report(what: str) -> None:
     """Print a line."""
     print(f"{time.monotonic() - _BEGAN:8.1f}  {what}", flush=True)

@@ -1,15 +1,15 @@
-"""Watches pods and claims for the judge; what it has missed when a watch begins anew it lists."""
+"""Watches pods and claims for the judge, without hostile pods; lists them when a watch begins anew."""
 
 import contextlib
 import http.client
 import json
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from e2e.audit.reading import Json
+from e2e.chaos.cluster import HOSTILE_NAMESPACE
 from e2e.chaos.judge import Judge
 from e2e.controlplane.access import Access, RequestError
 
@@ -18,7 +18,7 @@ TICK_SECONDS = 0.5
 SILENCE_SECONDS = 60
 
 
-class Witness:
+class Watcher:
     """Feeds a judge from the API server until the block ends."""
 
     def __init__(self, access: Access, judge: Judge) -> None:
@@ -75,6 +75,8 @@ class Witness:
         return str(found["metadata"]["resourceVersion"])
 
     def _see(self, name: str, item: Json, *, is_gone: bool) -> None:
+        if name == "pods" and item["metadata"]["namespace"] == HOSTILE_NAMESPACE:
+            return
         with self._lock:
             self._uids[name].pop(item["metadata"]["uid"], None)
             if not is_gone:
@@ -85,11 +87,7 @@ class Witness:
                 self._judge.pod(item, time.monotonic(), is_gone=is_gone)
 
     def _events(self, name: str, version: str) -> Iterator[Json]:
-        tls = ssl.create_default_context(cafile=str(self._access.ca))
-        upstream = http.client.HTTPSConnection(
-            self._access.host, self._access.port, context=tls, timeout=SILENCE_SECONDS
-        )
-        with contextlib.closing(upstream):
+        with contextlib.closing(self._access.connection(SILENCE_SECONDS)) as upstream:
             query = f"?watch=1&allowWatchBookmarks=true&resourceVersion={version}"
             upstream.request("GET", PATHS[name] + query, headers={"Authorization": f"Bearer {self._access.token}"})
             answer = upstream.getresponse()

@@ -10,14 +10,18 @@ from typing import Any, Final
 import yaml
 
 from e2e import objects
-from e2e.audit.reading import Json
+from e2e.audit.reading import Finding, Json
 from e2e.chaos.judge import BUDGET
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
 from e2e.fleet import hami, nvidia, nvidia_partitions
 from e2e.fleet.shape import Fleet
+from e2e.hostile.objects import kinds
 
-NAMESPACE: Final = "chaos"
+NAMESPACES: Final = tuple(f"team-{index}" for index in range(10))
+HOSTILE_NAMESPACE: Final = kinds.NAMESPACE
+TIGHT_NAMESPACE: Final = NAMESPACES[-1]
+"""Its ResourceQuota admits only a few pods and claims for a while."""
 SCHEDULER: Final = "dovetail"
 PEER: Final = "default-scheduler"
 PEER_PREFIX: Final = "peer-"
@@ -31,7 +35,11 @@ _GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
 _BUSY: Final = frozenset({429, 500, 503, 504})
 _TRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.25
-_DISKS: Final = 40
+_LONGEST_REMOVAL_SECONDS: Final = 240.0
+"""Pods on nodes that do not exist are collected after a minute or two."""
+_CLASS_QUOTA: Final = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+WIDE_QUOTA: Final = {"count/pods": "200", "count/resourceclaims.resource.k8s.io": "200", _CLASS_QUOTA: "200"}
+TIGHT_QUOTA: Final = {"count/pods": "6", "count/resourceclaims.resource.k8s.io": "3", _CLASS_QUOTA: "4"}
 
 _CONFIGURATION: Final[Json] = {
     "apiVersion": "config.dovetail.dev/v1alpha1",
@@ -97,7 +105,7 @@ REQUESTS: Final[dict[str, Json]] = {
 """What claims ask for, by the name of their template."""
 
 
-class Stage:
+class Cluster:
     """The cluster, and patient requests to it: its server is stopped now and then."""
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -107,7 +115,8 @@ class Stage:
     def build(self) -> None:
         """Create everything but work."""
         for each in (*self.fleet.nodes, *self.fleet.classes, *self.fleet.slices, *_furniture()):
-            self.create(each)
+            if self.create(each) is None:
+                raise RuntimeError(f"the API server refused {each['kind']} {each['metadata']['name']}")
 
     def create(self, manifest: Json) -> Json | None:
         """Create an object; None where the server refuses."""
@@ -133,13 +142,18 @@ class Stage:
         return list(found["items"]) if found else []
 
     def pods(self) -> list[Json]:
-        """List the pods of the run."""
-        return self.listed(f"/api/v1/namespaces/{NAMESPACE}/pods")
+        """List the pods of the run, without those of the hostile tenant."""
+        return [each for each in self.listed("/api/v1/pods") if each["metadata"]["namespace"] in NAMESPACES]
 
-    def delete_pod(self, name: str, *, at_once: bool) -> None:
+    def delete_pod(self, pod: Json, *, at_once: bool) -> None:
         """Delete a pod, with its grace or without."""
         body = {"gracePeriodSeconds": 0} if at_once else None
-        self.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", body)
+        self.request("DELETE", pod_path(pod), body)
+
+    def limit(self, quota: Json) -> None:
+        """Change the ResourceQuota of the namespace whose quota is tight at times."""
+        path = f"/api/v1/namespaces/{TIGHT_NAMESPACE}/resourcequotas/team"
+        self.request("PATCH", path, {"spec": {"hard": quota}}, content=MERGE)
 
     @property
     def own_nodes(self) -> list[str]:
@@ -175,6 +189,27 @@ class Stage:
         for name in self.own_nodes:
             body = {"spec": {"unschedulable": None}}
             self.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
+        self.limit(WIDE_QUOTA)
+
+    def remove_namespace(self, name: str) -> list[Finding]:
+        """Delete a namespace with all that is in it, and wait until it is gone."""
+        path, end = f"/api/v1/namespaces/{name}", time.monotonic() + _LONGEST_REMOVAL_SECONDS
+        self.request("DELETE", path)
+        while self.request("GET", path) is not None:
+            if time.monotonic() > end:
+                return [Finding("left", name, f"the namespace is not gone after {_LONGEST_REMOVAL_SECONDS:.0f} s")]
+            time.sleep(_PAUSE_SECONDS)
+        return []
+
+
+def pod_path(pod: Json) -> str:
+    """Return the path of a pod."""
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def claim_path(claim: Json) -> str:
+    """Return the path of a ResourceClaim."""
+    return f"{RESOURCE}/namespaces/{claim['metadata']['namespace']}/resourceclaims/{claim['metadata']['name']}"
 
 
 def configure(folder: Path) -> Path:
@@ -198,9 +233,7 @@ def _fleet() -> Fleet:
 
 
 def _furniture() -> list[Json]:
-    meta = {"namespace": NAMESPACE}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         *(
             {
                 "apiVersion": "scheduling.k8s.io/v1",
@@ -210,6 +243,24 @@ def _furniture() -> list[Json]:
             }
             for name, value in (("high", 1000), ("middle", 500))
         ),
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        *(each for name in NAMESPACES for each in _team(name)),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOSTILE_NAMESPACE}},
+        _quota(HOSTILE_NAMESPACE, {"count/pods": "20", _CLASS_QUOTA: "2"}),
+    ]
+
+
+def _team(namespace: str) -> list[Json]:
+    """Make a namespace, and what pods in it need."""
+    meta = {"namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         *(
             {
                 "apiVersion": "resource.k8s.io/v1",
@@ -228,22 +279,17 @@ def _furniture() -> list[Json]:
             }
             for name, least in LEAST.items()
         ),
-        *_storage(),
+        _quota(namespace, WIDE_QUOTA),
     ]
 
 
-def _storage() -> list[Json]:
-    storage_class = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "local"},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-    return [storage_class, *(_disk(index) for index in range(_DISKS))]
+def _quota(namespace: str, hard: Json) -> Json:
+    meta = {"name": "team", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}}
 
 
-def _disk(index: int) -> Json:
+def disk(index: int) -> Json:
+    """Make a PersistentVolume on one of the nodes with whole GPUs."""
     node = _GPU_NODES[index % len(_GPU_NODES)]
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {

@@ -1,0 +1,65 @@
+"""
+Only the leader's writes count.
+
+Who leads is read from the Lease: the token that wrote a new holder into it is the leader's. Three kinds of writes are
+findings: of a former leader after the first one of the new leader, of a leader that has given up the Lease, and of a
+process that never led. Writes that place or evict count: claims, bindings, evictions and volumes. A late event or
+condition harms nobody.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from e2e.audit.reading import Finding, Key
+from e2e.audit.writes import Write
+
+_PLACING: Final = frozenset(
+    {
+        ("resourceclaims", ""),
+        ("resourceclaims", "status"),
+        ("pods", "binding"),
+        ("pods", "eviction"),
+        ("persistentvolumes", ""),
+        ("persistentvolumeclaims", ""),
+    }
+)
+
+
+@dataclass(slots=True)
+class LeaderWrites:
+    """The leader and those before it, by the ids of their tokens."""
+
+    lease: Key
+    leaders: list[str] = field(default_factory=list)
+    """One for each term, the newest last."""
+    _holder: str = ""
+    _user: str = ""
+    _has_written: bool = False
+
+    def see(self, write: Write) -> list[Finding]:
+        """See the next write, in the order of versions."""
+        if write.resource == "leases" and write.key == self.lease and write.stored:
+            self._see_lease(write)
+            return []
+        is_placing = (write.resource, write.subresource) in _PLACING
+        if not self.leaders or not is_placing or not write.is_known or write.user != self._user:
+            return []
+        who = self._who_may_not(write.credential)
+        self._has_written |= write.credential == self.leaders[-1]
+        what = "/".join(filter(None, (write.resource, write.subresource)))
+        return [Finding("former", str(write.key), f"{who} wrote {what} at version {write.version}")] if who else []
+
+    def _who_may_not(self, credential: str) -> str:
+        """Say what is wrong with the writer; empty for the leader, and for the one before it until that one writes."""
+        if credential == self.leaders[-1]:
+            return "" if self._holder else "the leader that had given up the Lease"
+        if credential in self.leaders:
+            return "a former leader" if self._has_written else ""
+        return "a process that never led"
+
+    def _see_lease(self, write: Write) -> None:
+        holder = write.stored["spec"].get("holderIdentity") or ""
+        if holder and holder != self._holder:
+            self.leaders.append(write.credential)
+            self._user, self._has_written = write.user, False
+        self._holder = holder

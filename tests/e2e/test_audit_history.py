@@ -1,0 +1,275 @@
+"""The history of allocations from an audit log: each rule is broken once, and what is allowed is left alone."""
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from e2e.audit.__main__ import main
+from e2e.audit.history import History
+from e2e.audit.reading import Finding, Json, Key
+from e2e.audit.writes import Write, read_writes
+
+LEASE: Final = Key("dovetail-system", "dovetail")
+START: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+POD: Final = {"resource": "pods", "name": "p", "uid": "pod-p"}
+
+
+class Log:
+    """Audit events, one second after the other; each write that is stored has the next resourceVersion."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.version = 0
+        self.seconds = 0.0
+
+    def add(self, verb: str, resource: str, name: str, stored: Json | None, **event: Any) -> None:
+        """Add an event; `code`, `by`, `asked` and `subresource` differ from a success of the leader's."""
+        self.seconds += 1
+        answer = stored or {"kind": "Status"}
+        if stored is not None:
+            self.version += 1
+            answer = {**stored, "metadata": {**stored["metadata"], "resourceVersion": str(self.version)}}
+        by = event.get("by", "one")
+        about = {"resource": resource, "namespace": "ml", "name": name, "subresource": event.get("subresource", "")}
+        line = {
+            "stage": "ResponseComplete",
+            "verb": verb,
+            "objectRef": {**about, **({"namespace": LEASE.namespace} if resource == "leases" else {})},
+            "user": {"username": "dovetail", "extra": {"authentication.kubernetes.io/credential-id": [by]}},
+            "responseStatus": {"code": event.get("code", 200)},
+            "requestObject": event.get("asked"),
+            "responseObject": answer,
+            "stageTimestamp": (START + dt.timedelta(seconds=self.seconds)).isoformat().replace("+00:00", "Z"),
+        }
+        self.lines.append(json.dumps(line) + "\n")
+
+    def lead(self, who: str) -> None:
+        """Write a holder into the Lease; an empty one gives it up."""
+        stored = {"metadata": {"name": LEASE.name, "uid": "lease"}, "spec": {"holderIdentity": who}}
+        self.add("patch", "leases", LEASE.name, stored, by=who or "one")
+
+    def claim(
+        self, name: str, *devices: Json, verb: str = "patch", reserved: Iterable[Json] = (), **event: Any
+    ) -> None:
+        """Store a claim that holds these devices; none take its allocation away."""
+        status: Json = {"reservedFor": list(reserved)}
+        if devices:
+            status["allocation"] = {"devices": {"results": list(devices)}}
+        stored = {"metadata": {"namespace": "ml", "name": name, "uid": name}, "status": status}
+        self.add(verb, "resourceclaims", name, stored, subresource="status" if verb == "patch" else "", **event)
+
+    def pod(self, verb: str, phase: str = "Running", **metadata: Any) -> None:
+        """Store the pod `p`."""
+        stored = {"metadata": {"namespace": "ml", "name": "p", "uid": "pod-p", **metadata}, "status": {"phase": phase}}
+        self.add(verb, "pods", "p", stored)
+
+    def slice(self, *devices: Json, **spec: Any) -> None:
+        """Publish the pool."""
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+        stored = {
+            "metadata": {"name": "s", "uid": "s"},
+            "spec": {"driver": "d", "pool": pool, "devices": devices, **spec},
+        }
+        self.add("create", "resourceslices", "s", stored)
+
+    def writes(self) -> list[Write]:
+        return read_writes(self.lines)
+
+    def history(self, left_seconds: float = 30.0) -> History:
+        return History.of(self.writes(), lease=LEASE, left_seconds=left_seconds)
+
+    def rules(self) -> list[str]:
+        return [each.rule for each in self.history().findings]
+
+
+@pytest.fixture
+def log() -> Log:
+    log = Log()
+    log.lead("one")
+    return log
+
+
+def device(name: str = "gpu-0", **result: Any) -> Json:
+    return {"request": "r", "driver": "d", "pool": "n1", "device": name, **result}
+
+
+def test_who_held_a_device_from_when_to_when_is_known(log: Log) -> None:
+    log.claim("a", device(), reserved=[POD])
+    log.claim("a")
+    log.claim("b", device())
+    first, second = log.history().holdings
+    assert (first.claim, first.device, first.consumers) == (Key("ml", "a"), ("d", "n1", "gpu-0"), ("pods/p",))
+    assert (first.since, first.until, second.since, second.until) == (2, 3, 4, 0)
+    assert (first.until_seconds - first.since_seconds, log.rules()) == (1, [])
+
+
+def test_versions_and_not_the_order_of_the_log_say_who_was_first(log: Log) -> None:
+    log.claim("a", device())
+    log.claim("a")
+    log.claim("b", device())
+    log.lines[1:] = reversed(log.lines[1:])
+    assert log.rules() == []
+
+
+def test_a_device_with_two_holders_is_found_once(log: Log) -> None:
+    for name in ("a", "b", "c"):
+        log.claim(name, device())
+    (finding,) = log.history().findings
+    assert (finding.rule, finding.subject) == ("twice", "d/n1/gpu-0")
+    assert "since version 3 of claim ml/b" in finding.message
+
+
+def test_a_device_of_a_claim_that_is_deleted_is_free(log: Log) -> None:
+    log.claim("a", device())
+    log.claim("a", device(), verb="delete")
+    log.claim("b", device())
+    assert log.rules() == []
+
+
+def test_a_device_of_a_claim_whose_deletion_waits_for_a_finalizer_is_not(log: Log) -> None:
+    log.claim("a", device())
+    log.lines[-1] = log.lines[-1].replace('"uid": "a"', '"uid": "a", "finalizers": ["x"]')
+    log.claim("a", device(), verb="delete")
+    log.lines[-1] = log.lines[-1].replace('"uid": "a"', '"uid": "a", "finalizers": ["x"]')
+    log.claim("b", device())
+    assert log.rules() == ["twice"]
+
+
+def test_more_shares_than_capacity_are_found(log: Log) -> None:
+    log.slice({"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}})
+    for name in ("a", "b", "c"):
+        log.claim(name, device(shareID=name, consumedCapacity={"memory": "16Gi"}))
+    assert log.rules() == ["capacity"]
+    assert log.history().holdings[0].consumed == ("memory=16Gi",)
+
+
+def test_counters_over_budget_are_found(log: Log) -> None:
+    draws = [{"counterSet": "gpu-0", "counters": {"slices": {"value": "4"}}}]
+    counters = [{"name": "gpu-0", "counters": {"slices": {"value": "7"}}}]
+    log.slice(*({"name": f"mig-{index}", "consumesCounters": draws} for index in range(2)), sharedCounters=counters)
+    log.claim("a", device("mig-0"))
+    assert log.rules() == []
+    log.claim("b", device("mig-1"))
+    assert log.rules() == ["counter"]
+    assert log.history().holdings[0].counters == ("gpu-0/slices=4",)
+
+
+def test_a_late_write_of_a_former_leader_is_found(log: Log) -> None:
+    log.lead("two")
+    log.claim("a", device("gpu-0"), by="one")
+    assert log.rules() == []  # the new leader waits for such writes
+    log.claim("b", device("gpu-1"), by="two")
+    log.claim("c", device("gpu-2"), by="one")
+    (finding,) = log.history().findings
+    assert finding == Finding("former", "ml/c", "a former leader wrote resourceclaims/status at version 5")
+
+
+def test_a_late_binding_of_a_former_leader_is_found(log: Log) -> None:
+    log.lead("two")
+    log.claim("b", device("gpu-1"), by="two")
+    log.add("create", "pods", "p", None, subresource="binding", by="one", code=201)
+    assert log.rules() == ["former"]
+
+
+def test_a_late_write_that_the_server_refuses_or_that_changes_nothing_is_none(log: Log) -> None:
+    log.claim("a", device(), by="one")
+    log.lead("two")
+    log.claim("b", device("gpu-1"), by="two")
+    log.add("patch", "resourceclaims", "c", None, subresource="status", by="one", code=409)
+    log.lines.append(log.lines[1].replace("00:00:02", "00:01:00"))
+    trial = {"deleteOptions": {"dryRun": ["All"]}}
+    log.add("create", "pods", "p", None, subresource="eviction", by="one", code=201, asked=trial)
+    assert log.rules() == []
+
+
+def test_a_write_after_the_lease_was_given_up_is_found(log: Log) -> None:
+    log.claim("a", device())
+    log.lead("")
+    log.claim("b", device("gpu-1"))
+    assert [each.message for each in log.history().findings] == [
+        "the leader that had given up the Lease wrote resourceclaims/status at version 4"
+    ]
+
+
+def test_a_write_of_a_process_that_never_led_is_found(log: Log) -> None:
+    log.claim("a", device(), by="standby")
+    assert log.rules() == ["former"]
+
+
+def test_a_leader_that_leads_again_may_write(log: Log) -> None:
+    for who in ("two", "one"):
+        log.lead(who)
+        log.claim(f"of-{who}", device(who), by=who)
+    assert log.rules() == []
+
+
+@pytest.mark.parametrize("end", ["finished", "deleted", "evicted", "collected"])
+def test_an_allocation_that_nobody_takes_back_after_its_pods_ended_is_found(log: Log, end: str) -> None:
+    log.pod("create")
+    log.claim("a", device(), reserved=[POD])
+    if end == "finished":
+        log.pod("patch", "Succeeded")
+    elif end == "evicted":
+        log.add("create", "pods", "p", None, subresource="eviction", code=201)
+    elif end == "deleted":
+        log.pod("delete", deletionTimestamp="2026-01-01T00:00:05Z", finalizers=["x"])
+    else:
+        log.pod("delete")
+    log.seconds += 25
+    log.claim("b", device("gpu-1"))
+    assert log.rules() == []
+    log.seconds += 25
+    log.claim("a")
+    (finding,) = (each for each in log.history().findings if each.subject == "ml/a")
+    assert finding.rule == "left"
+
+
+def test_an_allocation_of_which_one_pod_still_runs_is_not(log: Log) -> None:
+    log.pod("create")
+    log.claim("a", device(), reserved=[POD, {"resource": "pods", "name": "q", "uid": "pod-q"}])
+    log.pod("patch", "Failed")
+    log.seconds += 100
+    log.pod("delete")
+    assert log.rules() == []
+
+
+def test_an_allocation_for_nobody_is_found_at_the_end(log: Log) -> None:
+    log.claim("a", device())
+    log.seconds += 40
+    log.lead("one")
+    assert log.rules() == ["left"]
+
+
+def test_a_write_of_unknown_outcome_frees_its_claim_until_the_next_one(log: Log) -> None:
+    log.claim("a", device())
+    log.add("patch", "resourceclaims", "a", None, subresource="status", code=504)
+    log.claim("b", device())
+    assert log.rules() == []
+    log.claim("a", device())
+    assert log.rules() == ["twice"]
+
+
+def test_a_last_line_that_is_cut_off_is_left_out_and_others_are_not(log: Log) -> None:
+    log.claim("a", device())
+    log.lines[-1] = log.lines[-1][:40]
+    assert len(log.writes()) == 1
+    log.lines[0] = "{\n"
+    with pytest.raises(ValueError, match="property name"):
+        log.writes()
+
+
+def test_the_command_lists_who_held_a_device_and_what_is_wrong(
+    log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.claim("a", device(), reserved=[POD])
+    log.claim("b", device())
+    (tmp_path / "audit.log").write_text("".join(log.lines))
+    assert main(["--log", str(tmp_path / "audit.log"), "--about", "gpu-0"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("d/n1/gpu-0: ml/a for pods/p, ")
+    assert printed[2].startswith("twice      d/n1/gpu-0: it is held by ml/a, ml/b, since version 3")
+    assert printed[-1] == "2 allocations in 3 writes; findings: 1"

@@ -20,7 +20,7 @@ import yaml
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.controlplane.processes import Component
 
-BASE = REPOSITORY / "deploy" / "base"
+DEPLOY = REPOSITORY / "deploy" / "overlays" / "default"
 NAMESPACE = "dovetail-system"
 SERVICE_ACCOUNT = "dovetail"
 READY_SECONDS = 120.0
@@ -29,11 +29,11 @@ GRACE_SECONDS = 15.0
 
 def install(plane: ControlPlane) -> Path:
     """
-    Apply `deploy/base` (server-side) and return the path of a kubeconfig of its service account.
+    Apply `deploy/overlays/default` (server-side) and return the path of a kubeconfig of its service account.
 
     The Deployment gets no replicas: there is no image and no kubelet, Dovetail runs as a process of this machine.
     """
-    manifests = [each for each in yaml.safe_load_all(plane.kubectl("kustomize", str(BASE))) if each]
+    manifests = [each for each in yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY))) if each]
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
             manifest["spec"]["replicas"] = 0

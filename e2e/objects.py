@@ -57,6 +57,7 @@ PLURALS = {
     "PodDisruptionBudget": "poddisruptionbudgets",
     "VolumeAttachment": "volumeattachments",
     "ServiceAccount": "serviceaccounts",
+    "ResourceQuota": "resourcequotas",
     "Role": "roles",
     "RoleBinding": "rolebindings",
     "ClusterRole": "clusterroles",

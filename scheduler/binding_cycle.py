@@ -151,7 +151,7 @@ class BindingCycle:
         """Forget what was assumed of a unit, and put its pods back."""
         self._wake(self._parts.cluster.forget(unit))
         for placement in unit.placements:
-            self._parts.history.not_bound(attempt.decision, placement, reasons)
+            self._parts.history.not_bound(attempt.decision, placement, self._parts.status.shown(reasons))
             self._put_back(pods[placement.pod], reasons, attempt.started)
 
 

@@ -6,6 +6,7 @@ A change is decoded once, and then applied to the cluster cache, the queue and t
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -52,6 +53,18 @@ class Kind(StrEnum):
     COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
 
 
+STORAGE_KINDS: Final = frozenset(
+    {
+        Kind.VOLUMES,
+        Kind.VOLUME_CLAIMS,
+        Kind.STORAGE_CLASSES,
+        Kind.NODE_DRIVERS,
+        Kind.STORAGE_CAPACITIES,
+        Kind.STORAGE_DRIVERS,
+        Kind.ATTACHMENTS,
+    }
+)
+"""The kinds of volumes, of what provides them, and of how many a node can attach."""
 StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
@@ -121,5 +134,11 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 def is_at_least(version: str, other: str) -> bool:
     """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
     if version.isdecimal() and other.isdecimal():
-        return (len(version), version) >= (len(other), other)  # without int(), which refuses 4,301 digits
+        return not is_older(version, other)
     return version == other
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether a resourceVersion is lower than another one; false where one of them is no integer."""
+    are_comparable = version.isdecimal() and other.isdecimal()
+    return are_comparable and (len(version), version) < (len(other), other)  # int() refuses 4,301 digits

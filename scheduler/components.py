@@ -1,8 +1,9 @@
-"""The components of a scheduler that leads, made from the settings and connected with each other."""
+"""The components of a scheduler that stands by and leads, made from the settings and connected with each other."""
 
 import socket
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,12 @@ from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.costly_loop import CostlyLoop
+from scheduler.features import MissingFeature
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.elector import LeaderElector
+from scheduler.kube.leader_election.elector import LeaderElector
+from scheduler.kube.reflector import WatchAges
 from scheduler.kube.writer import WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
@@ -39,7 +42,7 @@ from scheduler.worker.telemetry import SolverTelemetry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """What is made once, and lives as long as the scheduler leads."""
+    """What is made once, and lives as long as the scheduler stands by and leads."""
 
     cluster: Cluster
     queue: SchedulingQueue
@@ -58,6 +61,7 @@ class Components:
     quarantine: Quarantine
     attempt_metrics: AttemptMetrics
     fleet_counter: FleetCounter
+    writer: Writer
     metrics: Metrics
 
 
@@ -67,27 +71,28 @@ def assemble(
     fence: WriteFence,
     elector: LeaderElector | None,
     *,
+    ages: WatchAges,
     failed_devices: FailedDevices,
+    history: DecisionHistory,
     metrics: Metrics,
     health: Health,
+    missing: Sequence[MissingFeature] = (),
 ) -> Components:
-    """Make the components by these settings; nothing runs yet, and of the cluster only failed devices are known."""
+    """Make the components by these settings; nothing runs yet. Failed devices and the history are older."""
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
     queue = _queue(settings, cluster, replacements)
     slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: slots.limit)
     writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
-    events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    bucket, renewal = StatusTokenBucket(settings.commit.status_share), settings.messages.event_renewal_seconds
-    reports = StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal)
-    writer.connect(partial(_count_write, metrics, reports))
+    reports = _status_writer(settings, client, writer, metrics, missing=missing)
+    writer.connect(partial(_count_write, metrics, reports), ages.until_fresh)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)
     worker, decider = _solver(settings, cluster, metrics, health)
-    history = DecisionHistory(settings.history, cluster.claim, is_kept=bool(settings.api.bind_address))
+    history.connect(cluster.claim)
     report = partial(reports.report_unschedulable, node_count=0)
-    attempts = AttemptMetrics(metrics, claim=cluster.claim)
+    attempts = AttemptMetrics(metrics, claim=cluster.claim, is_leading=False)
     costly_loop = CostlyLoop(cluster, queue, decider, report, metrics, share=settings.queue.costly_pod_share)
     return Components(
         cluster=cluster,
@@ -107,8 +112,18 @@ def assemble(
         quarantine=Quarantine(metrics, reports.record_unreadable),
         attempt_metrics=attempts,
         fleet_counter=FleetCounter(worker, cluster, metrics, settings, also=attempts.report_oldest),
+        writer=writer,
         metrics=metrics,
     )
+
+
+def _status_writer(
+    settings: Settings, client: Client, writer: Writer, metrics: Metrics, *, missing: Sequence[MissingFeature]
+) -> StatusWriter:
+    """Make what writes conditions and events."""
+    events = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
+    bucket, renewal = StatusTokenBucket(settings.commit.status_share), settings.messages.event_renewal_seconds
+    return StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal, missing=missing)
 
 
 def _solver(settings: Settings, cluster: Cluster, metrics: Metrics, health: Health) -> tuple[WorkerSupervisor, Decider]:

@@ -135,9 +135,8 @@ class SchedulingCycle:
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; return whether all have ended. Cancel the rest."""
-        have_ended = await self._commits.finish(seconds)
-        await self._parts.evictions.finish()
-        return have_ended
+        ended = await asyncio.gather(self._commits.finish(seconds), self._parts.evictions.finish(seconds))
+        return all(ended)
 
     async def _decide_in_rounds(self, batch: Batch) -> None:
         """

@@ -2,20 +2,26 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from scheduler.change import Change, Kind
 from scheduler.kube import discovery
+from scheduler.kube.catch_up import catch_up
 from scheduler.kube.client import Client
-from scheduler.kube.errors import DecodeError, Gone, KubeError
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.errors import DecodeError, Gone, KubeError, VersionWentBack, WatchSilent
+from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.observe import logs
-from scheduler.observe.health import CheckState, Health
+from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
 
+_REPORT_SECONDS: Final = 1.0
+"""How often the ages of watches are looked at; writes look at them themselves."""
+
 _NOT_LISTED: Final = "not listed yet"
+_RETRY_SECONDS: Final = 1.0
 
 See = Callable[[Sequence[Change]], None]
 
@@ -32,43 +38,90 @@ class Watches:
     def __init__(
         self,
         source: tuple[Client, discovery.DiscoveredKinds, See],
+        ages: WatchAges,
         health: Health,
         metrics: Metrics,
         quarantine: Quarantine,
     ) -> None:
         client, served, see = source
+        self._client: Final = client
+        self._ages: Final = ages
         self._health: Final = health
         self._metrics: Final = metrics
+        self._stale: Final[set[Kind]] = set()
         self.reflectors: Final = tuple(
             Reflector(
                 client,
                 kind,
                 lambda changes: see(served.as_meant(changes)),
                 self._failed,
+                ages=ages,
                 path=path,
                 on_unreadable=quarantine.unreadable,
                 on_readable=quarantine.readable,
             )
             for kind, path in served.paths
         )
+        metrics.watch_age.clear()  # of kinds that the server had before
+        for kind, _ in served.paths:
+            metrics.watch_age.labels(kind).set_function(partial(ages.age, kind))
+            health.ready(kind).fail(_NOT_LISTED)
 
     async def listed(self) -> None:
         """Wait until every kind was listed once."""
         await asyncio.gather(*(self._listed(each) for each in self.reflectors))
 
+    async def caught_up(self) -> None:
+        """Wait until every watch has shown what was stored when this was called."""
+        await asyncio.gather(*(self._caught_up(each) for each in self.reflectors))
+
+    async def _caught_up(self, reflector: Reflector) -> None:
+        while True:
+            try:
+                return await catch_up(self._client, reflector)
+            except KubeError as error:
+                self._failed(reflector.kind, error)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def report(self) -> None:
+        """Report which kinds are stale, and which are not any more, until cancelled."""
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            self.report_stale()
+
+    def report_stale(self) -> None:
+        """Set the readiness checks of stale kinds, and log each kind once when it gets stale and when it is fresh."""
+        stale = self._ages.stale()
+        for kind, seconds in stale.items():
+            self._health.ready(kind).fail(
+                self._with_error(kind, f"stale: nothing heard for {seconds:.0f} s, and nothing is written meanwhile")
+            )
+            if kind not in self._stale:
+                _log.warning(logs.WATCH_STALE, kind=kind, seconds=round(seconds), error=self._ages.error(kind))
+        for kind in self._stale - stale.keys():
+            self._health.ready(kind).succeed()
+            _log.info(logs.WATCH_FRESH, kind=kind)
+        self._stale.clear()
+        self._stale.update(stale)
+
     async def _listed(self, reflector: Reflector) -> None:
-        check = self._health.ready(reflector.kind)
-        check.fail(_NOT_LISTED)
         await reflector.synced.wait()
-        check.succeed()
+        self._health.ready(reflector.kind).succeed()
 
     def _failed(self, kind: Kind, error: Exception) -> None:
-        if isinstance(error, Gone):
+        why = cut(str(error) if isinstance(error, KubeError) else repr(error))
+        self._ages.failed(kind, why)
+        if isinstance(error, Gone | VersionWentBack | WatchSilent):
             self._metrics.watch_relists.labels(kind).inc()
-            _log.info(logs.RELISTED, kind=kind, error=str(error))
+            _log.info(logs.RELISTED, kind=kind, error=why)
             return
+        if isinstance(error, DecodeError):
+            self._metrics.unreadable_answers.labels(kind).inc()
         event = logs.OBJECT_UNREADABLE if isinstance(error, DecodeError) else logs.WATCH_FAILED
-        _log.warning(event, kind=kind, error=cut(str(error) if isinstance(error, KubeError) else repr(error)))
-        check = self._health.ready(kind)
-        if check.state is CheckState.FAILED:
-            check.fail(f"{_NOT_LISTED}: {error}")
+        _log.warning(event, kind=kind, error=why)
+        if not any(each.synced.is_set() for each in self.reflectors if each.kind is kind):
+            self._health.ready(kind).fail(self._with_error(kind, _NOT_LISTED))
+
+    def _with_error(self, kind: Kind, message: str) -> str:
+        error = self._ages.error(kind)
+        return f"{message}: {error}" if error else message

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from e2e.arguments import at_least_one
 from e2e.bench import ablation, measure, memory, recorded, table
 from e2e.bench.measure import Effort, Measure
 from e2e.bench.workloads import Case, Workload, workloads
@@ -82,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recorded", action="store_true", help="the recorded cases instead of the workloads")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="solve nothing, record the cases anew")
     parser.add_argument("--all", action="store_true", help="the largest workloads too")
-    parser.add_argument("--seeds", type=_positive, default=1, metavar="N", help="seeds of each workload (1)")
+    parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="seeds of each workload (1)")
     parser.add_argument(
-        "--runs", type=_positive, default=2, metavar="N", help="warm runs of each, after a cold one (2)"
+        "--runs", type=at_least_one, default=2, metavar="N", help="warm runs of each, after a cold one (2)"
     )
     parser.add_argument("--work", type=float, default=4.0, metavar="S", help="deterministic seconds of a search (4)")
     parser.add_argument(
@@ -106,12 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     parser.add_argument("--show", type=Path, metavar="FILE", help="solve nothing, show what --json wrote")
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number: give 1 or more")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import aiohttp
 from rich.console import Console
 
 from e2e import dovetail
+from e2e.arguments import at_least_one
 from e2e.compare import samples
 from e2e.compare.contestants import Contestant, contestants
 from e2e.compare.race import Race
@@ -112,17 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
     parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
-    parser.add_argument("--repeat", type=_positive, default=1, metavar="N", help="runs of each (1)")
+    parser.add_argument("--repeat", type=at_least_one, default=1, metavar="N", help="runs of each (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs: give 1 or more")
-    return int(text)
 
 
 if __name__ == "__main__":

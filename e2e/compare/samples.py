@@ -1,12 +1,13 @@
 """What was measured, and the table made of it. Pure: recorded samples give the same table again."""
 
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from rich import box
 from rich.table import Table
+
+from e2e.spread import spread
 
 COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "WHOLE", "AUDIT")
 
@@ -103,16 +104,10 @@ def _line(samples: Sequence[Sample]) -> Line:
     return Line(
         first.scenario,
         first.scheduler,
-        _spread([sample.bound for sample in samples], "{:.0f}"),
-        _spread([sample.unplaced for sample in samples], "{:.0f}"),
-        _spread([sample.seconds for sample in samples], "{:.1f}") + " s",
-        _spread([sample.rate for sample in samples], "{:.0f}" if first.rate >= 10 else "{:.1f}"),
-        _spread(whole, "{:.0f}") if whole else "",
+        spread([sample.bound for sample in samples], "{:.0f}"),
+        spread([sample.unplaced for sample in samples], "{:.0f}"),
+        spread([sample.seconds for sample in samples], "{:.1f}") + " s",
+        spread([sample.rate for sample in samples], "{:.0f}" if first.rate >= 10 else "{:.1f}"),
+        spread(whole, "{:.0f}") if whole else "",
         f"{findings} wrong" if findings else "clean",
     )
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    """Give the median, and the smallest and largest where they differ from it as shown."""
-    low, middle, high = (form.format(value) for value in (min(values), statistics.median(values), max(values)))
-    return middle if low == high else f"{middle} ({low}–{high})"

@@ -256,6 +256,21 @@ OF_EXPRESSIONS: Final = (
 )
 """What only expressions show: tests/solver/cel asks for each."""
 
+OF_CHANCE: Final = (
+    Difference(
+        name="node resources of older generations",
+        rule="nodeAllocatableResources of a device that slices of an older generation of its pool name too",
+        theirs="what the device takes of its node is read from any of these slices, by the order of a map",
+        ours="the newest generation counts",
+        reason="the device is allocated by the newest generation",
+        more=More.EITHER,
+    ),
+)
+"""
+What kube-scheduler does in one run and not in the next: no case shows it each time, and the generated clusters avoid it
+(`devices._NODE_RESOURCES`). tests/solver/test_node_allocatable.py holds Dovetail's side.
+"""
+
 
 def directions(theirs: Verdict, ours: Verdict) -> frozenset[More]:
     """Say which sides find nodes that the other does not."""
@@ -320,6 +335,14 @@ OF_CONDITIONS: Final = (
         "commit.avoidFailedDeviceSeconds",
         reason="the device may work the next time and may be the only one, but a bad one would fail pod after pod",
         more=More.NEITHER,
+    ),
+    Difference(
+        name="gated members",
+        rule="PodGroups of which some pods have scheduling gates",
+        theirs="no pod of the group is scheduled while one has a gate, also in a group that is no gang",
+        ours="the pods without gates are scheduled; those of a gang once there are minCount of them",
+        reason="a gate holds the pod that has it back; a gang has what it needs to run",
+        more=More.DOVETAIL,
     ),
     Difference(
         name="groups of groups",

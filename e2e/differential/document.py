@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, OF_CONDITIONS, OF_EXPRESSIONS, Difference, More
+from e2e.differential.differences import (
+    DIFFERENCES,
+    OF_ALLOCATIONS,
+    OF_CHANCE,
+    OF_CONDITIONS,
+    OF_EXPRESSIONS,
+    Difference,
+    More,
+)
 
 ISSUES: Final = "https://github.com/kubernetes/kubernetes/issues"
 OPENING: Final = """\
@@ -21,6 +29,9 @@ SECTIONS: Final = (
 )
 
 
+ENTRIES: Final = (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS, *OF_CONDITIONS, *OF_CHANCE)
+
+
 def markdown() -> str:
     """Write the page."""
     return "\n".join((OPENING, *_sections()))
@@ -29,7 +40,7 @@ def markdown() -> str:
 def _sections() -> Iterator[str]:
     for side, heading in SECTIONS:
         yield f"## {heading}\n"
-        for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS, *OF_CONDITIONS):
+        for each in ENTRIES:
             if each.more is side:
                 yield from _entry(each)
 

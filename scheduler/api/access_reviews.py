@@ -43,6 +43,16 @@ class ResourceAttributes(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
 
 
+class NonResourceAttributes(msgspec.Struct, frozen=True):
+    """NonResourceAttributes of `authorization.k8s.io/v1`: a path of HTTP, such as `/metrics`."""
+
+    verb: str
+    path: str
+
+
+Attributes = ResourceAttributes | NonResourceAttributes
+
+
 class _TokenReviewStatus(msgspec.Struct):
     authenticated: bool = False
     user: AuthenticatedUser = AuthenticatedUser()
@@ -101,14 +111,14 @@ async def review_token(client: Client, token: str, *, is_ours: bool) -> Authenti
     return status.user if is_accepted else None
 
 
-async def review_access(client: Client, user: AuthenticatedUser, attributes: ResourceAttributes) -> bool:
+async def review_access(client: Client, user: AuthenticatedUser, attributes: Attributes) -> bool:
     """Whether a user may do something. Raise `KubeError`."""
     spec = {
         "user": user.username,
         "uid": user.uid,
         "groups": user.groups,
         "extra": user.extra,
-        "resourceAttributes": attributes,
+        "resourceAttributes" if isinstance(attributes, ResourceAttributes) else "nonResourceAttributes": attributes,
     }
     kind = _Kind("authorization.k8s.io/v1", "SubjectAccessReview")
     return (await _create(client, _ACCESS_REVIEWS, kind, spec, _AccessReview)).status.allowed

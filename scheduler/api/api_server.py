@@ -4,6 +4,8 @@ The HTTP server of the scheduler's own API.
     GET /v1alpha1/history     decisions, bindings and evictions
     GET /v1alpha1/usage       device-hours in use and idle
     GET /v1alpha1/queue       pods that wait
+    GET /v1alpha1/devices     devices and who holds them
+    GET /v1alpha1/free        how many devices are held and free, and the largest blocks
 
 A request passes these steps; each failure is a `metav1.Status`, as of the API server:
 
@@ -19,24 +21,32 @@ removes the former. Reviews and answers use a client of their own, and what take
 
 import asyncio
 import contextlib
-import logging
-import math
-import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
-from scheduler.api import history_answers, queries, queue_answers, usage_answers
+from scheduler.api import (
+    authentication,
+    fleet_answers,
+    history_answers,
+    http_server,
+    queries,
+    queue_answers,
+    usage_answers,
+)
 from scheduler.api.access_reviews import AuthenticatedUser
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.authentication import CallerAuthentication
 from scheduler.api.caller_rights import CallerRights, Listed, Reviews
-from scheduler.api.connections import Acceptor
-from scheduler.api.queries import Query, QueryError
+from scheduler.api.http_server import Certificate
+from scheduler.api.queries import NOT_LEADING, PREFIX, Parameters, Query, QueryError
+from scheduler.api.queue_answers import WaitingPods
+from scheduler.api.refusals import Refusal
 from scheduler.api.request_limits import CallerRates
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
@@ -44,37 +54,16 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import note
-from scheduler.queue import SchedulingQueue
 from scheduler.settings import Address, ApiSettings, parse_address
+from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_questions import FleetDocumentKind
 
-PREFIX: Final = "/v1alpha1"
-CALLER_HEADER: Final = "Dovetail-Authorization"
-NOT_LEADING: Final = "NotLeading"
 _AT_ONCE: Final = 4
 """Requests that are answered at once; their documents are in memory."""
 _WAITING: Final = 32
 """Requests that wait for that, or whose documents are being sent."""
 _OF_ONE_CALLER: Final = 8
 """Requests of one caller at once."""
-_SEND_SECONDS: Final = 10.0
-"""How long a caller may take to read a document, which is in memory until then."""
-_FIRST_REQUEST_SECONDS: Final = 10.0
-"""How long a new connection may take until its first request; longer than for a handshake. `aiohttp` waits for ever."""
-_REVIEWS_PER_SECOND: Final = 20.0
-"""TokenReviews of tokens that are not known, of all callers together."""
-_REVIEWS_AT_ONCE: Final = 8
-"""Connections for questions to the API server."""
-_LONGEST_TOKEN: Final = 32 * 1024
-_MOST_HEADERS: Final = 64
-_CERTIFICATE_SECONDS: Final = 60.0
-"""How often it is looked whether the certificate has changed."""
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    429: "TooManyRequests",
-    500: "InternalError",
-}
 
 
 class Subjects(msgspec.Struct, frozen=True):
@@ -82,53 +71,56 @@ class Subjects(msgspec.Struct, frozen=True):
 
     history: DecisionHistory
     usage: DeviceUsage
-    queue: SchedulingQueue
+    queue: WaitingPods
+    fleet: FleetAsking
 
 
-Answer = Callable[[Subjects, Query, CallerRights], Awaitable[msgspec.Struct]]
+Document = msgspec.Struct | msgspec.Raw
+"""A document, or an encoded one."""
 
 
-async def _history(about: Subjects, query: Query, rights: CallerRights) -> msgspec.Struct:
+class AnswerRule(NamedTuple):
+    """
+    How a question is answered, with which parameters.
+
+    `listed` is what a caller who names a namespace must be allowed to list there, `everywhere` what every caller must
+    be allowed to list in all namespaces.
+    """
+
+    answer: Callable[[Subjects, Query, CallerRights], Awaitable[Document]]
+    parameters: Parameters
+    listed: Listed
+    everywhere: Listed | None = None
+
+
+async def _history(about: Subjects, query: Query, rights: CallerRights) -> Document:
     return await history_answers.answer(about.history, query, rights, time.time())
 
 
-async def _usage(about: Subjects, query: Query, rights: CallerRights) -> msgspec.Struct:
+async def _usage(about: Subjects, query: Query, rights: CallerRights) -> Document:
     return await usage_answers.answer(about.usage, query, rights, time.time())
 
 
-async def _queue(about: Subjects, query: Query, rights: CallerRights) -> msgspec.Struct:
-    return await queue_answers.answer(about.queue, query, rights, (time.time(), time.monotonic()))
+async def _queue(about: Subjects, query: Query, rights: CallerRights) -> Document:
+    return await queue_answers.answer(about.queue, query, rights)
 
 
-ANSWERS: Final[Mapping[str, tuple[Answer, Listed]]] = {
-    "history": (_history, Listed.PODS),
-    "usage": (_usage, Listed.CLAIMS),
-    "queue": (_queue, Listed.PODS),
+async def _devices(about: Subjects, query: Query, rights: CallerRights) -> Document:
+    return await fleet_answers.answer(about.fleet, query, rights, FleetDocumentKind.DEVICES)
+
+
+async def _free(about: Subjects, query: Query, rights: CallerRights) -> Document:
+    return await fleet_answers.answer(about.fleet, query, rights, FleetDocumentKind.FREE)
+
+
+ANSWERS: Final[Mapping[str, AnswerRule]] = {
+    "history": AnswerRule(_history, queries.HISTORY, Listed.PODS),
+    "usage": AnswerRule(_usage, queries.USAGE, Listed.CLAIMS),
+    "queue": AnswerRule(_queue, queries.QUEUE, Listed.PODS),
+    "devices": AnswerRule(_devices, queries.DEVICES, Listed.CLAIMS, Listed.SLICES),
+    "free": AnswerRule(_free, queries.FREE, Listed.CLAIMS, Listed.SLICES),
 }
-"""The answers by the last part of their path, and what a caller who names a namespace must be allowed to list there."""
-
-
-class Refusal(Exception):  # noqa: N818 - it is no error of ours
-    """An answer that is no success."""
-
-    def __init__(self, status: int, message: str, *, reason: str = "", retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason or _REASONS[status]
-        self.retry_after = retry_after
-
-    def response(self) -> web.Response:
-        """Make the response: a `metav1.Status`."""
-        body = {
-            "apiVersion": "v1",
-            "kind": "Status",
-            "status": "Failure",
-            "code": self.status,
-            "reason": self.reason,
-            "message": str(self),
-        }
-        headers = {"Retry-After": str(math.ceil(self.retry_after))} if self.retry_after else {}
-        return web.json_response(body, status=self.status, headers=headers)
+"""The answers by the last part of their path."""
 
 
 class SchedulerApi:
@@ -141,7 +133,7 @@ class SchedulerApi:
         self._metrics: Final = metrics
         self._reviews: Final = Reviews(client, requires_audience=settings.require_audience, clock=clock)
         self._rates: Final = CallerRates(settings.requests_per_second, clock)
-        self._unknown: Final = CallerRates(_REVIEWS_PER_SECOND, clock)
+        self._authentication: Final = CallerAuthentication(self._reviews, clock)
         self._slots: Final = asyncio.Semaphore(_AT_ONCE)
         self._open = 0
         self._of_callers = Counter[str]()
@@ -162,10 +154,10 @@ class SchedulerApi:
         try:
             response = await self._answer(name, request)
         except Refusal as refusal:
-            response = refusal.response()
+            response = http_server.refused(refusal)
         except Exception as error:  # noqa: BLE001 - a defect in one answer must end nothing else
             note(self._metrics, Subsystem.API, error, path=name)
-            response = Refusal(500, "an unexpected error; the log of the scheduler has it").response()
+            response = http_server.refused(Refusal(500, "an unexpected error; the log of the scheduler has it"))
         finally:
             self._open -= 1
         self._metrics.api_requests.labels(name if name in ANSWERS else "other", str(response.status)).inc()
@@ -174,7 +166,7 @@ class SchedulerApi:
     async def _answer(self, name: str, request: web.Request) -> web.Response:
         if self._open > _AT_ONCE + _WAITING:
             raise Refusal(429, "too many requests at once", retry_after=1)
-        user = await self._user(_token(request.headers))
+        user = await self._authentication.user(http_server.bearer_token(request.headers), request.remote or "")
         subjects = self._subjects  # `follow` may come while the API server is asked
         if subjects is None:  # before the rate: callers ask again until they find the leader
             raise Refusal(503, "this replica stands by; another one schedules", reason=NOT_LEADING)
@@ -183,12 +175,12 @@ class SchedulerApi:
         if name not in ANSWERS:
             raise Refusal(404, f"unknown path, write one of: {', '.join(ANSWERS)}", reason="NotFound")
         try:
-            query = queries.read(request.query)
+            query = queries.read(request.query, ANSWERS[name].parameters)
         except QueryError as error:
             raise Refusal(400, str(error)) from error
         with self._counted(user.username):
             response = await self._document(name, query, subjects, user)
-            await _send(request, response)
+            await http_server.send(request, response)
         return response
 
     @contextlib.contextmanager
@@ -203,57 +195,30 @@ class SchedulerApi:
             self._of_callers -= Counter((caller,))  # drops a caller without requests
 
     async def _document(self, name: str, query: Query, subjects: Subjects, user: AuthenticatedUser) -> web.Response:
-        answer, listed = ANSWERS[name]
+        rule = ANSWERS[name]
         rights = CallerRights(self._reviews, user)
         async with self._slots:
             try:
-                await _require(rights, listed, query.namespace)
-                document = await answer(subjects, query, rights)
+                await _require(rights, rule, query.namespace)
+                document = await rule.answer(subjects, query, rights)
             except KubeError as error:
-                raise Refusal(503, f"rights cannot be checked: {error}", reason="ServiceUnavailable") from error
-            body = await asyncio.to_thread(msgspec.json.encode, document)
+                raise Refusal(503, f"rights cannot be checked: {error}") from error
+            body = await in_thread(msgspec.json.encode, document)
         return web.Response(body=body, content_type="application/json")
 
-    async def _user(self, token: str) -> AuthenticatedUser:
-        known = self._reviews.known_user(token)
-        if known is None:
-            if seconds := self._unknown.take(""):
-                raise Refusal(429, "too many requests with unknown tokens", retry_after=seconds)
-            try:
-                known = (await self._reviews.user(token),)
-            except KubeError as error:
-                raise Refusal(503, f"the token cannot be checked: {error}", reason="ServiceUnavailable") from error
-        if known[0] is None:
-            raise Refusal(401, "the token is not accepted")
-        return known[0]
+
+async def _require(rights: CallerRights, rule: AnswerRule, namespace: str) -> None:
+    """Raise `Refusal` where a caller may not list what every answer is about, or nothing in the namespace named."""
+    if rule.everywhere is not None and not await rights.sees(rule.everywhere):
+        raise _forbidden(rights, rule.everywhere, "at the cluster scope")
+    if namespace and not await rights.sees(rule.listed) and not await rights.sees(rule.listed, namespace):
+        raise _forbidden(rights, rule.listed, f"in the namespace {namespace!r}")
 
 
-def _token(headers: Mapping[str, str]) -> str:
-    """Return the bearer token of a request. Raise `Refusal`."""
-    scheme, _, token = (headers.get(CALLER_HEADER) or headers.get("Authorization", "")).partition(" ")
-    if scheme.lower() != "bearer" or not token.strip() or len(token) > _LONGEST_TOKEN or not token.isascii():
-        raise Refusal(401, f"send a bearer token in Authorization, or in {CALLER_HEADER} through the API server")
-    return token.strip()
-
-
-async def _send(request: web.Request, response: web.Response) -> None:
-    """Send a response; a connection that does not take it in time is closed."""
-    with contextlib.suppress(ConnectionError):  # `aiohttp` sees it, too
-        try:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await response.prepare(request)
-                await response.write_eof()
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-
-
-async def _require(rights: CallerRights, listed: Listed, namespace: str) -> None:
-    """Raise `Refusal` where a caller names a namespace in which nothing may be listed."""
-    if namespace and not await rights.sees(listed) and not await rights.sees(listed, namespace):
-        group, resource = listed.value
-        what = f"{resource}.{group}" if group else resource
-        raise Refusal(403, f"user {rights.user.username!r} cannot list {what} in the namespace {namespace!r}")
+def _forbidden(rights: CallerRights, listed: Listed, where: str) -> Refusal:
+    group, resource = listed.value
+    what = f"{resource}.{group}" if group else resource
+    return Refusal(403, f"user {rights.user.username!r} cannot list {what} {where}")
 
 
 @contextlib.asynccontextmanager
@@ -269,7 +234,7 @@ async def listening(
         yield None, ""
         return
     async with contextlib.AsyncExitStack() as ends:
-        client = await ends.enter_async_context(Client.connect(kubeconfig, max_connections=_REVIEWS_AT_ONCE))
+        client = await ends.enter_async_context(Client.connect(kubeconfig, max_connections=2 * authentication.AT_ONCE))
         api = SchedulerApi(settings, client, metrics)
         try:
             address = await ends.enter_async_context(serving(api, settings))
@@ -281,87 +246,8 @@ async def listening(
         yield api, str(address)
 
 
-@contextlib.asynccontextmanager
-async def serving(api: SchedulerApi, settings: ApiSettings) -> AsyncIterator[Address]:
+def serving(api: SchedulerApi, settings: ApiSettings) -> contextlib.AbstractAsyncContextManager[Address]:
     """Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too."""
-    address = parse_address(settings.bind_address)
-    silent = _SilentConnections()
-    application = web.Application(client_max_size=1024, middlewares=(silent.heard,))
-    application.add_routes((web.get(f"{PREFIX}/{{name}}", api.handle),))
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        logger=_unlogged(),
-        shutdown_timeout=1.0,
-        max_headers=_MOST_HEADERS,
-        max_field_size=_LONGEST_TOKEN + 1024,
-        keepalive_timeout=30.0,
-    )
-    await runner.setup()
-    connections = cast("web.Server", runner.server)  # `setup` has made it
-
-    context = _tls(settings)
-    acceptor = Acceptor(lambda: silent.begin(connections()), lambda: len(connections.connections), context)
-    reloading = asyncio.create_task(_reload(context, settings))
-    try:
-        async with acceptor.listening(address) as bound:
-            yield bound
-    finally:
-        reloading.cancel()
-        await runner.cleanup()
-
-
-class _SilentConnections:
-    """Closes connections whose first request does not come in time."""
-
-    def __init__(self) -> None:
-        self._silent: Final[set[web.RequestHandler]] = set()
-
-    def begin(self, connection: web.RequestHandler) -> web.RequestHandler:
-        """Wait for the first request of a connection, its handshake included."""
-        self._silent.add(connection)
-        asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, self._end, connection)
-        return connection
-
-    @web.middleware
-    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note a request."""
-        self._silent.discard(request.protocol)
-        return await handler(request)
-
-    def _end(self, connection: web.RequestHandler) -> None:
-        if connection in self._silent:
-            self._silent.discard(connection)
-            connection.force_close()
-
-
-def _unlogged() -> logging.Logger:
-    """Make a logger that is off: `aiohttp` logs headers that it cannot parse, and these may be tokens."""
-    logger = logging.getLogger("dovetail.api")
-    logger.disabled = True
-    return logger
-
-
-def _tls(settings: ApiSettings) -> ssl.SSLContext | None:
-    if not settings.tls_cert_file:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-    return context
-
-
-async def _reload(context: ssl.SSLContext | None, settings: ApiSettings) -> None:
-    """Read the certificate again when its file changes; one that cannot be read leaves the old one in use."""
-    if context is None:
-        return
-    path = Path(settings.tls_cert_file)
-    seen = await asyncio.to_thread(path.stat)
-    while True:
-        await asyncio.sleep(_CERTIFICATE_SECONDS)
-        with contextlib.suppress(OSError):
-            changed = await asyncio.to_thread(path.stat)
-            if changed.st_mtime_ns != seen.st_mtime_ns:
-                _tls(settings)  # a key that does not fit the certificate would leave `context` without any
-                context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-                seen = changed
+    routes = (web.get(f"{PREFIX}/{{name}}", api.handle),)
+    certificate = Certificate(settings.tls_cert_file, settings.tls_key_file)
+    return http_server.serving(routes, parse_address(settings.bind_address), certificate)

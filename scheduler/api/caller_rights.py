@@ -20,8 +20,9 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from scheduler.api import access_reviews
-from scheduler.api.access_reviews import AuthenticatedUser, ResourceAttributes
+from scheduler.api.access_reviews import Attributes, AuthenticatedUser, ResourceAttributes
 from scheduler.kube.client import Client
+from scheduler.visibility import VisibleNamespaces
 
 KEPT_SECONDS: Final = 10.0
 _MOST_TOKENS: Final = 1024
@@ -42,11 +43,12 @@ class Listed(Enum):
 
 
 class ExpiringCache(Generic[K, V]):
-    """Values for `KEPT_SECONDS`, at most so many; the oldest go first."""
+    """Values for some seconds, at most so many; the oldest go first."""
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, most: int, clock: Callable[[], float], seconds: float = KEPT_SECONDS) -> None:
         self._most: Final = most
         self._clock: Final = clock
+        self._seconds: Final = seconds
         self._found: Final[OrderedDict[K, tuple[float, V]]] = OrderedDict()
 
     def get(self, key: K) -> tuple[V] | None:
@@ -57,7 +59,7 @@ class ExpiringCache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Keep a value."""
         self._found.pop(key, None)
-        self._found[key] = (self._clock() + KEPT_SECONDS, value)
+        self._found[key] = (self._clock() + self._seconds, value)
         while len(self._found) > self._most:
             self._found.popitem(last=False)
 
@@ -69,11 +71,11 @@ class Reviews:
         self._client: Final = client
         self._requires_audience: Final = requires_audience
         self._users: Final = ExpiringCache[bytes, AuthenticatedUser | None](_MOST_TOKENS, clock)
-        self._rights: Final = ExpiringCache[tuple[bytes, ResourceAttributes], bool](_MOST_REVIEWS, clock)
+        self._rights: Final = ExpiringCache[tuple[bytes, Attributes], bool](_MOST_REVIEWS, clock)
 
     def known_user(self, token: str) -> tuple[AuthenticatedUser | None] | None:
         """Return what was found for a token lately, in a tuple; None where it has to be asked."""
-        return self._users.get(_digest(token.encode()))
+        return self._users.get(digest(token.encode()))
 
     async def user(self, token: str) -> AuthenticatedUser | None:
         """Return the user of a token; None if it is not accepted. Raise `KubeError`."""
@@ -81,12 +83,12 @@ class Reviews:
         user = None
         if is_ours or not self._requires_audience:
             user = await access_reviews.review_token(self._client, token, is_ours=is_ours)
-        self._users.put(_digest(token.encode()), user)
+        self._users.put(digest(token.encode()), user)
         return user
 
-    async def may(self, user: AuthenticatedUser, attributes: ResourceAttributes) -> bool:
+    async def may(self, user: AuthenticatedUser, attributes: Attributes) -> bool:
         """Whether a user may do something. Raise `KubeError`."""
-        key = _digest(msgspec.json.encode(user)), attributes
+        key = digest(msgspec.json.encode(user)), attributes
         known = self._rights.get(key)
         if known is not None:
             return known[0]
@@ -107,7 +109,7 @@ class CallerRights:
         group, resource = listed.value
         return await self._reviews.may(self.user, ResourceAttributes("list", group, resource, namespace))
 
-    async def namespaces(self, listed: Listed, among: Iterable[str]) -> "VisibleNamespaces":
+    async def namespaces(self, listed: Listed, among: Iterable[str]) -> VisibleNamespaces:
         """Return in which of some namespaces the caller may list objects."""
         if await self.sees(listed):
             return VisibleNamespaces(everything=True)
@@ -116,19 +118,6 @@ class CallerRights:
         return VisibleNamespaces(frozenset(each for each, may in zip(asked, found, strict=True) if may))
 
 
-class VisibleNamespaces(msgspec.Struct, frozen=True):
-    """Some namespaces, or all of them."""
-
-    names: frozenset[str] = frozenset()
-    everything: bool = False
-
-    def __contains__(self, namespace: str) -> bool:
-        return self.everything or namespace in self.names
-
-    def __bool__(self) -> bool:
-        return self.everything or bool(self.names)
-
-
-def _digest(content: bytes) -> bytes:
+def digest(content: bytes) -> bytes:
     """What stands for a token or a user in memory: no token is kept."""
     return hashlib.sha256(content).digest()

@@ -1,16 +1,17 @@
 """`/v1alpha1/history`: decisions, bindings and evictions, the newest first, without what the caller may not see."""
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from scheduler.api.caller_rights import CallerRights, Listed, VisibleNamespaces
-from scheduler.api.queries import API_VERSION, HiddenCounts, Query
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.api.queries import API_VERSION, Query
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import HistoryRecord, PodNominated, PodPlaced, PodRecord, PodWaiting
+from scheduler.visibility import HiddenCounts, VisibleNamespaces
 
 _MOST_PODS: Final = 20_000
 """The most pods of a document: some megabytes."""
@@ -38,12 +39,12 @@ class HistoryAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def answer(history: DecisionHistory, query: Query, rights: CallerRights, now: float) -> HistoryAnswer:
     """Answer a query at a time (seconds since the epoch). Raise `KubeError`."""
-    records, is_truncated = await asyncio.to_thread(_select, history, query, now - query.since)
-    oldest = await asyncio.to_thread(history.oldest)
-    named = dict.fromkeys(each.namespace for record in records for each in _pods(record))
+    records, is_truncated = await in_thread(_select, history, query, now - query.since)
+    oldest = await in_thread(history.oldest)
+    named = dict.fromkeys(namespace for record in records for namespace in _namespaces(record))
     pods = await rights.namespaces(Listed.PODS, named)
     claims = await rights.namespaces(Listed.CLAIMS, named)
-    shown, hidden = await asyncio.to_thread(_visible, records, pods, claims)
+    shown, hidden = await in_thread(_visible, records, pods, claims)
     return HistoryAnswer(oldest=oldest, dropped=history.dropped, truncated=is_truncated, hidden=hidden, items=shown)
 
 
@@ -90,6 +91,13 @@ def _pods(record: HistoryRecord) -> Iterator[_PodEntry | PodRecord]:
         yield from record.nominated
 
 
+def _namespaces(record: HistoryRecord) -> Iterator[str]:
+    """Return the namespaces of the pods that a record names."""
+    yield from (each.namespace for each in _pods(record))
+    if isinstance(record, PodRecord) and record.preemptor:
+        yield record.preemptor.partition("/")[0]
+
+
 def _visible(
     records: Iterable[HistoryRecord], pods: VisibleNamespaces, claims: VisibleNamespaces
 ) -> tuple[tuple[HistoryRecord, ...], HiddenCounts]:
@@ -112,7 +120,7 @@ class _View:
     def part(self, record: HistoryRecord) -> HistoryRecord | None:
         """Return what is seen of a record. Levels and files tell of all pods: they are for those who may list these."""
         if isinstance(record, PodRecord):
-            return self._with_devices(record) if self._is_seen(record) else None
+            return self._with_preemptor(self._with_devices(record)) if self._is_seen(record) else None
         part = msgspec.structs.replace(
             record,
             placed=tuple(map(self._with_devices, self._seen(record.placed))),
@@ -132,6 +140,12 @@ class _View:
         self.hidden_pods += 1
         self.namespaces.add(entry.namespace)
         return False
+
+    def _with_preemptor(self, record: PodRecord) -> PodRecord:
+        """Leave out the preemptor that may not be seen; the message says no more of it than the event does."""
+        if record.preemptor.partition("/")[0] in self._pods:
+            return record
+        return msgspec.structs.replace(record, preemptor="")
 
     def _with_devices(self, entry: D) -> D:
         if not entry.devices or entry.namespace in self._claims:

@@ -5,30 +5,39 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from scheduler.api.answer_threads import in_thread
 from scheduler.api.api_server import SchedulerApi, Subjects
+from scheduler.api.queue_answers import WaitingPods
 from scheduler.cluster import Cluster
 from scheduler.components import Components
-from scheduler.history.device_usage import DeviceUsage
+from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.settings import HistorySettings
+from scheduler.settings import Settings
+from scheduler.worker.fleet_asking import FleetAsking
 from solver.domain import PodId
 
 _PAUSE_SECONDS: Final = 1.0
 
 
-async def answer_callers(api: SchedulerApi | None, parts: Components, settings: HistorySettings) -> None:
+async def answer_callers(api: SchedulerApi | None, parts: Components, usage: DeviceUsage, settings: Settings) -> None:
     """Have the API, where there is one, answer about this leader until cancelled."""
     if api is None:
         return
-    usage = DeviceUsage(settings.usage_hours)
-    api.lead(Subjects(parts.history, usage, parts.queue))
+    fleet = FleetAsking(parts.worker, parts.cluster, settings)
+    api.lead(Subjects(parts.history, usage, WaitingPods(parts.queue, parts.status), fleet))
     try:
-        label_of = partial(_label, parts.cluster, settings.usage_label)
-        sampling = partial(usage.run, parts.cluster.snapshot, label_of)
-        await asyncio.gather(*(_repeated(each, parts.metrics) for each in (parts.history.run, sampling)))
+        label_of = partial(_label, parts.cluster, settings.history.usage_label)
+        sampling = partial(usage.run, partial(_sample, parts), label_of, in_thread)
+        loops = (partial(parts.history.run, in_thread), sampling)
+        await asyncio.gather(*(_repeated(each, parts.metrics) for each in loops))
     finally:
         api.follow()
+
+
+def _sample(parts: Components) -> UsageSample:
+    seen = parts.cluster.snapshot()
+    return UsageSample(seen.claims, seen.slices, parts.fleet_counter.devices)
 
 
 async def _repeated(loop: Callable[[], Awaitable[None]], metrics: Metrics) -> None:

@@ -1,4 +1,4 @@
-"""What callers ask: the query parameters, and what every document has."""
+"""What callers ask: path, header and query parameters; and what every document has."""
 
 import re
 from collections.abc import Mapping
@@ -6,9 +6,18 @@ from typing import Final
 
 import msgspec
 
+from scheduler.api import selector_parameter
+from solver.domain import ClaimId, LabelSelector, PodId
+from solver.domain.fleet import FleetQuery, Grouping
+
+PREFIX: Final = "/v1alpha1"
+CALLER_HEADER: Final = "Dovetail-Authorization"
+NOT_LEADING: Final = "NotLeading"
 API_VERSION: Final = "api.dovetail.dev/v1alpha1"
 MOST_ITEMS: Final = 1_000
 """The most items of a document."""
+MOST_DEVICES: Final = 50_000
+"""The most devices of a document: about 20 MB."""
 _NAME: Final = re.compile(r"[-.a-z0-9]{0,253}")
 _LONGEST_SECONDS: Final = 366 * 86400.0
 
@@ -17,19 +26,12 @@ class QueryError(ValueError):
     """A parameter is wrong; the message names it and says what to write."""
 
 
-class HiddenCounts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How much a document leaves out, because the caller may not list it."""
-
-    pods: int = 0
-    devices: int = 0
-    namespaces: int = 0
-
-
 class Query(msgspec.Struct, frozen=True):
     """
     One question: about a namespace (""; all), a pod of it ("": all), the last `since` seconds.
 
-    `limit` is the most items; `by` is what usage is summed up by.
+    `limit` is the most items; `by` is what usage is summed up by. `fleet`, `groupings` and `group_label` ("": that of
+    the configuration) are for questions about devices.
     """
 
     namespace: str = ""
@@ -37,30 +39,78 @@ class Query(msgspec.Struct, frozen=True):
     since: float = 3600.0
     limit: int = 200
     by: str = "namespace"
+    fleet: FleetQuery = FleetQuery()
+    groupings: tuple[Grouping, ...] = ()
+    group_label: str = ""
 
 
-_USED_BY: Final = ("namespace", "label", "class")
+class Parameters(msgspec.Struct, frozen=True):
+    """The parameters that an answer takes, the values of `by` (one, or with `is_list` several), and the most items."""
+
+    names: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    is_list: bool = False
+    most_items: int = MOST_ITEMS
 
 
-def read(parameters: Mapping[str, str]) -> Query:
+HISTORY: Final = Parameters(("namespace", "pod", "since", "limit"))
+USAGE: Final = Parameters(("namespace", "since", "limit", "by"), by=("namespace", "label", "class"))
+QUEUE: Final = Parameters(("namespace", "pod", "limit"))
+DEVICES: Final = Parameters(
+    ("namespace", "pod", "claim", "node", "selector", "groupLabel", "limit"), most_items=MOST_DEVICES
+)
+FREE: Final = Parameters(
+    ("namespace", "pod", "claim", "node", "selector", "groupLabel", "by"),
+    by=tuple(each.value for each in Grouping),
+    is_list=True,
+)
+
+
+def read(parameters: Mapping[str, str], taken: Parameters) -> Query:
     """Read the query of a URL. Raise `QueryError`."""
-    unknown = sorted(set(parameters) - {"namespace", "pod", "since", "limit", "by"})
+    unknown = sorted(set(parameters) - set(taken.names))
     if unknown:
-        raise QueryError(f"{unknown[0]}: unknown parameter, write one of: namespace, pod, since, limit, by")
-    for name in ("namespace", "pod"):
-        if _NAME.fullmatch(parameters.get(name, "")) is None:
-            raise QueryError(f"{name}: is no name, write at most 253 of a-z, 0-9, - and .")
-    if parameters.get("pod") and not parameters.get("namespace"):
-        raise QueryError("pod: needs a namespace, write namespace=NAME")
-    if parameters.get("by", "namespace") not in _USED_BY:
-        raise QueryError(f"by: write one of: {', '.join(_USED_BY)}")
+        raise QueryError(f"{unknown[0]}: unknown parameter, write one of: {', '.join(taken.names)}")
+    namespace, pod, claim, node = (_name(parameters, each) for each in ("namespace", "pod", "claim", "node"))
+    for name, value in (("pod", pod), ("claim", claim)):
+        if value and not namespace:
+            raise QueryError(f"{name}: needs a namespace, write namespace=NAME")
+    by = tuple(parameters.get("by", "").split(",")) if "by" in parameters else taken.by[:1]
+    if not set(by) <= set(taken.by) or (len(by) > 1 and not taken.is_list):
+        raise QueryError(f"by: write {'some' if taken.is_list else 'one'} of: {', '.join(taken.by)}")
     return Query(
-        namespace=parameters.get("namespace", ""),
-        pod=parameters.get("pod", ""),
+        namespace=namespace,
+        pod=pod,
         since=_number(parameters, "since", 3600.0, _LONGEST_SECONDS),
-        limit=int(_number(parameters, "limit", 200, MOST_ITEMS)),
-        by=parameters.get("by", "namespace"),
+        limit=int(_number(parameters, "limit", 200, taken.most_items)),
+        by=by[0] if by else "",
+        fleet=FleetQuery(
+            node=node,
+            nodes=_selector(parameters),
+            namespace=namespace,
+            claim=ClaimId(namespace, claim) if claim else None,
+            pod=PodId(namespace, pod) if pod else None,
+        ),
+        groupings=tuple(map(Grouping, by)) if taken.is_list else (),
+        group_label=parameters.get("groupLabel", ""),
     )
+
+
+def _name(parameters: Mapping[str, str], name: str) -> str:
+    value = parameters.get(name, "")
+    if _NAME.fullmatch(value) is None:
+        raise QueryError(f"{name}: is no name, write at most 253 of a-z, 0-9, - and .")
+    return value
+
+
+def _selector(parameters: Mapping[str, str]) -> LabelSelector | None:
+    text = parameters.get("selector")
+    if text is None:
+        return None
+    try:
+        return selector_parameter.parse(text)
+    except selector_parameter.LabelSelectorError as error:
+        raise QueryError(f"selector: {error}") from error
 
 
 def _number(parameters: Mapping[str, str], name: str, default: float, most: float) -> float:

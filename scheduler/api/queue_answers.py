@@ -1,82 +1,79 @@
 """`/v1alpha1/queue`: the pods that wait, in the order in which they would be decided."""
 
-import asyncio
-from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from scheduler.api.caller_rights import CallerRights, Listed, VisibleNamespaces
-from scheduler.api.queries import API_VERSION, HiddenCounts, Query
-from scheduler.queue import QueuedPod, SchedulingQueue
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.api.queries import API_VERSION, Query
+from scheduler.status.waiting_pods import WaitingPod, numbered, waiting_pod
+from scheduler.visibility import HiddenCounts, VisibleNamespaces
+
+if TYPE_CHECKING:  # the command needs the document only
+    from scheduler.queue import QueuedPod, SchedulingQueue
+    from scheduler.status.status_writer import StatusWriter
 
 
-class QueueItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """
-    A pod that waits. `position` counts from 1 among all waiting pods, also those that are not shown.
+class WaitingPods(NamedTuple):
+    """The scheduling queue, and what its pods show."""
 
-    `state` is that of the scheduling queue, `attempts` counts failed attempts, `reasons` are codes of the last one.
-    """
-
-    position: int
-    namespace: str
-    name: str
-    priority: int
-    state: str
-    since: datetime
-    attempts: int = 0
-    reasons: tuple[str, ...] = ()
+    queue: "SchedulingQueue"
+    status: "StatusWriter"
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The document. `pods` is the number of all that wait."""
+    """The document. `waiting` is the number of all pods that wait; positions are those among all of them."""
 
     api_version: str = API_VERSION
     kind: Literal["Queue"] = "Queue"
-    pods: int
+    waiting: int
     truncated: bool = False
     hidden: HiddenCounts = HiddenCounts()
-    items: tuple[QueueItem, ...] = ()
+    pods: tuple[WaitingPod, ...] = ()
 
 
-async def answer(queue: SchedulingQueue, query: Query, rights: CallerRights, now: tuple[float, float]) -> QueueAnswer:
-    """Answer a query; `now` is in seconds since the epoch and by the clock of the queue. Raise `KubeError`."""
-    waiting = queue.pods()
-    numbered = await asyncio.to_thread(_numbered, waiting, query)
-    pods = await rights.namespaces(Listed.PODS, (each.pod.id.namespace for _, each in numbered))
-    return await asyncio.to_thread(_document, len(waiting), numbered, query, pods, now[0] - now[1])
+async def answer(about: WaitingPods, query: Query, rights: CallerRights) -> QueueAnswer:
+    """Answer a query. Raise `KubeError`."""
+    waiting = about.queue.pods()
+    asked = await in_thread(_asked, waiting, query)
+    pods = await rights.namespaces(Listed.PODS, (each.pod.id.namespace for each, _ in asked))
+    return await in_thread(_document, about.status, asked, query, pods, count=len(waiting))
 
 
-def _numbered(waiting: list[QueuedPod], query: Query) -> list[tuple[int, QueuedPod]]:
+def _asked(waiting: "list[QueuedPod]", query: Query) -> "list[tuple[QueuedPod, int | None]]":
     """Sort as the queue does, and take those that are asked about."""
     waiting.sort(key=lambda each: each.sort_key)
+    queued = {each.pod.id: each for each in waiting}
     return [
-        (number, each)
-        for number, each in enumerate(waiting, start=1)
-        if query.namespace in {"", each.pod.id.namespace} and query.pod in {"", each.pod.id.name}
+        (queued[pod.id], position)
+        for pod, position in numbered([each.pod for each in waiting])
+        if query.namespace in {"", pod.id.namespace} and query.pod in {"", pod.id.name}
     ]
 
 
 def _document(
-    count: int, numbered: list[tuple[int, QueuedPod]], query: Query, pods: VisibleNamespaces, offset: float
+    status: "StatusWriter",
+    asked: "list[tuple[QueuedPod, int | None]]",
+    query: Query,
+    pods: VisibleNamespaces,
+    *,
+    count: int,
 ) -> QueueAnswer:
-    seen = [(number, each) for number, each in numbered if each.pod.id.namespace in pods]
-    hidden = {each.pod.id.namespace for _, each in numbered if each.pod.id.namespace not in pods}
+    seen = [(each, position) for each, position in asked if each.pod.id.namespace in pods]
+    hidden = {each.pod.id.namespace for each, _ in asked if each.pod.id.namespace not in pods}
     return QueueAnswer(
-        pods=count,
+        waiting=count,
         truncated=len(seen) > query.limit,
-        hidden=HiddenCounts(pods=len(numbered) - len(seen), namespaces=len(hidden)),
-        items=tuple(
-            QueueItem(
-                position=number,
-                namespace=each.pod.id.namespace,
-                name=each.pod.id.name,
-                priority=each.pod.priority,
-                state=each.state,
-                since=datetime.fromtimestamp(each.first_seen + offset, UTC),
+        hidden=HiddenCounts(pods=len(asked) - len(seen), namespaces=len(hidden)),
+        pods=tuple(
+            replace(
+                waiting_pod(status.pending(each.pod), position),
+                state=each.state.value,
                 attempts=each.attempts,
-                reasons=tuple(sorted(each.reasons)),
+                codes=tuple(sorted(each.reasons)),
             )
-            for number, each in seen[: query.limit]
+            for each, position in seen[: query.limit]
         ),
     )

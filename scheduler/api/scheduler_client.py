@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from scheduler.api import access_reviews
-from scheduler.api.api_server import CALLER_HEADER, NOT_LEADING, PREFIX
+from scheduler.api.queries import CALLER_HEADER, NOT_LEADING, PREFIX
 from scheduler.kube import paths
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
@@ -28,6 +28,9 @@ _PORT: Final = "api"
 _MOST_TRIES: Final = 24
 """The proxy chooses a replica at random, and only the leader answers: of two, it is missed once in ten million."""
 _SECONDS: Final = 10.0
+_UNAVAILABLE: Final = 503
+_NO_ENDPOINTS: Final = "no endpoints available"
+"""Kubernetes 1.37 says the same of a Service that does not exist as of one without ready pods; before, it is a 404."""
 
 
 class SchedulerAddress(NamedTuple):
@@ -74,12 +77,13 @@ async def _through_the_proxy(client: Client, service: str, token: str, asked: tu
     for _ in range(_MOST_TRIES):
         try:
             return await client.request("GET", path, query=asked[1], headers=headers, timeout_seconds=_SECONDS)
-        except NotFound as error:
-            raise ConfigurationError(
-                f"there is no Service {service} of a scheduler: its API is off unless it is switched on "
-                f"(docs/history.md), or write --service NAMESPACE/NAME ({error})"
-            ) from error
         except ApiError as error:
+            if isinstance(error, NotFound) or (error.status == _UNAVAILABLE and _NO_ENDPOINTS in str(error)):
+                raise ConfigurationError(
+                    f"no scheduler answers behind the Service {service}: it does not exist, or none of its pods is "
+                    "ready. The API of a scheduler is off unless it is switched on (docs/history.md); where it is, "
+                    f"write --service NAMESPACE/NAME, or --server URL ({error})"
+                ) from error
             if error.reason != NOT_LEADING:
                 raise
         await asyncio.sleep(0)

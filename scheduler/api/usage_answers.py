@@ -1,15 +1,16 @@
-"""`/v1alpha1/usage`: device-hours in use by namespace, label or class, and idle by driver."""
+"""`/v1alpha1/usage`: device-hours in use by namespace, label or class, and idle by driver and class."""
 
-import asyncio
 from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
-from scheduler.api.caller_rights import CallerRights, Listed, VisibleNamespaces
-from scheduler.api.queries import API_VERSION, HiddenCounts, Query
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.api.queries import API_VERSION, Query
 from scheduler.history.device_usage import OTHERS, DeviceUsage, UsageKey, UsageTotals
+from scheduler.visibility import HiddenCounts, VisibleNamespaces
 
 _HOUR = 3600
 
@@ -36,11 +37,17 @@ class DriverUsage(msgspec.Struct, frozen=True, rename="camel"):
     devices: float
 
 
+class ClassUsage(DriverUsage, frozen=True, rename="camel"):
+    """The same of the devices of a driver that a class matches; those of two classes count in both."""
+
+    device_class: str
+
+
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
     The document, about the time from `begin` to `end`.
 
-    `drivers` is empty if the caller may not list ResourceSlices, or asks about one namespace.
+    `drivers` and `classes` are empty if the caller may not list ResourceSlices, or asks about one namespace.
     """
 
     api_version: str = API_VERSION
@@ -51,15 +58,16 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hidden: HiddenCounts = HiddenCounts()
     items: tuple[UsedDevices, ...] = ()
     drivers: tuple[DriverUsage, ...] = ()
+    classes: tuple[ClassUsage, ...] = ()
 
 
 async def answer(usage: DeviceUsage, query: Query, rights: CallerRights, now: float) -> UsageAnswer:
     """Answer a query at a time (seconds since the epoch). Raise `KubeError`."""
-    totals = await asyncio.to_thread(usage.since, now - query.since)
+    totals = await in_thread(usage.since, now - query.since)
     named = sorted({key.namespace for key in totals.held} - {OTHERS})
     claims = await rights.namespaces(Listed.CLAIMS, (query.namespace,) if query.namespace else named)
     sees_drivers = not query.namespace and await rights.sees(Listed.SLICES)
-    return await asyncio.to_thread(_document, totals, query, claims, sees_drivers=sees_drivers)
+    return await in_thread(_document, totals, query, claims, sees_drivers=sees_drivers)
 
 
 def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, sees_drivers: bool) -> UsageAnswer:
@@ -83,6 +91,7 @@ def _document(totals: UsageTotals, query: Query, claims: VisibleNamespaces, *, s
             for (name, driver), seconds in rows[: query.limit]
         ),
         drivers=_drivers(totals, hours) if sees_drivers else (),
+        classes=_classes(totals, hours) if sees_drivers else (),
     )
 
 
@@ -95,11 +104,19 @@ def _drivers(totals: UsageTotals, hours: float) -> tuple[DriverUsage, ...]:
     for key, seconds in totals.held.items():
         held[key.driver] += seconds
     return tuple(
-        DriverUsage(
-            driver,
-            round(held[driver] / _HOUR, 3),
-            round(max(0.0, existing - held[driver]) / _HOUR, 3),
-            round(existing / _HOUR / hours, 3),
-        )
+        DriverUsage(driver, *_rounded(held[driver], existing, hours))
         for driver, existing in sorted(totals.existing.items())
     )
+
+
+def _classes(totals: UsageTotals, hours: float) -> tuple[ClassUsage, ...]:
+    return tuple(
+        ClassUsage(key.driver, *_rounded(each.held, each.existing, hours), key.device_class)
+        for key, each in sorted(totals.classes.items())
+    )
+
+
+def _rounded(held: float, existing: float, hours: float) -> tuple[float, float, float]:
+    """Return device-hours in use and idle, and the average number of devices, of device-seconds."""
+    idle = max(0.0, existing - held)
+    return round(held / _HOUR, 3), round(idle / _HOUR, 3), round(existing / _HOUR / hours, 3)

@@ -12,6 +12,7 @@ from scheduler.observe import terminal
 if TYPE_CHECKING:  # these take a second to import, and help, completion and wrong arguments need none of them
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
+    from scheduler.simulation.manifests.documents import ManifestFiles
 
 TABLE: Final = "table"
 WIDE: Final = "wide"
@@ -36,6 +37,15 @@ def manifests(options: argparse.Namespace) -> list[Path]:
     return [path for each in options.filename for path in each]
 
 
+def read_manifests(options: argparse.Namespace, access: "ClusterAccess | None") -> "ManifestFiles":
+    """Read the manifests of `-f`; those that name no namespace are in that of `-n`, else of the context."""
+    from scheduler.simulation import defaults  # noqa: PLC0415 - as above
+    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
+
+    found = documents.read(manifests(options))
+    return defaults.in_namespace(found, namespace_of(options, access), is_given=bool(options.namespace))
+
+
 def add_cluster(parser: argparse.ArgumentParser, *, has_config: bool = True) -> None:
     """Add `--kubeconfig`, `--context` and, for commands that decide, `--config`."""
     parser.add_argument(
@@ -58,10 +68,10 @@ def cluster_access(options: argparse.Namespace) -> "ClusterAccess":
     return access.find(options.kubeconfig, options.context)
 
 
-def add_namespace(parser: argparse.ArgumentParser) -> None:
+def add_namespace(parser: argparse.ArgumentParser, what: str = "the objects") -> None:
     """Add `-n`."""
     parser.add_argument(
-        "-n", "--namespace", metavar="NAMESPACE", help="namespace of the objects (default: that of the context)"
+        "-n", "--namespace", metavar="NAMESPACE", help=f"namespace of {what} (default: that of the context)"
     )
 
 
@@ -99,18 +109,20 @@ def add_selector(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _selector(text: str) -> Any:
-    from scheduler.cli import selector_argument  # noqa: PLC0415 - as above
+    from scheduler.api import selector_parameter  # noqa: PLC0415 - as above
 
     try:
-        return selector_argument.parse(text)
-    except UsageError as error:
+        return selector_parameter.parse(text)
+    except selector_parameter.LabelSelectorError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def add_format(parser: argparse.ArgumentParser, *, has_wide: bool = False) -> None:
-    """Add `-o`, the output format; `wide` for commands that have more columns than they show."""
+def add_format(
+    parser: argparse.ArgumentParser, *, has_wide: bool = False, wide: str = "shows more columns and shortens none"
+) -> None:
+    """Add `-o`, the output format; `wide` for commands that have more to show than they do."""
     formats = (TABLE, *((WIDE,) if has_wide else ()), *_DOCUMENTS)
-    more = "; wide shows more columns and shortens none" if has_wide else ""
+    more = f"; wide {wide}" if has_wide else ""
     parser.add_argument(
         "-o", "--output", choices=formats, default=TABLE, help=f"output format (default: {TABLE}{more})"
     )

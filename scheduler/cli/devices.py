@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +13,24 @@ from scheduler.cli.sources import fleet_arguments
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     fleet_arguments.add(parser)
+    parser.add_argument(
+        "--problems",
+        action="store_true",
+        help="only devices that claims cannot get, or could not get if they were free: with a taint, in an incomplete "
+        "pool, on a node that is gone, cordoned or not ready",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
-    return fleet_arguments.run(options, lambda _, devices: devices, _print)
+
+    def chosen(devices: Iterable[Any]) -> list[Any]:
+        return [each for each in devices if each.problems or not options.problems]
+
+    command = fleet_arguments.FleetCommand(
+        "devices", lambda _, devices: chosen(devices), lambda found: chosen(found.items), _print, finds_gone_pods=True
+    )
+    return fleet_arguments.run(options, command)
 
 
 def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:
@@ -25,6 +39,9 @@ def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:
     if options.output in {"json", "yaml"}:
         fields = devices_output.document(found.fleet, devices, knows_holders=found.knows_holders)
         sys.stdout.write(printing.text("DeviceList", fields, options.output))
+        return
+    if options.problems and not devices:
+        sys.stdout.write("No device of these has a problem.\n")
         return
     is_wide = options.output == WIDE
     devices_output.show(devices, sys.stdout, datetime.now(UTC), is_wide=is_wide, knows_holders=found.knows_holders)

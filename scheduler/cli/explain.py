@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     TABLE,
+    WIDE,
     add_cluster,
     add_format,
     add_namespace,
@@ -38,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
     add_cluster(parser)
-    add_format(parser)
+    add_format(parser, has_wide=True, wide="names all nodes and explains all kinds of pods of a gang")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -71,10 +72,11 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
     pod = seen.pods.get(target[1:])
     if pod is None:
-        return refuse(f"explain: {target} does not exist")
+        past = f"; `dovetail history {target}` asks the running scheduler what became of it" if seen.is_live else ""
+        return refuse(f"explain: {target} does not exist{past}")
     found = explanation.of_pod(seen.asked, pod, is_live=seen.is_live)
-    if options.output == TABLE:
-        explanation_output.show(found, sys.stdout)
+    if options.output in {TABLE, WIDE}:
+        explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
     return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
@@ -88,11 +90,12 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         warn("a gang can be explained only with the rights to list these kinds")
         return completed(ExitStatus.NO, seen.forbidden)
     name = PodId(target.namespace, target.name)
-    found = explanation.of_gang(seen.asked, name, seen.pods.values(), seen.groups, is_live=seen.is_live)
+    objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live)
+    found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
     if found is None:
         return refuse(f"explain: {target} does not exist, and no pod names it")
-    if options.output == TABLE:
-        explanation.show_gang(found, sys.stdout)
+    if options.output in {TABLE, WIDE}:
+        explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
     return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
@@ -114,8 +117,8 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this
 
-    pods = live_cluster.pods_of(access, target.namespace, target.name if target.kind is TargetKind.POD else "")
-    found = live_cluster.fetch(access)
+    name = target.name if target.kind is TargetKind.POD else ""
+    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name)
     missing = explanation.NEEDED & set(found.forbidden)
     if missing:
         return _Seen(None, pods, forbidden=found.forbidden)

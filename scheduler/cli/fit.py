@@ -11,9 +11,11 @@ from scheduler.cli.arguments import (
     add_cluster,
     add_format,
     add_manifests,
+    add_namespace,
     cluster_access,
     completed,
     manifests,
+    read_manifests,
     refuse,
     report,
     settings_for,
@@ -47,6 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="read the cluster from manifests, such as of `kubectl get nodes,resourceslices,… -o yaml`, instead of the "
         "live one; may be repeated",
     )
+    add_namespace(parser, "the objects in the files that name none")
     add_cluster(parser)
     parser.add_argument(
         "--scheduler-name", metavar="NAME", help="decide as this scheduler (default: the one that the pods name)"
@@ -61,15 +64,19 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
     from scheduler.simulation import case_builder, fitting, live_cluster, printing, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
-    from solver import UncountableError  # noqa: PLC0415 - as above
 
     builder = case_builder.CaseBuilder
     of_cluster = documents.read(options.cluster)
     if of_cluster.problems:
         report((), of_cluster.problems)
         return refuse("fit: without the whole cluster there is no answer")
-    found = builder.as_cluster(of_cluster) if options.cluster else live_cluster.fetch(cluster_access(options))
-    made = builder.of(found, documents.read(paths))
+    access = None if options.cluster else cluster_access(options)
+    asked = read_manifests(options, access)
+    if not asked.documents:
+        report((), asked.problems)
+        return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
+    found = builder.as_cluster(of_cluster) if access is None else live_cluster.fetch(access)
+    made = builder.of(found, asked)
     name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
     warn_of_other_scheduler(options.config, "a pod of the files", name)
     case = made.case(name)
@@ -77,10 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     if not case.own:
         return refuse(f"fit: {', '.join(map(str, paths))}: no pod waits for scheduler {name}")
     most = None if wanted is None else min(fitting.MOST_COPIES, wanted or fitting.MOST_COPIES)
-    try:
-        answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most)
-    except UncountableError as error:
-        return refuse(f"fit: --count: {error}")
+    answer = fitting.fit(simulator.recorded(case, settings, name), case.own, most)
     needed = wanted or 1
     if options.output == TABLE:
         fitting.show(answer, needed, sys.stdout)

@@ -35,13 +35,15 @@ def execute(options: argparse.Namespace) -> int:
     """Read and print; with `--watch` again whenever something changes."""
 
     def answer(found: Any, devices: Any) -> Any:
-        from scheduler.simulation import supply_output  # noqa: PLC0415 - the solver takes a second to import
+        from solver import grouped_supply  # noqa: PLC0415 - the solver takes a second to import
+        from solver.domain.fleet import Grouping  # noqa: PLC0415 - as above
 
         if not found.knows_holders:
             raise UsageError("resourceclaims may not be listed, and without them it is not known what is free")
-        return supply_output.answer(found.fleet, devices, tuple(map(supply_output.Grouping, options.by)))
+        return grouped_supply(found.fleet, devices, tuple(map(Grouping, options.by)))
 
-    return fleet_arguments.run(options, answer, _print)
+    command = fleet_arguments.FleetCommand("free", answer, lambda document: document.supply, _print)
+    return fleet_arguments.run(options, command)
 
 
 def _print(options: argparse.Namespace, found: Any, supply: Any) -> None:

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import WIDE, add_cluster, add_format, add_namespaces, cluster_access, namespace_of
-from scheduler.cli.sources.running_scheduler import add_scheduler, add_since, ask, ended, print_document
+from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
 from scheduler.cli.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:
+    from scheduler.api.history_answers import HistoryAnswer
     from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
     from solver.domain import LevelReport
 
@@ -23,7 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "The running scheduler answers, from memory: what it has done since it leads, within the bounds of `history` "
-        "in its configuration. Exit status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer "
+        "in its configuration. "
+        f"{API_IS_OFF} Exit status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer "
         "leaves something out that you may not list."
     )
     add_target(parser, _KINDS, is_optional=True)
@@ -50,15 +52,29 @@ def execute(options: argparse.Namespace) -> int:
     parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
     answer = ask(options, access, "history", parameters, HistoryAnswer)
     if not print_document(answer, options.output):
-        records = tuple(reversed(answer.items))
+        records, is_wide = tuple(reversed(answer.items)), options.output == WIDE
         if options.decisions:
-            _show_decisions(records, is_wide=options.output == WIDE)
+            _show_decisions(records, is_wide=is_wide)
+        elif records:
+            _show_pods(records, is_wide=is_wide)
         else:
-            _show_pods(records, answer.oldest, is_wide=options.output == WIDE)
+            sys.stdout.write(f"{_nothing(answer, namespace)}\n")
     return ended(answer.hidden, is_truncated=answer.truncated)
 
 
-def _show_pods(records: Sequence["HistoryRecord"], oldest: datetime | None, *, is_wide: bool) -> None:
+def _nothing(answer: "HistoryAnswer", namespace: str) -> str:
+    """Say that there is no record, of which namespace, and since when there could be one."""
+    begin = (
+        f"the history begins at {_time(answer.oldest)}"
+        if answer.oldest
+        else "nothing was decided since this replica leads"
+    )
+    seen = " that you may see" if answer.hidden.pods else ""
+    where = f" in namespace {namespace} (-A shows all namespaces)" if namespace else ""
+    return f"Nothing{seen} is recorded{where}; {begin}."
+
+
+def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 
     column = list_table.ListColumn
@@ -69,16 +85,15 @@ def _show_pods(records: Sequence["HistoryRecord"], oldest: datetime | None, *, i
         column("DEVICES", is_sentence=True),
         column("WHY", is_sentence=True),
     )
-    rows = _rows(records)
-    if not rows:
-        begin = f"the history begins at {_time(oldest)}" if oldest else "nothing was decided since this replica leads"
-        sys.stdout.write(f"Nothing is recorded; {begin}.\n")
-        return
-    list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
+    list_table.show(columns, _rows(records, is_wide=is_wide), sys.stdout, is_wide=is_wide)
 
 
-def _rows(records: Sequence["HistoryRecord"]) -> list[tuple[str, ...]]:
-    """Make a row for each thing that happened to a pod; one for all decisions in a row that say the same of it."""
+def _rows(records: Sequence["HistoryRecord"], *, is_wide: bool) -> list[tuple[str, ...]]:
+    """
+    Make a row for each thing that happened to a pod; one for all decisions in a row that say the same of it.
+
+    Such a row has the time of the last of these decisions, and stands there.
+    """
     from scheduler.history.records import PodRecord  # noqa: PLC0415 - as above
 
     settled = {(each.decision, each.namespace, each.name) for each in records if isinstance(each, PodRecord)}
@@ -95,7 +110,7 @@ def _rows(records: Sequence["HistoryRecord"]) -> list[tuple[str, ...]]:
             else:
                 last[event.pod] = len(events)
                 events.append(event)
-    return [event.row() for event in events]
+    return [event.row(is_wide=is_wide) for event in sorted(events, key=lambda event: event.time)]
 
 
 class _Event(NamedTuple):
@@ -117,14 +132,30 @@ class _Event(NamedTuple):
     def says_the_same(self, other: "_Event") -> bool:
         return self._replace(time=other.time, decision=other.decision, times=1) == other
 
-    def row(self) -> tuple[str, ...]:
+    def row(self, *, is_wide: bool) -> tuple[str, ...]:
         why = self.why if self.times == 1 else f"{self.why} (the last of {self.times} decisions)"
         number = str(self.decision or "")
-        return _time(self.time), number, *self.pod, self.what, self.node, ", ".join(self.devices), why
+        devices = ", ".join(self.devices) if is_wide else _shortened(self.devices, self.node)
+        return _time(self.time), number, *self.pod, self.what, self.node, devices, why
+
+
+def _shortened(devices: tuple[str, ...], node: str) -> str:
+    """Write devices as `explain` does: gpu-0 … gpu-7 (gpu.nvidia.com)."""
+    from scheduler.simulation.plan_output import pool_name, runs  # noqa: PLC0415 - as above
+    from solver.domain import PoolId  # noqa: PLC0415 - as above
+
+    pools: dict[str, list[str]] = {}
+    for each in devices:
+        pool, _, device = each.rpartition("/")
+        driver, _, name = pool.partition("/")
+        pools.setdefault(pool_name(PoolId(driver, name), node), []).append(device)
+    return "; ".join(f"{', '.join(runs(names))} ({pool})" for pool, names in pools.items())
 
 
 def _pod_event(record: "PodRecord") -> _Event:
     why = record.message or (f"after {record.seconds:g} s" if record.seconds else "")
+    if record.preemptor not in why:
+        why += f" (pod {record.preemptor})"
     pod = record.namespace, record.name
     return _Event(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
 
@@ -139,7 +170,8 @@ def _decision_events(record: "DecisionRecord") -> Iterator[_Event]:
         yield event._replace(pod=(waiting.namespace, waiting.name), what="Waits", why=why)
     for nominated in record.nominated:
         pod = nominated.namespace, nominated.name
-        why = f"{nominated.victims} pods are evicted for it" if nominated.victims else "pods leave for it"
+        victims = nominated.victims
+        why = f"{victims} pod{'s are' if victims > 1 else ' is'} evicted for it" if victims else "pods leave for it"
         yield event._replace(pod=pod, what="Nominated", node=nominated.node, why=why)
 
 

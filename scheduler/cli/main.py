@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
+    "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
     "config": "Print the default configuration or its schema, or check a file.",
     "completion": "Print the completion script of a shell.",

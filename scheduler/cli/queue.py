@@ -3,10 +3,12 @@
 import argparse
 import datetime as dt
 import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.cli.arguments import (
     TABLE,
     WIDE,
+    UsageError,
     add_cluster,
     add_format,
     add_namespaces,
@@ -16,6 +18,13 @@ from scheduler.cli.arguments import (
     namespace_of,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
+
+if TYPE_CHECKING:
+    from scheduler.status.waiting_pods import WaitingPod
+
+_LIMIT: Final = "1000"
+"""The most pods that a running scheduler lists."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,22 +44,41 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="pods with this spec.schedulerName instead of the names in the profiles; may be repeated",
     )
+    add_scheduler(parser, is_optional=True)
     add_format(parser, has_wide=True)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Read and print."""
-    from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
-    from scheduler.simulation import live_cluster, printing, queue_listing  # noqa: PLC0415 - the same
-
     access = cluster_access(options)
     namespace = namespace_of(options, access)
+    if is_asked(options):
+        return _by_scheduler(options, access, namespace)
+    from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
+    from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the same
+
     names = options.scheduler_name or load(options.config).scheduler_names
     found = live_cluster.pending_pods(access, namespace)
-    pods = queue_listing.listed(found.pods, names, namespace, options.selector)
+    _print(options, queue_listing.listed(found.pods, names, namespace, options.selector), namespace)
+    return completed(ExitStatus.OK, found.forbidden)
+
+
+def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:
+    """Ask the running scheduler, whose order this is. Raise `UsageError`."""
+    from scheduler.api.queue_answers import QueueAnswer  # noqa: PLC0415 - the solver's values take a second
+
+    if options.selector is not None or options.scheduler_name:
+        raise UsageError("a running scheduler answers about all of its pods: leave out -l and --scheduler-name")
+    found = ask(options, access, "queue", {"namespace": namespace, "limit": _LIMIT}, QueueAnswer)
+    _print(options, found.pods, namespace)
+    return ended(found.hidden, is_truncated=found.truncated)
+
+
+def _print(options: argparse.Namespace, pods: "tuple[WaitingPod, ...]", namespace: str) -> None:
+    from scheduler.simulation import printing, queue_listing  # noqa: PLC0415 - as above
+
     if options.output in {TABLE, WIDE}:
         now, is_wide = dt.datetime.now(dt.UTC), options.output == WIDE
-        queue_listing.show(pods, sys.stdout, now, is_wide=is_wide, has_namespaces=not namespace)
+        queue_listing.show(pods, sys.stdout, now, is_wide=is_wide, namespace=namespace)
     else:
         sys.stdout.write(printing.text("Queue", {"pods": pods}, options.output))
-    return completed(ExitStatus.OK, found.forbidden)

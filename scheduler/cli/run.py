@@ -36,8 +36,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bind-address",
         metavar="HOST:PORT",
-        help="address of /livez, /readyz and /metrics, such as :8080 or [::1]:8080",
+        help="address of /livez and /readyz, such as :8080 or [::1]:8080; of /metrics, too, unless it has its own",
     )
+    parser.add_argument("--metrics-bind-address", metavar="HOST:PORT", help="address of /metrics, such as :8081")
     parser.add_argument("--log-level", choices=LOG_LEVELS, help="lowest level that is logged")
     parser.add_argument("--log-format", choices=LOG_FORMATS, help="format of log lines")
 
@@ -53,6 +54,7 @@ def execute(options: argparse.Namespace) -> int:
             scheduler_names=tuple(options.scheduler_name),
             leader_elect=options.leader_elect,
             bind_address=options.bind_address,
+            metrics_bind_address=options.metrics_bind_address,
             log_level=options.log_level,
             log_format=options.log_format,
         ),

@@ -9,9 +9,11 @@ from scheduler.cli.arguments import (
     add_cluster,
     add_format,
     add_manifests,
+    add_namespace,
     cluster_access,
     completed,
     manifests,
+    read_manifests,
     refuse,
     report,
     say,
@@ -34,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read the objects of the live cluster; manifests replace objects of the same name",
     )
+    add_namespace(parser, "the objects in the files that name none")
     add_cluster(parser)
     parser.add_argument(
         "--kubernetes",
@@ -70,12 +73,12 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("simulate: leave out --kubernetes: with --from-cluster the version is the cluster's")
     name, settings = settings_for(options.config, options.scheduler_name)
     from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
-    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
+    found, access = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1]), None
     if options.from_cluster:
-        found = live_cluster.fetch(cluster_access(options))
-    case = case_builder.CaseBuilder.of(found, documents.read(paths)).case(name)
+        access = cluster_access(options)
+        found = live_cluster.fetch(access)
+    case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
     report(case.warnings, case.problems)
     asked = simulator.recorded(case, settings, name)
     if options.save is not None:

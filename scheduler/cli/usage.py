@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from scheduler.cli.arguments import WIDE, add_cluster, add_format, cluster_access
-from scheduler.cli.sources.running_scheduler import add_scheduler, add_since, ask, ended, print_document
+from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
 
 if TYPE_CHECKING:
     from scheduler.api.usage_answers import UsageAnswer
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "The running scheduler answers, from what it has seen since it leads, for at most `history.usageHours`. Exit "
-        "status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer leaves something out that you "
-        "may not list."
+        "The running scheduler answers, from what it has seen since it leads, for at most `history.usageHours`. "
+        f"{API_IS_OFF} Exit status: 0 the answer was printed, 2 the scheduler cannot be asked, 3 the answer leaves "
+        "something out that you may not list."
     )
     parser.add_argument(
         "--by",
@@ -60,18 +60,20 @@ def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:
     if not answer.drivers:
         return
     sys.stdout.write("\n")
-    heads = ("AVERAGE DEVICES", "IN USE (DEVICE-HOURS)", "IDLE (DEVICE-HOURS)", "IN USE")
+    heads = ("AVERAGE DEVICES", "HOURS IN USE", "HOURS IDLE", "IN USE")
+    rows = [("(all)", each) for each in answer.drivers] + [(each.device_class, each) for each in answer.classes]
     list_table.show(
-        (column("DRIVER"), *(column(head, is_number=True) for head in heads)),
+        (column("CLASS"), column("DRIVER"), *(column(head, is_number=True) for head in heads)),
         [
             (
+                name,
                 each.driver,
                 f"{each.devices:.2f}",
                 f"{each.held_device_hours:.2f}",
                 f"{each.idle_device_hours:.2f}",
                 _share(each.held_device_hours, each.idle_device_hours),
             )
-            for each in answer.drivers
+            for name, each in rows
         ],
         sys.stdout,
         is_wide=is_wide,

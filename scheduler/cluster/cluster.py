@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from scheduler.change import Change, Kind, Object, Transition, split_key
+from scheduler.change import STORAGE_KINDS, Change, Kind, Object, Transition, split_key
 from scheduler.cluster import commit_check as checks
 from scheduler.cluster import contention, gangs, nominations, object_store, pod_index
 from scheduler.cluster.assume_cache import AssumeCache, Assumptions
@@ -15,7 +15,7 @@ from scheduler.cluster.gangs import GangProgress
 from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
 from scheduler.cluster.object_store import TABLES, ObjectStore
-from scheduler.cluster.storage import KINDS, Storage
+from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Claim,
@@ -73,7 +73,7 @@ class Cluster:
                 return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
             case kind if kind in gangs.KINDS:
                 return self._store.gangs.apply(kind, change.key, change.value)
-            case kind if kind in KINDS:
+            case kind if kind in STORAGE_KINDS:
                 return self._storage.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
@@ -82,13 +82,13 @@ class Cluster:
         """Return an object as the watch last gave it, without assumptions."""
         if kind in gangs.KINDS:
             return self._store.gangs.seen(kind, key)
-        return self._storage.seen(kind, key) if kind in KINDS else self._store.seen(kind, key)
+        return self._storage.seen(kind, key) if kind in STORAGE_KINDS else self._store.seen(kind, key)
 
     def reindex(self, kind: Kind, key: str, value: Object | None) -> None:
         """Restore an object on which `apply` raised, and rebuild every index. The cost grows with all objects."""
         if kind in gangs.KINDS:
             self._store.gangs.restore(kind, key, value)
-        elif kind in KINDS:
+        elif kind in STORAGE_KINDS:
             self._storage.restore(kind, key, value)
         else:
             self._store = self._store.reindexed(kind, key, value)
@@ -275,6 +275,10 @@ class Cluster:
     def seen_claim(self, key: ClaimId) -> Claim | None:
         """Return a claim as the watch gave it, without assumptions; a write starts from it and is guarded by it."""
         return self._store.claims.get(key)
+
+    def seen_claims(self) -> Collection[Claim]:
+        """Return all claims as the watch last gave them."""
+        return self._store.claims.values()
 
     def seen_pod(self, key: PodId) -> Pod | None:
         """Return a pod as the watch last gave it, without assumptions."""

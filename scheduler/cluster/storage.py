@@ -1,7 +1,7 @@
 """Volumes, volume claims and other storage objects: as observed, and with assumed bindings applied."""
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,19 +25,6 @@ from solver.domain import (
 S = TypeVar(
     "S", PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity, CSIDriver, VolumeAttachment
 )
-
-KINDS: Final = frozenset(
-    {
-        Kind.VOLUMES,
-        Kind.VOLUME_CLAIMS,
-        Kind.STORAGE_CLASSES,
-        Kind.NODE_DRIVERS,
-        Kind.STORAGE_CAPACITIES,
-        Kind.STORAGE_DRIVERS,
-        Kind.ATTACHMENTS,
-    }
-)
-"""The kinds in this store."""
 
 
 class VolumeAssumption(msgspec.Struct, frozen=True, kw_only=True):

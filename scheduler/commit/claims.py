@@ -12,6 +12,7 @@ to it, even where it has the right allocation and reservation already.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,7 @@ from typing import Final
 from scheduler.cluster import Unit
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.object_store import missing_consumers
+from scheduler.features import granted_by
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
@@ -242,6 +244,30 @@ class ClaimWriter:
             if not shared.users:
                 self._shared.pop(write.claim.id, None)
 
+    async def fence(self, claim: Claim) -> bool:
+        """
+        Write a new version of a claim, in up to five tries; return whether that was done, or the claim is gone.
+
+        What another process has sent for an older version is refused from then on. Raise `FencedError`.
+        """
+        live: Claim | None = claim
+        for attempt in range(_TRIES):
+            if live is None or live.uid != claim.uid:
+                return True
+            try:
+                answer = await self._writer.write(partial(writes.adopt, self._client, live))
+            except KubeError as error:
+                if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
+                    return False
+            else:
+                self._own.add(answer)
+                self._on_answer(answer)
+                return True
+            await self._writer.pause(attempt)
+            with contextlib.suppress(KubeError):
+                live = await self._read(claim.id)
+        return False
+
     async def _start(self, write: ClaimWrite, latest: Claim | None) -> Written | NotWritten | ClaimWrite:
         """
         Start from the newest version that is known.
@@ -326,6 +352,6 @@ def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:
 
 def api_reason(error: Exception) -> Reason:
     """Return the reason of a pod whose write the API server refused, or that could not be sent."""
-    is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
-    hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
+    manifests = granted_by(str(error)) if isinstance(error, Forbidden) else ""
+    hint = f"; hint: the role of the scheduler's account lacks this right, {manifests} grants it" if manifests else ""
     return Reason(code=ReasonCode.API_ERROR, message=f"the decision could not be written: {error}{hint}")

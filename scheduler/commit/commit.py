@@ -63,7 +63,7 @@ class Commit:
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._affinity: Final = AffinityOrder(cluster)
         own_writes = OwnWrites()
-        self._claims: Final = ClaimWriter(client, writer, own_writes, cluster.acknowledge)
+        self.claims: Final = ClaimWriter(client, writer, own_writes, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
@@ -144,6 +144,7 @@ class Commit:
     async def _commit(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> Outcome:
         """Do it all in one unit slot, or in two where devices or volumes have to get ready in between."""
         async with self._writer.unit_slots:
+            await self._writer.until_fresh()
             if self._is_closed:
                 return Aborted(unit=unit)
             started = self._clock()
@@ -180,7 +181,7 @@ class Commit:
         if isinstance(plan, Reason):
             await self.extended_claims.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
-        written = await together(self._claims.write(write) for write in plan.claims)
+        written = await together(self.claims.write(write) for write in plan.claims)
         self._end_allocating(allocating)
         failed = [each for each in written if isinstance(each, NotWritten)]
         if failed:

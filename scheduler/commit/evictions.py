@@ -10,6 +10,7 @@ stays.
 holds across a change of leaders.
 """
 
+import asyncio
 import math
 import time
 from collections import defaultdict, deque
@@ -26,6 +27,7 @@ from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
+from scheduler.kube.leader_election.lease import FORMAT, RECORD
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
@@ -35,6 +37,7 @@ from scheduler.status.status_writer import StatusWriter
 from solver.domain import SCHEDULING_GROUP, Placement, Pod, PodId, Policy, Preemption, Victim
 
 _WINDOW_SECONDS: Final = 60.0
+_FIELD: Final = f"metadata.annotations[{RECORD}]"
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _decoder: Final = msgspec.json.Decoder(dict[str, list[tuple[_Whole, _Whole]]])
@@ -44,8 +47,13 @@ class LeaseRecord(Protocol):
     """A text in the Lease that one leader leaves for the next."""
 
     @property
-    def inherited(self) -> str:
-        """The text of earlier leaders, "" where there is none."""
+    def object_name(self) -> str:
+        """The Lease, for messages."""
+        ...
+
+    @property
+    def inherited(self) -> tuple[str, str]:
+        """The text of earlier leaders, "" where there is none, and the version of its format."""
         ...
 
     async def hand_down(self, record: str) -> None:
@@ -74,9 +82,18 @@ class EvictionRate:
         self._clock: Final = clock
         self._wall: Final = wall
         self._recent: Final[defaultdict[str, deque[_Evicted]]] = defaultdict(deque)
-        self._kept = record.inherited if record is not None else ""
-        for profile, evicted in self._read():
-            self._recent[profile].append(evicted)
+        self._kept = ""
+
+    def inherit(self) -> None:
+        """Read the record of earlier leaders; one that cannot be read is logged, and counts as empty."""
+        if self._record is None:
+            return
+        self._kept, version = self._record.inherited
+        try:
+            for profile, evicted in self._read(version):
+                self._recent[profile].append(evicted)
+        except ValueError as error:
+            _log.warning(logs.STATE_UNREADABLE, object=self._record.object_name, field=_FIELD, error=str(error))
 
     def left(self, profile: str, ceiling: int) -> int:
         """Return the number of pods that may be evicted now."""
@@ -106,12 +123,11 @@ class EvictionRate:
         }
         return msgspec.json.encode({profile: each for profile, each in rows.items() if each}).decode()
 
-    def _read(self) -> Iterator[tuple[str, _Evicted]]:
-        """Read the record of earlier leaders; a text that is no such record is ignored."""
-        try:
-            rows = _decoder.decode(self._kept or "{}")
-        except msgspec.MsgspecError:
-            return
+    def _read(self, version: str) -> Iterator[tuple[str, _Evicted]]:
+        """Read the record. Raises ValueError."""
+        if version != FORMAT:
+            raise ValueError(f"it has version {version} of its format, and this scheduler reads version {FORMAT}")
+        rows = _decoder.decode(self._kept or "{}")
         now, wall = self._clock(), self._wall()
         for profile, evicted in rows.items():
             for epoch_seconds, count in evicted:
@@ -159,7 +175,9 @@ class Evictions:
         self._cluster: Final = cluster
         self._reports, self._history = reports
         self._metrics: Final = metrics
+        self._clock: Final = clock
         self._wall: Final = wall
+        self._evicts_from = 0.0
         self._count = 0
         self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
         self._rate: Final = EvictionRate(record, clock, wall)
@@ -188,9 +206,18 @@ class Evictions:
         self._tasks.begin(self._carry_out(run))
         return transitions
 
-    async def finish(self) -> None:
-        """End what is under way; the next leader decides about the pods that wait."""
-        await self._tasks.finish()
+    def inherit(self, seconds: float) -> None:
+        """
+        Take over from the leader before: its rate limit; its late evictions are seen within so many seconds.
+
+        Until then no pod is evicted: another victim might go for the same preemptor.
+        """
+        self._rate.inherit()
+        self._evicts_from = self._clock() + seconds
+
+    async def finish(self, seconds: float) -> bool:
+        """Wait for what is under way, at most so long, then cancel the rest; return whether all have ended."""
+        return await self._tasks.finish(seconds)
 
     async def _carry_out(self, run: _Run) -> None:
         """Carry a preemption out; where an exception ends it, drop the assumption, so that it is decided again."""
@@ -211,8 +238,10 @@ class Evictions:
             self._cluster.withdraw(preemption)
             _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
             return
+        await asyncio.sleep(max(0.0, self._evicts_from - self._clock()))
         try:
-            if self._still_stands(run) and await self._all_are_allowed(run):
+            # A write waits while a watch is stale, and the cluster goes on meanwhile.
+            if self._still_stands(run) and await self._all_are_allowed(run) and self._still_stands(run):
                 self._log_begin(run)
                 await self._rate.keep()
                 await together(self._evict(run, victim, evicted) for victim in preemption.victims)
@@ -270,7 +299,7 @@ class Evictions:
         evicted.add(victim.pod)
         self._metrics.evictions.labels("evicted").inc()
         _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=run.number)
-        self._history.evicted(victim)
+        self._history.evicted(victim, run.first.pod)
         preemptor = run.pods[run.first.pod]
         if pod is not None:
             self._reports.record_preemption(pod, preemptor, victim, self._group_uid(preemptor))

@@ -15,7 +15,7 @@ from scheduler.change import Kind
 from scheduler.cluster import Cluster
 from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
-from scheduler.kube.errors import KubeError
+from scheduler.kube.errors import DecodeError, KubeError
 from scheduler.observe import logs
 from scheduler.queue import StarvationTracker
 from scheduler.status.conditions import ConditionReason
@@ -26,6 +26,8 @@ _FOR_ROOM: Final = frozenset(
     {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_RESERVED}
 )
 """Reasons of pods that lack room or devices."""
+
+_MOST_LOGGED: Final = 100
 
 _log: Final = logs.logger()
 
@@ -45,11 +47,14 @@ async def restore_waiting_times(
     `clock` is the queue's, `wall_clock` gives seconds since the epoch. Where the pods cannot be listed, this is logged
     and waits count from now on.
     """
+    problems: list[DecodeError] = []
     try:
-        waits = await pod_writes.read_unschedulable_pods(client)
+        waits = await pod_writes.read_unschedulable_pods(client, problems.append)
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
+    for each in problems[:_MOST_LOGGED]:
+        _log.warning(logs.STATE_UNREADABLE, object=f"{each.kind} {each.key}", field=each.field, error=each.message)
     starvation, reports = receivers
     behind = wall_clock() - clock()
     waiting, overdue = [], set()

@@ -106,8 +106,13 @@ class StaleAllocations:
             if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & _ELSEWHERE)):
                 self._unused[key] = pod
 
-    async def run(self) -> None:
-        """Look for them every second; end when no write may start any more."""
+    async def run(self, pause_seconds: float = 0.0) -> None:
+        """
+        Look for them every second; end when no write may start any more.
+
+        During the pause a late binding of the leader before may come for a pod whose claims are allocated.
+        """
+        await asyncio.sleep(pause_seconds)
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:

@@ -8,7 +8,7 @@ what waits for that is bounded too. Readers get the encoded records, newest firs
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from scheduler.history.records import (
     with_plan,
 )
 from scheduler.settings import HistorySettings
-from solver.domain import Placement, Plan, PodId, Reason, Victim
+from solver.domain import ClaimId, Placement, Plan, PodId, Reason, Victim
 
 _MOST_PENDING: Final = 10_000
 """Records that wait to be encoded."""
@@ -38,6 +38,8 @@ _decoder: Final = msgspec.msgpack.Decoder(HistoryRecord)
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _Make = Callable[[], HistoryRecord]
+InThread = Callable[..., Awaitable[object]]
+"""Runs a function with its arguments in a thread."""
 
 
 class _Encoded(NamedTuple):
@@ -53,15 +55,15 @@ class DecisionHistory:
     def __init__(
         self,
         settings: HistorySettings,
-        find: FindClaim,
+        find: FindClaim | None = None,
         *,
         is_kept: bool = True,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`find` gives the claims that are allocated already when a pod is placed."""
+        """`find` gives the claims that are allocated already when a pod is placed; `connect` replaces it."""
         self._most_records: Final = settings.max_records if is_kept else 0
         self._most_bytes: Final = settings.max_mib * 1024 * 1024
-        self._find: Final = find
+        self._find: FindClaim = find or _find_none
         self._now: Final = now
         self._pending: Final[deque[_Make]] = deque(maxlen=min(_MOST_PENDING, self._most_records))
         self._lock: Final = threading.Lock()
@@ -70,6 +72,10 @@ class DecisionHistory:
         self._number = 0
         self._dropped = 0
         self._dropped_pending = 0
+
+    def connect(self, find: FindClaim) -> None:
+        """Look for claims in another cluster cache: the scheduler has started again in this process."""
+        self._find = find
 
     def begin(self) -> int:
         """Return the number of the next decision, from 1."""
@@ -109,10 +115,11 @@ class DecisionHistory:
             lambda: msgspec.structs.replace(record, decision=number, node=placement.node, message=joined(reasons))
         )
 
-    def evicted(self, victim: Victim) -> None:
-        """Append that a pod was evicted."""
+    def evicted(self, victim: Victim, preemptor: PodId) -> None:
+        """Append that a pod was evicted, and for which pod."""
         record = self._pod(PodResult.EVICTED, victim.pod)
-        self._append(lambda: msgspec.structs.replace(record, node=victim.node, message=victim.message))
+        found = msgspec.structs.replace(record, node=victim.node, message=victim.message, preemptor=str(preemptor))
+        self._append(lambda: found)
 
     def newest(self, since: float) -> Iterator[HistoryRecord]:
         """Iterate over the records since then (seconds since the epoch), the newest first. Runs in a thread."""
@@ -139,12 +146,12 @@ class DecisionHistory:
         """The number of records and their bytes."""
         return len(self._records), self._bytes
 
-    async def run(self) -> None:
+    async def run(self, in_thread: InThread = asyncio.to_thread) -> None:
         """Encode what is appended, for ever."""
         while True:
             await asyncio.sleep(_ENCODE_SECONDS)
             if self._pending:
-                await asyncio.to_thread(self.encode)
+                await in_thread(self.encode)
 
     def encode(self) -> None:
         """Encode what waits, and drop the oldest records that are too many."""
@@ -167,3 +174,7 @@ class DecisionHistory:
 
     def _pod(self, result: PodResult, pod: PodId) -> PodRecord:
         return PodRecord(time=self._now(), result=result, namespace=pod.namespace, name=pod.name)
+
+
+def _find_none(_: ClaimId) -> None:
+    """Before `connect` no claim is known."""

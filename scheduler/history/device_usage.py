@@ -5,6 +5,8 @@ The allocations are sampled every few seconds: a device counts as in use for the
 share a device have equal parts of it; results with admin access use nothing. The sums are kept by namespace,
 DeviceClass, driver and label in periods, of which the oldest are dropped. A period has at most `_MOST_KEYS` keys; what
 does not fit is summed up under `OTHERS`, by driver.
+
+Which devices a class matches is known from the counts of the fleet; a device that two classes match counts in both.
 """
 
 import asyncio
@@ -15,7 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from solver.domain import Claim, DeviceId, PodId, ResourceSlice, Snapshot
+from scheduler.history.decision_history import InThread
+from solver.domain import Claim, DeviceId, PodId, ResourceSlice
+from solver.domain.fleet import DeviceCount, DeviceState
 
 PERIODS: Final = 288
 OTHERS: Final = "(others)"
@@ -25,6 +29,8 @@ _MOST_KEYS: Final = 1_000
 _SAMPLE_SECONDS: Final = 30.0
 _LONGEST_SAMPLE_SECONDS: Final = 90.0
 """After a longer gap (the process stood still) only so much time counts."""
+
+_IN_USE: Final = frozenset({DeviceState.HELD, DeviceState.SHARED})
 
 LabelOf = Callable[[PodId], str]
 
@@ -38,12 +44,30 @@ class UsageKey(NamedTuple):
     label: str
 
 
+class ClassKey(NamedTuple):
+    """The devices of a driver that a DeviceClass matches."""
+
+    device_class: str
+    driver: str
+
+
+class ClassSeconds(NamedTuple):
+    """Device-seconds of the devices that a class matches: those in use, and all."""
+
+    held: float = 0.0
+    existing: float = 0.0
+
+    def plus(self, held: float, existing: float) -> "ClassSeconds":
+        """Add device-seconds."""
+        return ClassSeconds(self.held + held, self.existing + existing)
+
+
 @dataclass(slots=True)
 class UsagePeriod:
     """
     Device-seconds of one period: in use by key, and all devices by driver, in the `seconds` that were sampled.
 
-    `begin` and `end` are seconds since the epoch.
+    `classes` has those of the devices that classes match. `begin` and `end` are seconds since the epoch.
     """
 
     begin: float
@@ -51,11 +75,12 @@ class UsagePeriod:
     seconds: float = 0.0
     held: dict[UsageKey, float] = field(default_factory=dict)
     existing: dict[str, float] = field(default_factory=dict)
+    classes: dict[ClassKey, ClassSeconds] = field(default_factory=dict)
 
 
 class UsageTotals(NamedTuple):
     """
-    Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver.
+    Device-seconds from `begin` to `end` (seconds since the epoch), in use by key, and all devices by driver and class.
 
     Of this time, `seconds` were sampled: less where the process stood still.
     """
@@ -65,6 +90,15 @@ class UsageTotals(NamedTuple):
     seconds: float
     held: Mapping[UsageKey, float]
     existing: Mapping[str, float]
+    classes: Mapping[ClassKey, ClassSeconds]
+
+
+class UsageSample(NamedTuple):
+    """What is allocated and published at a moment, and the counts of the fleet (empty before the first count)."""
+
+    claims: Iterable[Claim]
+    slices: Iterable[ResourceSlice]
+    devices: Iterable[DeviceCount] = ()
 
 
 class DeviceUsage:
@@ -77,13 +111,13 @@ class DeviceUsage:
         self._lock: Final = threading.Lock()
         self._last: float | None = None
 
-    def sample(self, claims: Iterable[Claim], slices: Iterable[ResourceSlice], label_of: LabelOf, now: float) -> None:
+    def sample(self, seen: UsageSample, label_of: LabelOf, now: float) -> None:
         """Add the time since the last sample to what is allocated now (seconds since the epoch)."""
         last, self._last = self._last, now
         if last is None or now <= last:
             return
         seconds = min(now - last, _LONGEST_SAMPLE_SECONDS)
-        held, existing = _held(claims, label_of), _existing(slices)
+        held, existing, of_classes = _held(seen.claims, label_of), _existing(seen.slices), _of_classes(seen.devices)
         with self._lock:
             period = self._period(now - seconds, now)
             period.seconds += seconds
@@ -92,17 +126,22 @@ class DeviceUsage:
                 period.held[key] = period.held.get(key, 0.0) + count * seconds
             for driver, devices in existing.items():
                 period.existing[driver] = period.existing.get(driver, 0.0) + devices * seconds
+            for name, each in of_classes.items():
+                before = period.classes.get(name, ClassSeconds())
+                period.classes[name] = before.plus(each.held * seconds, each.existing * seconds)
 
-    async def run(self, snapshot: Callable[[], Snapshot], label_of: LabelOf) -> None:
+    async def run(
+        self, seen: Callable[[], UsageSample], label_of: LabelOf, in_thread: InThread = asyncio.to_thread
+    ) -> None:
         """Sample for ever, in a thread."""
         while True:
-            seen = snapshot()
-            await asyncio.to_thread(self.sample, seen.claims, seen.slices, label_of, time.time())
+            await in_thread(self.sample, seen(), label_of, time.time())
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     def since(self, begin: float) -> UsageTotals:
         """Sum up the periods that end after `begin` (seconds since the epoch)."""
         held, existing = defaultdict[UsageKey, float](float), defaultdict[str, float](float)
+        classes = defaultdict[ClassKey, ClassSeconds](ClassSeconds)
         with self._lock:
             periods = [each for each in self._periods if each.end > begin]
             for period in periods:
@@ -110,10 +149,12 @@ class DeviceUsage:
                     held[key] += seconds
                 for driver, seconds in period.existing.items():
                     existing[driver] += seconds
+                for name, each in period.classes.items():
+                    classes[name] = classes[name].plus(*each)
             first = min((each.begin for each in periods), default=begin)
             last = max((each.end for each in periods), default=begin)
             sampled = sum(each.seconds for each in periods)
-        return UsageTotals(first, last, sampled, held, existing)
+        return UsageTotals(first, last, sampled, held, existing, classes)
 
     def _period(self, begin: float, end: float) -> UsagePeriod:
         """Return the present period, a new one if the last is complete or the clock was put back."""
@@ -180,3 +221,13 @@ def _existing(slices: Iterable[ResourceSlice]) -> Counter[str]:
         if each.generation == newest[each.pool_id]:
             counts[each.driver] += len(each.devices)
     return counts
+
+
+def _of_classes(devices: Iterable[DeviceCount]) -> dict[ClassKey, ClassSeconds]:
+    """Count the devices in use, and all, of each class and driver."""
+    found: defaultdict[ClassKey, ClassSeconds] = defaultdict(ClassSeconds)
+    for each in devices:
+        if each.device_class:
+            key = ClassKey(each.device_class, each.driver)
+            found[key] = found[key].plus(each.count if each.state in _IN_USE else 0, each.count)
+    return found

@@ -96,7 +96,8 @@ class PodRecord(
     """
     What happened to one pod. `decision` is the number of the decision that placed it (0: it was evicted).
 
-    `seconds` are those from the time when it could first be scheduled until it was bound.
+    `seconds` are those from the time when it could first be scheduled until it was bound. `preemptor` is the pod for
+    which it was evicted (`NAMESPACE/NAME`).
     """
 
     decision: int = 0
@@ -108,6 +109,7 @@ class PodRecord(
     devices: tuple[str, ...] = ()
     seconds: float = 0.0
     message: str = ""
+    preemptor: str = ""
 
 
 HistoryRecord = DecisionRecord | PodRecord

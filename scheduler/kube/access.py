@@ -1,16 +1,23 @@
-"""Which cluster a command talks to: kubeconfig file, context and namespace, found as kubectl finds them."""
+"""
+Which cluster a command talks to: kubeconfig file, context and namespace, found as kubectl finds them.
 
+`wait_for` waits for what a command asks.
+"""
+
+import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from scheduler.kube import kubeconfig
 from scheduler.kube.client import Client
 
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_NAMESPACE: Final = "default"
+
+T = TypeVar("T")
 
 
 class ClusterAccess(NamedTuple):
@@ -51,3 +58,19 @@ def _usual(environment: Mapping[str, str]) -> list[Path]:
         return named
     usual = Path.home() / ".kube" / "config"
     return [] if "KUBERNETES_SERVICE_HOST" in environment and not usual.exists() else [usual]
+
+
+def wait_for(wanted: Coroutine[Any, Any, T]) -> T:
+    """
+    Run a coroutine in an event loop of its own, and return what it returns.
+
+    `asyncio.run` does the same, but `signal.getsignal`, which it calls at the end, makes a text of the main task with
+    its result: for the objects of 5,000 nodes that takes longer than reading them. Here the task has no result.
+    """
+    found: list[T] = []
+
+    async def keep() -> None:
+        found.append(await wanted)
+
+    asyncio.run(keep())
+    return found[0]

@@ -3,15 +3,19 @@ HTTP requests to the API server over one pool of connections.
 
 A failure before the request was sent, or of a read, is `Unreachable`; a write without an answer is `AnswerLost`; an
 answer that is no success is an `ApiError`. Only a 401 is retried here, once, with renewed credentials.
+
+A write is sent within its time by a clock that goes on while the machine sleeps, or not at all: the timers of the event
+loop stand still meanwhile, and the lease under which the write was allowed may be another process's afterwards.
 """
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import math
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -31,7 +35,9 @@ from scheduler.kube.errors import (
     NotFound,
     Unauthorized,
     Unreachable,
+    WatchSilent,
 )
+from scheduler.kube.leader_election.boot_clock import boot_time
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -51,6 +57,17 @@ _FIRST_ERROR: Final = 300
 _KEEPALIVE_IDLE_SECONDS: Final = 30
 _KEEPALIVE_INTERVAL_SECONDS: Final = 10
 _KEEPALIVE_PROBES: Final = 3
+_sent_before: Final = contextvars.ContextVar("_sent_before", default=math.inf)
+
+
+@contextlib.contextmanager
+def sent_before(ends: float) -> Iterator[None]:
+    """Send no write of the block, which may send several, after this time of `boot_time`."""
+    token = _sent_before.set(ends)
+    try:
+        yield
+    finally:
+        _sent_before.reset(token)
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -119,7 +136,7 @@ class Client:
         # Compressing costs both sides more than it saves inside a cluster.
         headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
         async with aiohttp.ClientSession(
-            connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
+            connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[_in_time()]
         ) as session:
             yield cls(session, known)
 
@@ -150,10 +167,11 @@ class Client:
 
         A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
-        query = dict(query or ())
+        query, ends = dict(query or ()), math.inf
         if method not in _READS:
-            query["timeout"] = f"{math.ceil(timeout_seconds)}s"
-        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept, headers or {})
+            query["timeout"] = f"{max(1, math.floor(timeout_seconds * 1000))}ms"
+            ends = min(boot_time() + timeout_seconds, _sent_before.get())
+        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept, headers or {}, ends)
         async with self._exchange(call) as response:
             return await response.read()
 
@@ -163,12 +181,12 @@ class Client:
         """
         GET a stream (a watch): each item is the whole lines that one read gave, at least one.
 
-        Ends when the server ends it; raises Unreachable when nothing came for `read_timeout_seconds`.
+        Ends when the server ends it; raises WatchSilent when nothing came for `read_timeout_seconds`.
         """
         timeout = aiohttp.ClientTimeout(total=None, connect=REQUEST_SECONDS, sock_read=read_timeout_seconds)
         rest = b""
         async with self._exchange(_Call("GET", path, query, timeout)) as response:
-            async for chunk in response.content.iter_any():
+            while chunk := await _next_chunk(response.content, read_timeout_seconds):
                 *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 if lines:
                     yield lines
@@ -185,11 +203,11 @@ class Client:
             versions = (await self._get(f"/apis/{group}", _Group)).versions
         except NotFound:
             return ()
-        found = []
-        for version in versions:
-            resources = (await self._get(f"/apis/{group}/{version.version}", _Resources)).resources
-            found.append((version.version, frozenset(resource.name for resource in resources)))
-        return tuple(found)
+        found = await asyncio.gather(*(self._get(f"/apis/{group}/{each.version}", _Resources) for each in versions))
+        return tuple(
+            (version.version, frozenset(resource.name for resource in each.resources))
+            for version, each in zip(versions, found, strict=True)
+        )
 
     async def _get(self, path: str, kind: type[_Answer]) -> _Answer:
         """Read and decode a small object."""
@@ -209,19 +227,20 @@ class Client:
                 yield response
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Unreachable(f"{call}: {self.server} cannot be reached: {_because(error)}") from error
+        except aiohttp.SocketTimeoutError as error:  # only a stream has this timeout
+            raise WatchSilent(f"{call}: no answer for {call.timeout.sock_read:g} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             lost = Unreachable if call.method in _READS else AnswerLost
             raise lost(f"{call}: no answer: {_because(error)}") from error
 
     async def _answer(self, call: "_Call") -> aiohttp.ClientResponse:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
-        clock = asyncio.get_running_loop().time
-        started = clock()
+        started = boot_time()
         access = await self._credentials.current()
         response = await self._send(call, access)
         if response.status == _UNAUTHORIZED and await self._credentials.renew(access.authorization):
             response.release()
-            response = await self._send(call.after(clock() - started), self._credentials.access)
+            response = await self._send(call.after(boot_time() - started), self._credentials.access)
         return response
 
     async def _send(self, call: "_Call", access: ClientConfig) -> aiohttp.ClientResponse:
@@ -242,6 +261,7 @@ class Client:
             server_hostname=access.server_name or None,
             proxy=access.proxy or None,
             allow_redirects=False,
+            trace_request_ctx=call,
         )
 
     async def _refusal(self, call: "_Call", response: aiohttp.ClientResponse) -> KubeError:
@@ -262,6 +282,15 @@ class Client:
         return refusal
 
 
+async def _next_chunk(content: aiohttp.StreamReader, seconds: float) -> bytes:
+    """Return what comes next of a stream, b"" at its end. Its own timer: aiohttp's stops where chunks are malformed."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await content.readany()
+    except TimeoutError as error:
+        raise WatchSilent(f"nothing came for {seconds:g} s") from error
+
+
 class _Call(NamedTuple):
     """A request to send, once or twice."""
 
@@ -273,6 +302,8 @@ class _Call(NamedTuple):
     content_type: str = JSON
     accept: str = JSON
     headers: Mapping[str, str] = MappingProxyType({})
+    ends: float = math.inf
+    """When it must have been sent, by `boot_time`; a read may be sent at any time."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -287,6 +318,19 @@ class _Call(NamedTuple):
 def _within(seconds: float) -> aiohttp.ClientTimeout:
     """Make a timeout, of which connecting may take most."""
     return aiohttp.ClientTimeout(total=seconds, connect=seconds * _CONNECT_SHARE)
+
+
+def _in_time() -> aiohttp.TraceConfig:
+    """Make the check of a request's time after it has a connection, and before its first byte is written."""
+    config = aiohttp.TraceConfig()
+    config.on_request_headers_sent.append(_require_time)
+    return config
+
+
+async def _require_time(_session: aiohttp.ClientSession, context: Any, _params: object) -> None:
+    call: _Call = context.trace_request_ctx
+    if boot_time() > call.ends:
+        raise Unreachable(f"{call}: its time was over before it was sent: the machine or the process was suspended")
 
 
 def _because(error: BaseException) -> str:

@@ -1,12 +1,21 @@
-"""Discovery: the version of the API server, the kinds that it serves with their paths, and what it lacks."""
+"""
+Discovery: the version of the API server, the kinds that it serves with their paths, and what it lacks.
 
+`discover_permitted` leaves out what the scheduler's account has no rights for (`scheduler.features`). `until_changed`
+says when all of this is out of date: another API, another cluster, or etcd restored from a backup.
+"""
+
+import asyncio
+import contextlib
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, is_older
+from scheduler.features import KINDS, RIGHTS, Feature, MissingFeature, Right
 from scheduler.kube import paths
 from scheduler.kube.api_versions import (
     COSCHEDULING_VERSION,
@@ -17,9 +26,14 @@ from scheduler.kube.api_versions import (
 )
 from scheduler.kube.client import Client, Version
 from scheduler.kube.decode.slices import with_whole_steps
+from scheduler.kube.errors import DecodeError, Forbidden, KubeError
 from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP, ResourceSlice
 
 _POD_GROUPS: Final = "podgroups"
+_PERIOD_SECONDS: Final = 10.0
+"""How often the server is asked whether it has changed."""
+_REVIEWS: Final = paths.collection("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+_REVIEW_SECONDS: Final = 5.0
 _FIRST_ANSWERS: Final = 3
 _MOST_ANSWERS: Final = 24
 """From as many old as new servers they come in a row once in millions of times; one in ten seconds: four minutes."""
@@ -29,15 +43,25 @@ Versions = tuple[tuple[str, frozenset[str]], ...]
 """(version, resources) pairs of an API group, the server's preferred version first."""
 
 
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status
+
+
 class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     """
     The kinds to watch with their paths, and the server's version; `minor` is 37 for Kubernetes 1.37.
 
-    `problem` is a sentence where required kinds are missing, else empty.
+    `problem` is a sentence where required kinds are missing, else empty. `missing` are features that the scheduler's
+    account lacks rights for (`discover_permitted`); their kinds are not among `paths`.
     """
 
     paths: tuple[tuple[Kind, str], ...] = ()
     problem: str = ""
+    missing: tuple[MissingFeature, ...] = ()
     minor: int = 0
     git_version: str = ""
 
@@ -65,19 +89,71 @@ class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
             for change in changes
         ]
 
+    def lacks(self, feature: Feature) -> bool:
+        """Whether the account lacks a right for a feature."""
+        return any(each.feature is feature for each in self.missing)
+
     def has_same_api(self, other: "DiscoveredKinds") -> bool:
         """Whether both are the same to a scheduler; patch versions may differ."""
-        return (self.paths, self.problem, self.minor) == (other.paths, other.problem, other.minor)
+        return (self.paths, self.problem, self.missing, self.minor) == (
+            other.paths,
+            other.problem,
+            other.missing,
+            other.minor,
+        )
 
 
 async def discover(client: Client) -> DiscoveredKinds:
     """Ask the server. Raises KubeError."""
-    version = await client.server_version()
-    served = served_kinds(await client.discover(paths.RESOURCE_GROUP), version)
+    version, resources, scheduling, coscheduling = await asyncio.gather(
+        client.server_version(),
+        client.discover(paths.RESOURCE_GROUP),
+        client.discover(SCHEDULING_GROUP),
+        client.discover(COSCHEDULING_GROUP),
+    )
+    served = served_kinds(resources, version)
     if served.problem:
         return served
-    groups = group_kinds(await client.discover(SCHEDULING_GROUP), await client.discover(COSCHEDULING_GROUP))
+    groups = group_kinds(scheduling, coscheduling)
     return msgspec.structs.replace(served, paths=(*served.paths, *groups))
+
+
+async def discover_permitted(client: Client, asked: Collection[Feature] = tuple(Feature)) -> DiscoveredKinds:
+    """
+    Return what the server serves, without the kinds of features that the account lacks a right for.
+
+    Only the rights of the features in `asked` are looked at. Raise `KubeError`.
+    """
+    served = await discover(client)
+    found = await asyncio.gather(*(_lacking(client, served, each) for each in asked))
+    missing = tuple(each for each in found if each.rights)
+    unwatched = {kind for each in missing for kind in KINDS[each.feature]}
+    watched = tuple(each for each in served.paths if each[0] not in unwatched)
+    return msgspec.structs.replace(served, paths=watched, missing=missing)
+
+
+async def _lacking(client: Client, served: DiscoveredKinds, feature: Feature) -> MissingFeature:
+    rights = [each for each in RIGHTS[feature] if each.kind is None or served.has(each.kind)]
+    allowed = await asyncio.gather(*(_is_allowed(client, each) for each in rights))
+    return MissingFeature(feature, tuple(each for each, is_there in zip(rights, allowed, strict=True) if not is_there))
+
+
+async def _is_allowed(client: Client, right: Right) -> bool:
+    """Whether the account has a right. One that may not even ask counts as allowed: then the request itself says it."""
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = await client.request("POST", _REVIEWS, body=msgspec.json.encode(body), timeout_seconds=_REVIEW_SECONDS)
+        return msgspec.json.decode(answer, type=_Review).status.allowed
+    except Forbidden:
+        return True
+    except msgspec.MsgspecError as error:
+        raise DecodeError("SelfSubjectAccessReview", _REVIEWS, "status", str(error)) from error
 
 
 def served_kinds(versions: Versions, server: Version) -> DiscoveredKinds:
@@ -114,6 +190,47 @@ def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kin
     return tuple(found)
 
 
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+    version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _Objects(msgspec.Struct):
+    metadata: _Metadata
+    items: list[_Object] = []
+
+
+class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The uid of the namespace kube-system, by which clusters are told apart, and etcd's present revision."""
+
+    uid: str
+    revision: str
+
+    def contradiction(self, before: "ClusterIdentity") -> str:
+        """Say why what was listed before says nothing about the cluster as it is now; empty where it does."""
+        if self.uid and before.uid and self.uid != before.uid:
+            return f"it is another cluster: the uid of kube-system is {self.uid}, and was {before.uid}"
+        if is_older(self.revision, before.revision):
+            return f"etcd was restored: its revision went back from {before.revision} to {self.revision}"
+        return ""
+
+
+async def identify(client: Client) -> ClusterIdentity:
+    """Ask for the identity by a list, which needs no right that the watches do not need. Raises KubeError."""
+    query = {"fieldSelector": "metadata.name=kube-system"}
+    body = await client.request("GET", paths.COLLECTIONS[Kind.NAMESPACES], query=query)
+    try:
+        found = msgspec.json.decode(body, type=_Objects)
+    except msgspec.MsgspecError as error:
+        raise DecodeError(Kind.NAMESPACES.value, "kube-system", "(whole answer)", str(error)) from error
+    uid = found.items[0].metadata.uid if found.items else ""
+    return ClusterIdentity(uid=uid, revision=found.metadata.version)
+
+
 class ApiChange:
     """
     When the API server counts as upgraded or rolled back, after which the scheduler starts again in its process.
@@ -148,3 +265,31 @@ class ApiChange:
         while self._changes and self._changes[0] <= now - _WINDOW_SECONDS:
             self._changes.popleft()
         return min(_MOST_ANSWERS, _FIRST_ANSWERS << len(self._changes))
+
+
+async def until_changed(client: Client, served: DiscoveredKinds, api_change: ApiChange) -> str:
+    """
+    Return what has changed when nothing that was listed or discovered before may be used any more.
+
+    That is other kinds, versions or rights than those `served` (`ApiChange`), or another `ClusterIdentity`: a watch
+    that goes on from a later revision than etcd's would leave changes out.
+    """
+    api_change.begin(served)
+    known: ClusterIdentity | None = None
+    while True:
+        with contextlib.suppress(KubeError):
+            identity = await identify(client)
+            if known is not None and (problem := identity.contradiction(known)):
+                return problem
+            known = identity
+        await asyncio.sleep(_PERIOD_SECONDS)
+        with contextlib.suppress(KubeError):
+            found = await discover_permitted(client, [each.feature for each in served.missing])
+            if api_change.saw(found, time.monotonic()):
+                return _difference(served, found)
+
+
+def _difference(served: DiscoveredKinds, found: DiscoveredKinds) -> str:
+    if found.missing != served.missing:
+        return "the scheduler's account has got rights that it lacked"
+    return f"the API server is {found.git_version} now, and was {served.git_version}"

@@ -4,9 +4,11 @@ The errors of requests to the API server.
     KubeError
     ├── ConfigurationError      kubeconfig or service account cannot be used; names the field
     ├── Unreachable             not sent, or a read: nothing has happened
+    │   └── WatchSilent         a watch that sent nothing for too long
     ├── AnswerLost              a write was sent and got no answer: it may have acted
     ├── LeadershipLost          the lease is lost
     ├── DecodeError             an object cannot be decoded; names the object and the field
+    ├── VersionWentBack         a resourceVersion is lower than one before
     └── ApiError                the server's answer: status, reason, message
         ├── BadRequest          400
         ├── Unauthorized        401
@@ -36,6 +38,14 @@ class ConfigurationError(KubeError):
 
 class Unreachable(KubeError):
     """The request did not reach the API server, or was a read whose answer did not come."""
+
+
+class WatchSilent(Unreachable):
+    """A watch sent neither an event nor a bookmark for too long: its connection may be dead."""
+
+
+class VersionWentBack(KubeError):
+    """A resourceVersion is lower than one before: etcd was restored from a backup, or the answer is an old one."""
 
 
 class AnswerLost(KubeError):

@@ -7,20 +7,21 @@ removed where the pod is not bound.
 """
 
 import datetime as dt
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, writes
-from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.client import JSON, MERGE_PATCH, Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.disruption import RESERVED
 from scheduler.kube.decode.json_parts import read_page
-from scheduler.kube.decode.objects import decode
+from scheduler.kube.decode.objects import decode, identify
 from scheduler.kube.errors import ApiError, Conflict, DecodeError, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
+from scheduler.unreadable import cut
 from solver.domain import NodeAllocatableClaimStatus, NodeAllocatableOverhead, Pod, PodId, Victim
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -166,6 +167,7 @@ def _overhead(overhead: NodeAllocatableOverhead) -> dict[str, str]:
 
 
 _PAGE: Final = "500"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 GATED: Final = "SchedulingGated"
 """The reason that the API server writes into a pod with scheduling gates: no scheduler has tried it."""
 
@@ -234,14 +236,27 @@ class _Pod(msgspec.Struct, frozen=True):
 _pod: Final = msgspec.json.Decoder(_Pod)
 
 
-async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...]:
+async def read_unschedulable_pods(
+    client: Client, on_unreadable: Callable[[DecodeError], None]
+) -> tuple[UnschedulablePod, ...]:
     """List the pods without a node that have PodScheduled=False, of all schedulers. Raises KubeError."""
     found: list[UnschedulablePod] = []
     async for raw in _raw_pods(client, paths.COLLECTIONS[Kind.PODS]):
-        wait = _read_wait(raw)
+        try:
+            wait = _read_wait(raw)
+        except Exception as error:  # noqa: BLE001 - one malformed pod must not hide the others
+            on_unreadable(DecodeError(Kind.PODS, _key(raw), "status.conditions[PodScheduled]", cut(str(error))))
+            continue
         if wait is not None:
             found.append(wait)
     return tuple(found)
+
+
+def _key(raw: bytes | msgspec.Raw) -> str:
+    try:
+        return identify(raw).key
+    except DecodeError:
+        return "(without a readable name)"
 
 
 async def read_pending_pods(client: Client, namespace: str = "") -> tuple[PendingPod, ...]:
@@ -259,6 +274,12 @@ async def read_pod(client: Client, pod: PodId) -> PendingPod | None:
         return None
 
 
+async def read_pod_uids(client: Client) -> frozenset[str]:
+    """List the uids of all pods, by their metadata alone. Raises KubeError."""
+    raw_pods = _raw_pods(client, paths.COLLECTIONS[Kind.PODS], {"limit": "5000"}, accept=_METADATA)
+    return frozenset([json_parts.decode(_pod, raw)[0].metadata.uid async for raw in raw_pods])
+
+
 async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
     """Whether a pod is gone, is bound, or has a condition PodScheduled that a scheduler wrote. Raises KubeError."""
     found = await read_pod(client, pod)
@@ -267,11 +288,14 @@ async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
     return found.condition is not None and found.condition.reason != GATED
 
 
-async def _raw_pods(client: Client, path: str) -> AsyncIterator[bytes | msgspec.Raw]:
-    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
+async def _raw_pods(
+    client: Client, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
+) -> AsyncIterator[bytes | msgspec.Raw]:
+    """List pods, without a query those that have no node."""
+    query = dict(query or {"fieldSelector": "spec.nodeName=", "limit": _PAGE})
     while True:
         try:
-            page = read_page(await client.request("GET", path, query=query))
+            page = read_page(await client.request("GET", path, query=query, accept=accept))
         except ValueError as error:
             raise DecodeError("pod", path, "(whole answer)", str(error)) from error
         for raw in page.items:
@@ -293,11 +317,8 @@ def _pending(raw: bytes | msgspec.Raw) -> PendingPod:
 
 
 def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
-    """Decode one pod; None where it cannot be decoded or does not wait."""
-    try:
-        pod = json_parts.decode(_pod, raw)[0]
-    except Exception:  # noqa: BLE001 - one malformed pod must not hide the others
-        return None
+    """Decode one pod; None where it does not wait. Raises what decoding raises."""
+    pod = json_parts.decode(_pod, raw)[0]
     found = pod.condition
     if found is None or found.since is None or found.status != "False" or found.reason == GATED:
         return None

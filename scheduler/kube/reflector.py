@@ -1,17 +1,33 @@
-"""The task that lists and watches one kind: the I/O and the backoff around `watch.ListWatch`."""
+"""
+The task that lists and watches one kind: the I/O and the backoff around `watch.ListWatch`.
+
+`WatchAges` knows how long ago each kind was heard of. The API server sends a bookmark about once a minute, also where
+nothing changes. A kind that was silent for longer than the limit is stale: what happened to its objects meanwhile is
+not known, so nothing may be written until it is heard of again.
+"""
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind
 from scheduler.kube import paths
 from scheduler.kube.client import Client
-from scheduler.kube.errors import ApiError, BadRequest, DecodeError, Gone, Invalid, KubeError
+from scheduler.kube.errors import (
+    ApiError,
+    BadRequest,
+    DecodeError,
+    Gone,
+    Invalid,
+    KubeError,
+    VersionWentBack,
+    WatchSilent,
+)
+from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.watch import ListWatch, Received
 
 
@@ -42,22 +58,68 @@ class RequestBackoff:
 
 WATCH_SECONDS: Final = (240, 480)
 """The server ends a watch after a random time between these, so that watches do not end together."""
-_SILENCE_SECONDS: Final = 30.0
-"""Time after that until the connection counts as dead."""
+_SILENT_SHARE: Final = 0.5
+"""Part of the limit of a watch's age after which its connection counts as dead, so that a listing may be in time."""
 _RELIST_SECONDS: Final = 300.0
 """Least time between two listings that were caused by a line that cannot be read."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends sooner without an event counts as a failure: no busy loop."""
 
 
+class WatchAges:
+    """
+    The ages of all watches, in seconds of a clock that suspends do not stop.
+
+    A kind counts from the end of its first listing. Kinds that the server does not have are never heard of, and so
+    never stale.
+    """
+
+    def __init__(self, limit_seconds: float, clock: Callable[[], float] = boot_time) -> None:
+        self.limit_seconds: Final = limit_seconds
+        self._clock: Final = clock
+        self._heard_at: Final[dict[Kind, float]] = {}
+        self._errors: Final[dict[Kind, str]] = {}
+        self._heard: Final = asyncio.Event()
+
+    def heard(self, kind: Kind) -> None:
+        """Note that the watch of a kind shows its objects as they are now."""
+        self._heard_at[kind] = self._clock()
+        self._errors.pop(kind, None)
+        self._heard.set()
+
+    def failed(self, kind: Kind, error: str) -> None:
+        """Note why a kind is not heard of."""
+        self._errors[kind] = error
+
+    def error(self, kind: Kind) -> str:
+        """Return the last error since a kind was heard of, "" where there was none."""
+        return self._errors.get(kind, "")
+
+    def age(self, kind: Kind) -> float:
+        """Return the seconds since a kind was heard of; 0 before its first listing has ended."""
+        now = self._clock()
+        return now - self._heard_at.get(kind, now)
+
+    def stale(self) -> Mapping[Kind, float]:
+        """Return the kinds that were silent for longer than the limit, with their ages."""
+        now = self._clock()
+        return {kind: now - at for kind, at in self._heard_at.items() if now - at > self.limit_seconds}
+
+    async def until_fresh(self) -> None:
+        """Return when no kind is stale."""
+        while self.stale():
+            self._heard.clear()
+            await self._heard.wait()
+
+
 class Reflector:
     """
     Lists and watches one kind, and gives every change to `on_changes`.
 
-    `on_changes` gets the changes of one read, in order. `on_error` gets the kind and an error that is retried, or an
-    object without a name. `on_unreadable` gets an object that cannot be decoded, once per version (default:
-    `on_error`), `on_readable` the key of one that can be decoded again or is deleted. `synced` is set after the first
-    complete listing. No exception ends the task.
+    `on_changes` gets the changes of one read, in order; `ages` is told then that they show the objects as they are now.
+    `on_error` gets the kind and an error that is retried, or an object without a name. `on_unreadable` gets an object
+    that cannot be decoded, once per version (default: `on_error`), `on_readable` the key of one that can be decoded
+    again or is deleted. `synced` is set after the first complete listing. No exception ends the task.
     """
 
     def __init__(
@@ -67,6 +129,7 @@ class Reflector:
         on_changes: Callable[[Sequence[Change]], None],
         on_error: Callable[[Kind, Exception], None],
         *,
+        ages: WatchAges,
         path: str | None = None,
         on_unreadable: Callable[[Kind, DecodeError], None] | None = None,
         on_readable: Callable[[Kind, str], None] | None = None,
@@ -75,11 +138,12 @@ class Reflector:
         self.kind = kind
         self.synced = asyncio.Event()
         self._client = client
-        self._path = path if path is not None else paths.COLLECTIONS[kind]
+        self.path = path if path is not None else paths.COLLECTIONS[kind]
         self._on_changes = on_changes
         self._on_error = on_error
         self._on_unreadable = on_unreadable or on_error
         self._on_readable = on_readable or _ignore
+        self._ages = ages
         self._relisted_at = -_RELIST_SECONDS
         self._mirrored = ListWatch(kind)
         self._mirrored.start_listing()
@@ -91,6 +155,10 @@ class Reflector:
     def resource_version(self) -> str:
         """The version up to which changes have been handed over."""
         return self._mirrored.resource_version
+
+    def shows(self, identities: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether exactly these objects have been handed over, by key, each with this uid and resourceVersion."""
+        return self._mirrored.shows(identities)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -115,7 +183,7 @@ class Reflector:
             self._backoff.reset()
 
     async def _page(self) -> bytes:
-        return await self._client.request("GET", self._path, query=self._mirrored.page_query())
+        return await self._client.request("GET", self.path, query=self._mirrored.page_query())
 
     async def _stream_listing(self) -> None:
         """List by a watch (KEP-3157); a server that does not support it is asked for pages from then on."""
@@ -130,7 +198,7 @@ class Reflector:
         started = time.monotonic()
         heard = False
         lines_of = self._client.stream_lines(
-            self._path, query, read_timeout_seconds=int(query["timeoutSeconds"]) + _SILENCE_SECONDS
+            self.path, query, read_timeout_seconds=self._ages.limit_seconds * _SILENT_SHARE
         )
         async with contextlib.aclosing(lines_of) as reads:
             async for lines in reads:
@@ -139,9 +207,9 @@ class Reflector:
                     self._mirrored.receive_lines(lines, received)
                 finally:
                     self._hand_over(received)
-                heard = True
+                heard = heard or received.is_heard
                 self._list_again_after(received)
-                if not self._mirrored.needs_listing:
+                if received.is_heard and not self._mirrored.needs_listing:
                     self._backoff.reset()
         if not heard and time.monotonic() - started < _SHORT_SECONDS:
             await asyncio.sleep(self._backoff.seconds())
@@ -164,12 +232,18 @@ class Reflector:
             self._on_readable(self.kind, key)
         if received.changes:
             self._on_changes(received.changes)
+        if received.went_back is not None:
+            raise received.went_back
+        if received.is_heard and not self._mirrored.needs_listing:
+            self._ages.heard(self.kind)
         if self._mirrored.is_synced and not self.synced.is_set():
             self.synced.set()
 
     async def _recover(self, error: KubeError) -> None:
-        """Report, wait, and continue from the last version; after 410 or an unreadable answer list again."""
-        if isinstance(error, Gone | DecodeError):
+        """Report, wait, and continue from the last version, or list again where that one may lead nowhere."""
+        if isinstance(error, VersionWentBack):
+            self._mirrored.distrust()
+        elif isinstance(error, Gone | DecodeError | WatchSilent):
             self._mirrored.start_listing()
         self._on_error(self.kind, error)
         await asyncio.sleep(self._backoff.seconds(error))

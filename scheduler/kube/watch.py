@@ -10,17 +10,17 @@ For an object that cannot be decoded its substitute is handed over (`decode.part
 version, and decoded again when it changes. No other object is affected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.change import Change, Kind, Object
+from scheduler.change import Change, Kind, Object, is_older
 from scheduler.kube import errors, paths
 from scheduler.kube.decode.json_parts import Event, Raw, SubstitutedJson, read_event, read_page
 from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared_fields import Wire
-from scheduler.kube.errors import DecodeError
+from scheduler.kube.errors import DecodeError, VersionWentBack
 from scheduler.unreadable import cut
 from solver.domain import Pod
 
@@ -48,6 +48,8 @@ class Received:
 
     `problems` are objects that cannot be decoded, `readable` the keys of objects that can be decoded again or are
     deleted. `nameless` are objects whose name cannot be decoded. `torn` is a line that is no event: its change is lost.
+    `went_back` is a resourceVersion that is lower than one before: what has it is not handed over. `is_heard` says
+    whether there was anything but errors and what cannot be read.
     """
 
     def __init__(self) -> None:
@@ -56,6 +58,8 @@ class Received:
         self.nameless: list[DecodeError] = []
         self.readable: list[str] = []
         self.torn: DecodeError | None = None
+        self.went_back: VersionWentBack | None = None
+        self.is_heard = False
 
 
 class _Known(NamedTuple):
@@ -89,6 +93,8 @@ class ListWatch:
         self._has_nameless = False
         """Whether the current listing had objects without a readable name: they may be any that are missing in it."""
         self._continue = ""
+        self._newest = ""
+        """The last resourceVersion of a listing or a watch, from which later ones may not go back."""
 
     # requests
 
@@ -96,6 +102,12 @@ class ListWatch:
     def needs_listing(self) -> bool:
         """Whether the next request is a listing (or the rest of one), not a watch."""
         return not self.resource_version
+
+    def shows(self, identities: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether exactly these objects are known, by key, each with this uid and resourceVersion."""
+        return len(self._known) == len(identities) and all(
+            identities.get(key) == known[:2] for key, known in self._known.items()
+        )
 
     def start_listing(self) -> None:
         """Drop the resourceVersion, and keep the known objects: a complete listing follows."""
@@ -105,8 +117,9 @@ class ListWatch:
         self._has_nameless = False
 
     def distrust(self) -> None:
-        """Start a listing that hands over every object again, also unchanged ones."""
+        """Start a listing that hands over every object again, also unchanged ones, whatever its versions are."""
         self._known = {key: known._replace(version="") for key, known in self._known.items()}
+        self._newest = ""
         self.start_listing()
 
     def page_query(self) -> dict[str, str]:
@@ -144,6 +157,7 @@ class ListWatch:
         except ValueError as error:
             raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
         received = Received()
+        received.is_heard = True
         for item in page.items:
             self._put(item, page.substituted, received)
         self._continue = page.continue_token
@@ -167,6 +181,7 @@ class ListWatch:
                 received.torn = DecodeError(self.kind.value, "watch", "(event)", cut(str(error)))
                 continue
             self._take(event, received)
+            received.is_heard = True
 
     def _take(self, event: Event, received: Received) -> None:
         match event.type:
@@ -194,9 +209,12 @@ class ListWatch:
         if self._seen is not None:
             self._seen.add(key)
         else:
-            self.resource_version = version or self.resource_version
+            self._go_on_from(version)
         known = self._known.get(key)
         if known is not None and version and known[:2] == (uid, version):
+            return
+        if known is not None and known.uid == uid and is_older(version, known.version):
+            self._note_went_back(version, known.version, received)
             return
         if known is not None and known.uid != uid:
             # It was deleted and created again between two watches.
@@ -221,7 +239,7 @@ class ListWatch:
             received.nameless.append(error)
             return
         if self._seen is None:
-            self.resource_version = identity.resource_version or self.resource_version
+            self._go_on_from(identity.resource_version)
         self._forget(identity.key, received)
 
     def _forget(self, key: str, received: Received) -> None:
@@ -238,18 +256,31 @@ class ListWatch:
         except msgspec.MsgspecError as error:
             received.nameless.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
             return
-        if self._seen is None:
-            self.resource_version = metadata.resource_version or self.resource_version
+        if self._seen is None and is_older(metadata.resource_version, self._newest):
+            self._note_went_back(metadata.resource_version, self._newest, received)
+        elif self._seen is None:
+            self._go_on_from(metadata.resource_version)
         elif (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true":
             self._end_listing(metadata.resource_version, received)
 
     def _end_listing(self, resource_version: str, received: Received) -> None:
-        """Hand over as deleted what the listing did not have, unless it had objects without a readable name."""
+        """Hand over as deleted what the listing did not have, unless it is old or had objects without a name."""
+        if received.went_back is None and is_older(resource_version, self._newest):
+            self._note_went_back(resource_version, self._newest, received)
+        if received.went_back is not None:
+            return
         seen, self._seen = self._seen or set(), None
         for key in [key for key in self._known if key not in seen and not self._has_nameless]:
             self._forget(key, received)
-        self.resource_version = resource_version or _ANY_VERSION
+        self.resource_version = self._newest = resource_version or _ANY_VERSION
         self.is_synced = True
+
+    def _go_on_from(self, version: str) -> None:
+        """Continue after this version, where there is one."""
+        self.resource_version = self._newest = version or self.resource_version
+
+    def _note_went_back(self, version: str, before: str, received: Received) -> None:
+        received.went_back = VersionWentBack(f"{self.kind} went back from resourceVersion {before} to {version}")
 
 
 def _holds(pod: Pod) -> bool:

@@ -1,10 +1,12 @@
 """
 Requests to the API server: paced, retried where that is safe, and fenced by the leader's lease.
 
-A write starts only while the lease is certainly ours, and ends before another process can hold it (`LeaseFence`): two
-leaders never write at the same time. A request that certainly did not act (429, or never sent) is retried here. A
-request that may have acted is retried only where the caller says that this does no harm (`insist`); otherwise the
-caller decides by a live read.
+A write waits while a watch is stale (`reflector.WatchAges`): what it was decided on may be long gone.
+
+A write starts only while the lease is certainly ours, and the API server has ended it before another process can hold
+the lease (`LeaseFence`); the lease is given up after the last one (`close`). A request that certainly did not act (429,
+or never sent) is retried here. A request that may have acted is retried only where the caller says that this does no
+harm (`insist`); otherwise the caller decides by a live read.
 """
 
 import asyncio
@@ -14,9 +16,9 @@ from typing import Final, Protocol, TypeVar
 
 from scheduler.backoff import doubled, jittered
 from scheduler.kube.concurrency_limit import RequestSlots, ResizableSemaphore
-from scheduler.kube.elector import LeaderElector
 from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
-from scheduler.kube.lease import Timing
+from scheduler.kube.leader_election.elector import LeaderElector
+from scheduler.kube.leader_election.writes_under_way import WritesUnderWay
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -62,13 +64,12 @@ class NoFence:
 class LeaseFence:
     """Writes start while the lease is certainly ours, and end before another process can hold it."""
 
-    def __init__(self, elector: LeaderElector, timing: Timing) -> None:
+    def __init__(self, elector: LeaderElector) -> None:
         self._elector: Final = elector
-        self._timing: Final = timing
 
     def write_seconds(self) -> float:
-        """Return the time between the renew deadline and the end of the lease, 0 where the lease may be lost."""
-        return self._timing.write_seconds if self._elector.may_write() else 0.0
+        """Return half of the time until the lease ends, 0 where it may be lost; see `Election.write_seconds`."""
+        return self._elector.write_seconds()
 
 
 class Writer:
@@ -93,10 +94,18 @@ class Writer:
         self._clock: Final = clock
         self._sleep: Final = sleep
         self._on_write: Callable[[bool], None] = lambda _: None
+        self._under_way: Final = WritesUnderWay()
+        self._is_closed = False
+        self.until_fresh: Callable[[], Awaitable[None]] = _at_once
 
-    def connect(self, on_write: Callable[[bool], None]) -> None:
-        """Have `on_write` called for every write that is sent, with whether it is a status write."""
+    def connect(self, on_write: Callable[[bool], None], until_fresh: Callable[[], Awaitable[None]]) -> None:
+        """
+        Have `on_write` called for every write that is sent, with whether it is a status write.
+
+        No write is sent before `until_fresh` returns: `WatchAges.until_fresh` waits while a watch is stale.
+        """
         self._on_write = on_write
+        self.until_fresh = until_fresh
 
     async def write(self, request: ApiCall[T], *, is_status: bool = False) -> T:
         """
@@ -124,12 +133,23 @@ class Writer:
 
     async def read(self, request: ApiCall[T]) -> T:
         """Run one live read, which needs no lease; transient failures are retried."""
-        return await self._retried(lambda: self._once(request, lambda: self._timeout_seconds, is_status=False))
 
-    def require_open(self) -> None:
-        """Raise `FencedError` where no write may start."""
-        if self._fence.write_seconds() < _LEAST_SECONDS:
+        async def seconds() -> float:
+            return self._timeout_seconds
+
+        return await self._retried(lambda: self._once(request, seconds, is_status=False))
+
+    async def close(self) -> None:
+        """Start no write any more, and return when the API server can act on none of those that were sent."""
+        self._is_closed = True
+        await self._under_way.ended()
+
+    def require_open(self) -> float:
+        """Return how long a write may take that starts now. Raise `FencedError` where none may start."""
+        seconds = self._fence.write_seconds()
+        if self._is_closed or seconds < _LEAST_SECONDS:
             raise FencedError
+        return min(seconds, self._timeout_seconds)
 
     async def pause(self, attempt: int) -> None:
         """Wait before another attempt (0, 1, …): exponential and jittered, so that two writers do not stay in step."""
@@ -144,18 +164,24 @@ class Writer:
         return await request()
 
     async def _write_once(self, request: ApiCall[T], *, is_status: bool) -> T:
-        def seconds() -> float:
-            self.require_open()
+        async def seconds() -> float:
+            await self.until_fresh()
+            allowed = self.require_open()
             self._on_write(is_status)
-            return min(self._fence.write_seconds(), self._timeout_seconds)
+            return allowed
 
-        return await self._once(request, seconds, is_status=is_status)
+        async def counted(*, timeout_seconds: float) -> T:
+            with self._under_way.counted(timeout_seconds):
+                return await request(timeout_seconds=timeout_seconds)
 
-    async def _once(self, request: ApiCall[T], seconds: Callable[[], float], *, is_status: bool) -> T:
+        return await self._once(counted, seconds, is_status=is_status)
+
+    async def _once(self, request: ApiCall[T], seconds: Callable[[], Awaitable[float]], *, is_status: bool) -> T:
         async with self._slots.slot(is_status=is_status):
+            timeout_seconds = await seconds()
             started = self._clock()
             try:
-                answer = await request(timeout_seconds=seconds())
+                answer = await request(timeout_seconds=timeout_seconds)
             except TooManyRequests as error:
                 self._slots.refused(error.retry_after_seconds)
                 raise
@@ -164,3 +190,7 @@ class Writer:
                 raise
             self._slots.answered(self._clock() - started)
             return answer
+
+
+async def _at_once() -> None:
+    """No watch is followed."""

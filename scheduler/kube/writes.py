@@ -8,7 +8,6 @@ under way when the next one starts.
 """
 
 import datetime as dt
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -20,6 +19,7 @@ from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
+from scheduler.kube.leader_election.boot_clock import boot_time
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 
@@ -269,7 +269,7 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
     parameters: then the stored protobuf is read, changed and sent back (verb `update`; see `protobuf`).
     """
     path = paths.claim(claim.id, write.subresource)
-    ends = time.monotonic() + timeout_seconds
+    ends = boot_time() + timeout_seconds
     try:
         answer = await client.request(
             "PATCH", path, body=write.patch, content_type=write.content_type, timeout_seconds=timeout_seconds
@@ -294,4 +294,4 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
 
 
 def _seconds_until(end: float) -> float:
-    return max(_LEAST_SECONDS, end - time.monotonic())
+    return max(_LEAST_SECONDS, end - boot_time())

@@ -1,20 +1,15 @@
 """
-Liveness and readiness: named checks, and the HTTP server that serves them and the metrics.
+Liveness and readiness: named checks.
 
 `/livez` fails when the process should be restarted, `/readyz` while it cannot schedule; `?verbose` lists every check
 with its state and how long it has had it. A degraded check ("the worker process is starting") fails neither.
 """
 
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
-
-from aiohttp import web
-
-from scheduler.observe.metrics import Metrics
-from scheduler.settings import Address
 
 
 class CheckState(StrEnum):
@@ -34,25 +29,28 @@ class Check:
         self._state = CheckState.FAILED
         self._message = "not started"
         self._since = clock()
+        self._until = math.inf
 
     @property
     def state(self) -> CheckState:
         """The present state."""
-        return self._state
+        return self._state if self._clock() <= self._until else CheckState.FAILED
 
     @property
     def message(self) -> str:
         """The message that was given with the state."""
-        return self._message
+        return self._message if self._clock() <= self._until else "not renewed in time"
 
     @property
     def seconds(self) -> float:
         """Seconds in the present state; a new message alone does not reset them."""
-        return self._clock() - self._since
+        now = self._clock()
+        return now - (self._since if now <= self._until else self._until)
 
-    def succeed(self, message: str = "") -> None:
-        """Set the state to ok."""
+    def succeed(self, message: str = "", *, for_seconds: float = math.inf) -> None:
+        """Set the state to ok; it fails by itself where it is not set again within some seconds."""
         self._set(CheckState.OK, message)
+        self._until = self._clock() + for_seconds
 
     def degrade(self, message: str) -> None:
         """Set the state to degraded: shown, but no endpoint fails."""
@@ -63,16 +61,15 @@ class Check:
         self._set(CheckState.FAILED, message)
 
     def _set(self, state: CheckState, message: str) -> None:
-        if state is not self._state:
+        if state is not self.state:
             self._since = self._clock()
-        self._state, self._message = state, message
+        self._state, self._message, self._until = state, message, math.inf
 
     def line(self) -> str:
         """Return the line of `/readyz?verbose`: `[+]leader ok for 12 s: held by pod-1`."""
-        mark = {CheckState.OK: "+", CheckState.DEGRADED: "~", CheckState.FAILED: "-"}[self._state]
-        return f"[{mark}]{self.name} {self._state} for {self.seconds:.0f} s" + (
-            f": {self._message}" * bool(self._message)
-        )
+        state, message = self.state, self.message
+        mark = {CheckState.OK: "+", CheckState.DEGRADED: "~", CheckState.FAILED: "-"}[state]
+        return f"[{mark}]{self.name} {state} for {self.seconds:.0f} s" + (f": {message}" * bool(message))
 
 
 class Health:
@@ -117,45 +114,3 @@ def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, 
     lines = [check.line() for check in checks]
     lines.append(f"{title} check {'failed' if has_failed else 'passed'}")
     return 503 if has_failed else 200, "\n".join(lines) + "\n"
-
-
-@asynccontextmanager
-async def serving(address: Address, health: Health, metrics: Metrics) -> AsyncIterator[Address]:
-    """
-    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and return the bound address.
-
-    Port 0 picks a free port. Raise `OSError` if the address cannot be bound.
-    """
-    runner = web.AppRunner(_application(health, metrics), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, address.host, address.port)
-        await site.start()
-        yield Address(address.host, runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
-
-
-def _application(health: Health, metrics: Metrics) -> web.Application:
-    async def livez(request: web.Request) -> web.Response:
-        status, text = report("livez", health.live_checks, verbose="verbose" in request.query)
-        return web.Response(status=status, text=text)
-
-    async def readyz(request: web.Request) -> web.Response:
-        status, text = report("readyz", health.ready_checks, verbose="verbose" in request.query)
-        return web.Response(status=status, text=text)
-
-    async def series(request: web.Request) -> web.Response:
-        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
-    application = web.Application()
-    application.add_routes(
-        (
-            web.get("/livez", livez),
-            web.get("/healthz", livez),
-            web.get("/readyz", readyz),
-            web.get("/metrics", series),
-        )
-    )
-    return application

@@ -42,6 +42,8 @@ _PODS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """The queues of pending pods (label `queue`)."""
+STATUS_WRITES: Final = ("first", "changed", "event", "refresh", "renewal")
+"""Why a condition or an event is written (label `write`)."""
 
 
 class Subsystem(StrEnum):
@@ -122,7 +124,8 @@ class Metrics:
         )
         self.pending_pods = self._gauge(
             "scheduler_pending_pods",
-            "Pending pods by queue: active (ready), backoff, unschedulable (until an event), gated.",
+            "Pending pods of the leader by queue (0 for a standby): active (ready), backoff, unschedulable (until an "
+            "event), gated.",
             ("queue",),
             QUEUES,
         )
@@ -176,6 +179,10 @@ class Metrics:
             "Seconds since the worker process stopped giving plans; 0 while it works.",
         )
         self.worker_restarts = self._counter("dovetail_worker_restarts", "Restarts of the worker process.")
+        self.decisions_over_budget = self._counter(
+            "dovetail_decisions_over_budget",
+            "Decisions about a batch that took longer than 1.5 times solver.budgetSeconds.",
+        )
 
     def _add_isolated_decisions(self) -> None:
         """Add the series about isolated decisions: those of costly pods and of suspected poison pods."""
@@ -233,6 +240,13 @@ class Metrics:
             "dovetail_gangs_partly_bound",
             "Gangs with some pods bound and others not; the others are retried.",
         )
+        self.waiting_status_writes = self._gauge(
+            "dovetail_waiting_status_writes",
+            "Conditions and events that wait to be written: first (the first condition of a pod), changed (another "
+            "reason), event, refresh (other numbers only), renewal (an event that would expire).",
+            ("write",),
+            STATUS_WRITES,
+        )
         self.duplicate_devices = self._counter(
             "dovetail_duplicate_devices",
             "Devices found in two allocations. Another scheduler may allocate from the same pools.",
@@ -242,10 +256,25 @@ class Metrics:
         )
 
     def _add_objects(self) -> None:
-        """Add the series about watches, unreadable objects and events."""
+        """Add the series about the Lease, watches, unreadable objects and events."""
+        self.master_status = self._gauge(
+            "leader_election_master_status", "1 while this replica leads, 0 while it stands by.", ("name",)
+        )
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Relists of a kind because its watch could not be resumed.",
+            ("resource",),
+            tuple(Kind),
+        )
+        self.watch_age = self._gauge(
+            "dovetail_watch_age_seconds",
+            "Seconds since the last event, bookmark or listing of a kind. Above commit.maxWatchAgeSeconds nothing is "
+            "written.",
+            ("resource",),
+        )
+        self.unreadable_answers = self._counter(
+            "dovetail_unreadable_answers",
+            "Answers that could not be read and name no object: lines of watches, listings, objects without a name.",
             ("resource",),
             tuple(Kind),
         )
@@ -274,7 +303,8 @@ class Metrics:
         )
         self.namespace_devices = self._gauge(
             "dovetail_namespace_devices",
-            "Devices that claims of a namespace hold, whole or in shares; of many namespaces the smallest are other.",
+            "Devices that claims of a namespace hold, whole or in shares; only with metrics.mostNamespaces, of those "
+            "with most devices, the others are other.",
             ("namespace", "device_class"),
         )
         self.largest_free_block = self._gauge(

@@ -10,7 +10,16 @@ Nothing here touches the cluster. The command line calls `load`; every other par
 """
 
 from scheduler.settings.loading import Overrides, SettingsError, load, parse
-from scheduler.settings.observability import ApiSettings, DecisionFiles, HistorySettings
+from scheduler.settings.observability import (
+    ApiSettings,
+    DecisionFiles,
+    HealthSettings,
+    HistorySettings,
+    LogFormat,
+    Logging,
+    LogLevel,
+    MetricsSettings,
+)
 from scheduler.settings.policies import PolicyName
 from scheduler.settings.schema import (
     API_VERSION,
@@ -19,9 +28,6 @@ from scheduler.settings.schema import (
     CommitLimits,
     Devices,
     LeaderElection,
-    LogFormat,
-    Logging,
-    LogLevel,
     NodeLabels,
     Owned,
     Profile,
@@ -41,11 +47,13 @@ __all__ = [
     "CommitLimits",
     "DecisionFiles",
     "Devices",
+    "HealthSettings",
     "HistorySettings",
     "LeaderElection",
     "LogFormat",
     "LogLevel",
     "Logging",
+    "MetricsSettings",
     "NodeLabels",
     "Overrides",
     "Owned",

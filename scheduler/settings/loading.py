@@ -33,6 +33,21 @@ Applied in this order: a section before the keys in it, whose old paths then sta
 """
 
 
+SPLIT: Final = {"bindAddress": ("health", "metrics")}
+"""Old key at the top of the file to the sections that have a key of this name now, each with the old one's value."""
+
+
+def _split(document: dict[str, Any]) -> Iterator[str]:
+    """Move values to where they belong now, and return a warning for each. Beside a new key the old one stays."""
+    for key, names in SPLIT.items():
+        sections = [document.setdefault(name, {}) for name in names] if key in document else []
+        if sections and all(isinstance(each, dict) and key not in each for each in sections):
+            value = document.pop(key)
+            for section in sections:
+                section[key] = value
+            yield f"{key} is deprecated, write {' and '.join(f'{name}.{key}' for name in names)}"
+
+
 def _rename(document: dict[str, Any], renamed: Mapping[str, str] = RENAMED) -> Iterator[str]:
     """
     Replace old keys in a document by new ones, and return a warning for each.
@@ -75,6 +90,8 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ()
     leader_elect: bool | None = None
     bind_address: str | None = None
+    """The address of health, and of metrics where these have no other."""
+    metrics_bind_address: str | None = None
     log_level: str | None = None
     log_format: str | None = None
 
@@ -105,7 +122,7 @@ def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Sett
         raise SettingsError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise SettingsError(f"{source}: expected a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}")
-    for warning in _rename(document):
+    for warning in (*_rename(document), *_split(document)):
         warn(f"{source}: {warning}")
     return _checked(document, source)
 
@@ -132,7 +149,8 @@ def _overridden(settings: Settings, overrides: Overrides, source: str) -> Settin
         document["profiles"] = [known.get(name, {"schedulerName": name}) for name in overrides.scheduler_names]
     flags = (
         (document["leaderElection"], "enabled", overrides.leader_elect),
-        (document, "bindAddress", overrides.bind_address),
+        (document["health"], "bindAddress", overrides.bind_address),
+        (document["metrics"], "bindAddress", overrides.metrics_bind_address or overrides.bind_address),
         (document["logging"], "level", overrides.log_level),
         (document["logging"], "format", overrides.log_format),
     )

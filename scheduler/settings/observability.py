@@ -1,11 +1,57 @@
-"""What a running scheduler remembers of its decisions, and the API that answers from it."""
+"""What a running scheduler shows: health, metrics, logs, what it remembers of its decisions, and the API for that."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from scheduler.settings.policies import Section
+
+
+class HealthSettings(Section, frozen=True):
+    """Where the health of the process is served."""
+
+    bind_address: str = ":8080"
+    """
+    Host and port that serve /livez and /readyz over plain HTTP: `:8080` (all addresses), `127.0.0.1:8080`,
+    `[::1]:8080`. Port 0 picks a free port.
+    """
+
+
+class MetricsSettings(Section, frozen=True):
+    """Where series are served, and how devices are counted for them. A process beside the worker counts devices."""
+
+    bind_address: str = ":8081"
+    """
+    Host and port that serve /metrics. The address of `health` is possible: then one port serves all paths, over plain
+    HTTP.
+    """
+
+    tls_cert_file: str = ""
+    """
+    The certificate chain of /metrics (PEM); it is read again when the file changes. With it the port is HTTPS, and each
+    request needs a bearer token of a user who may `get` the path /metrics (TokenReview, SubjectAccessReview). Empty:
+    plain HTTP for every client that reaches the port.
+    """
+
+    tls_key_file: str = ""
+    """The private key of the certificate (PEM)."""
+
+    interval_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
+    """Seconds between the end of one count and the next."""
+
+    node_group_label: str = "node.kubernetes.io/instance-type"
+    """The node label whose values are the groups of nodes of these series and of `dovetail free`."""
+
+    per_node: bool = False
+    """Whether there is also a series for each node, class and state (`dovetail_node_devices`)."""
+
+    most_namespaces: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """
+    How many namespaces have series of the devices that they hold (`dovetail_namespace_devices`): those with most
+    devices; the others count together as `other`. 0: no series names a namespace.
+    """
 
 
 class DecisionFiles(Section, frozen=True):
@@ -73,3 +119,31 @@ class ApiSettings(Section, frozen=True):
 
     requests_per_second: Annotated[float, Meta(gt=0, le=1000)] = 5.0
     """Requests of one caller per second; short bursts may have four times as many."""
+
+
+class LogLevel(StrEnum):
+    """The lowest level that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """The format of log lines."""
+
+    JSON = "json"
+    """One JSON object per line."""
+    CONSOLE = "console"
+    """Aligned text, coloured on a terminal."""
+
+
+class Logging(Section, frozen=True):
+    """What is logged, on standard error."""
+
+    level: LogLevel = LogLevel.INFO
+    """The lowest level that is logged."""
+
+    format: LogFormat = LogFormat.JSON
+    """The format of log lines."""

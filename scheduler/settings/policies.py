@@ -171,16 +171,3 @@ class Messages(Section, frozen=True):
     How often the event of a pod that waits is written again, so that `kubectl describe pod` shows it until the pod is
     bound. It should be half of the API server's `--event-ttl`, which is one hour by default.
     """
-
-
-class FleetMetrics(Section, frozen=True):
-    """The series about devices (`dovetail_devices` and others). A process beside the worker counts them."""
-
-    interval_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
-    """Seconds between the end of one count and the next."""
-
-    node_group_label: str = "node.kubernetes.io/instance-type"
-    """The node label whose values are the groups of nodes of these series and of `dovetail free`."""
-
-    per_node: bool = False
-    """Whether there is also a series for each node, class and state (`dovetail_node_devices`)."""

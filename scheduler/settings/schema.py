@@ -5,16 +5,20 @@ The structs of the configuration file, one for each mapping.
 is documented here (and in `policies`) and nowhere else. Each docstring gives the unit.
 """
 
-from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from scheduler.settings.observability import ApiSettings, HistorySettings
+from scheduler.settings.observability import (
+    ApiSettings,
+    HealthSettings,
+    HistorySettings,
+    Logging,
+    MetricsSettings,
+)
 from scheduler.settings.policies import (
     LEVELS,
-    FleetMetrics,
     Messages,
     NodeReservations,
     PolicyName,
@@ -39,24 +43,6 @@ Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
-
-
-class LogLevel(StrEnum):
-    """The lowest level that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """The format of log lines."""
-
-    JSON = "json"
-    """One JSON object per line."""
-    CONSOLE = "console"
-    """Aligned text, coloured on a terminal."""
 
 
 class Profile(Section, frozen=True):
@@ -185,8 +171,15 @@ class CommitLimits(Section, frozen=True):
     request_timeout_seconds: Seconds = 4.0
     """
     Seconds until a write without an answer counts as lost. It may have taken effect, so the object is read again before
-    anything is rolled back. Together with `leaderElection.renewDeadlineSeconds` it must be shorter than the lease, so
-    that the last write of a former leader ends before a new leader starts.
+    anything is rolled back. Together with `leaderElection.renewDeadlineSeconds` it must be shorter than the lease. At
+    most half of the time until the lease ends is used, so that the last write ends before a new leader starts.
+    """
+
+    max_watch_age_seconds: Seconds = 180.0
+    """
+    Seconds without an event or a bookmark of a watch after which nothing is written until the kind is heard of again.
+    The API server sends a bookmark about once a minute. After half of this time the kind is listed again; so below 130
+    seconds kinds in which nothing changes are listed again and again.
     """
 
     status_share: Annotated[float, Meta(gt=0, le=0.9)] = 0.5
@@ -284,17 +277,7 @@ class LeaderElection(Section, frozen=True):
     """
 
     retry_period_seconds: Seconds = 2.0
-    """Seconds between two attempts to acquire or renew the Lease."""
-
-
-class Logging(Section, frozen=True):
-    """What is logged, on standard error."""
-
-    level: LogLevel = LogLevel.INFO
-    """The lowest level that is logged."""
-
-    format: LogFormat = LogFormat.JSON
-    """The format of log lines."""
+    """Seconds between two renewals of the Lease. A standby reads it four times a second."""
 
 
 class Settings(Section, frozen=True):
@@ -333,11 +316,11 @@ class Settings(Section, frozen=True):
     leader_election: LeaderElection = LeaderElection()
     """Which of several replicas is active."""
 
-    bind_address: str = ":8080"
-    """
-    Host and port that serve /livez, /readyz and /metrics over plain HTTP: `:8080` (all addresses), `127.0.0.1:8080`,
-    `[::1]:8080`. Port 0 picks a free port.
-    """
+    health: HealthSettings = HealthSettings()
+    """Where the health of the process is served."""
+
+    metrics: MetricsSettings = MetricsSettings()
+    """Where series are served, and how devices are counted for them."""
 
     history: HistorySettings = HistorySettings()
     """What is remembered of decisions and of devices in use."""
@@ -347,9 +330,6 @@ class Settings(Section, frozen=True):
 
     logging: Logging = Logging()
     """What is logged, and in which format."""
-
-    metrics: FleetMetrics = FleetMetrics()
-    """How devices are counted for series."""
 
     @property
     def scheduler_names(self) -> frozenset[str]:

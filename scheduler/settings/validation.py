@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
 
+from scheduler.settings.observability import ApiSettings, MetricsSettings
 from scheduler.settings.schema import API_VERSION, KIND, LeaderElection, Settings
 
 _ADDRESS: Final = re.compile(
@@ -121,7 +122,8 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
     """Find values that contradict each other."""
     return (
         *_doubled_names(settings),
-        *_address(settings),
+        *_addresses(settings),
+        *_metrics(settings),
         *_api(settings),
         *_folders(settings),
         *_election(settings.leader_election),
@@ -189,19 +191,27 @@ def _doubled_names(settings: Settings) -> Iterator[str]:
             )
 
 
-def _address(settings: Settings) -> Iterator[str]:
-    try:
-        parse_address(settings.bind_address)
-    except ValueError as error:
-        yield f"bindAddress: {error}"
+def _addresses(settings: Settings) -> Iterator[str]:
+    for section, text in (("health", settings.health.bind_address), ("metrics", settings.metrics.bind_address)):
+        try:
+            parse_address(text)
+        except ValueError as error:
+            yield f"{section}.bindAddress: {error}"
+
+
+def _metrics(settings: Settings) -> Iterator[str]:
+    metrics = settings.metrics
+    yield from _half_certificate("metrics", metrics)
+    if metrics.tls_cert_file and metrics.bind_address == settings.health.bind_address:
+        yield (
+            f"metrics.bindAddress: {metrics.bind_address} is health.bindAddress, too, and probes have no token: "
+            "write another port, or no tlsCertFile"
+        )
 
 
 def _api(settings: Settings) -> Iterator[str]:
     api = settings.api
-    has_certificate = bool(api.tls_cert_file) and bool(api.tls_key_file)
-    if bool(api.tls_cert_file) != bool(api.tls_key_file):
-        missing = "tlsKeyFile" if api.tls_cert_file else "tlsCertFile"
-        yield f"api.{missing}: is empty, write the path of a file: certificate and key belong together"
+    yield from _half_certificate("api", api)
     if not api.bind_address:
         return
     try:
@@ -209,11 +219,17 @@ def _api(settings: Settings) -> Iterator[str]:
     except ValueError as error:
         yield f"api.bindAddress: {error}"
         return
-    if not has_certificate and not address.is_loopback:
+    if not (api.tls_cert_file and api.tls_key_file) and not address.is_loopback:
         yield (
             f"api.bindAddress: {api.bind_address} is no loopback address, and callers send tokens: "
             "write tlsCertFile and tlsKeyFile, or 127.0.0.1:PORT"
         )
+
+
+def _half_certificate(section: str, settings: ApiSettings | MetricsSettings) -> Iterator[str]:
+    if bool(settings.tls_cert_file) != bool(settings.tls_key_file):
+        missing = "tlsKeyFile" if settings.tls_cert_file else "tlsCertFile"
+        yield f"{section}.{missing}: is empty, write the path of a file: certificate and key belong together"
 
 
 def _folders(settings: Settings) -> Iterator[str]:

@@ -29,7 +29,8 @@ class CaseBuilder:
     """
     Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
 
-    They mean what they mean to the server's version (`served`).
+    They mean what they mean to the server's version (`served`). `knows_templates` says that all ResourceClaimTemplates
+    are among the documents.
 
     `wrong` has the errors of claims (by key) that the API server would refuse. They stay in the case: pods that use
     them wait, with the error as the reason.
@@ -37,6 +38,7 @@ class CaseBuilder:
 
     live: tuple[Change, ...] = ()
     served: DiscoveredKinds = NEWEST
+    knows_templates: bool = True
     objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
     templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
     wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
@@ -51,7 +53,9 @@ class CaseBuilder:
     @classmethod
     def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
         """Start with the objects of a cluster and with manifests; either may be empty."""
-        builder = cls(found.changes, found.served, problems=reading.problems, warnings=list(found.warnings))
+        knows_templates = claim_templates.RESOURCE not in found.forbidden
+        builder = cls(found.changes, found.served, knows_templates, problems=reading.problems)
+        builder.warnings += found.warnings
         builder.add((*found.documents, *reading.documents))
         return builder
 
@@ -114,9 +118,11 @@ class CaseBuilder:
         waiting = self._waiting(self.pods, scheduler_name)
         self._warn_of_bound(cluster)
         if not snapshot.nodes:
-            self.warnings.append("there is no Node among the manifests: nothing can be placed")
+            where = "in the cluster" if self.live else "among the manifests"
+            self.warnings.append(f"there is no Node {where}: nothing can be placed")
         if self.skipped:
-            self.warnings.append(f"skipped, because they decide nothing here: {_listed(self.skipped)}")
+            names = [f"{count} × {name}" if count > 1 else name for name, count in sorted(self.skipped.items())]
+            self.warnings.append(f"skipped, because they decide nothing here: {wording.shortened(names, _SHOWN)}")
         return SimulationCase(
             snapshot=snapshot,
             batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
@@ -139,12 +145,12 @@ class CaseBuilder:
             left -= count
             yield document
 
-    @property
+    @functools.cached_property
     def own(self) -> frozenset[PodId]:
         """The pods of the manifests."""
         return frozenset(pod.id for pod in self.pods if (Kind.PODS, str(pod.id)) in self.objects)
 
-    @property
+    @functools.cached_property
     def pods(self) -> tuple[Pod, ...]:
         """All pods of the case."""
         return tuple(change.value for change in self.changes if isinstance(change.value, Pod))
@@ -185,8 +191,7 @@ class CaseBuilder:
     def _add_template(self, document: Document) -> None:
         """Add a template; its errors are reported here, not again for each claim."""
         wrong = self._prepare(document)
-        found = metadata(document.body)
-        key = text(found.get("namespace")), text(found.get("name"))
+        key = _pair(document.body)
         if not wrong:
             _, problem = decoded(Kind.CLAIMS, decoding.claim_of(document))
             if problem is not None:
@@ -361,7 +366,7 @@ class CaseBuilder:
                 f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
             )
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
-        return tuple(in_queue_order(ours))
+        return tuple(in_queue_order(claim_templates.checked(ours, self.templates) if self.knows_templates else ours))
 
     def _warn_of_bound(self, cluster: Cluster) -> None:
         """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
@@ -392,9 +397,3 @@ def _latest(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def _keys(changes: Iterable[Change]) -> set[tuple[Kind, str]]:
     return {(each.kind, each.key) for each in changes}
-
-
-def _listed(counts: Counter[str]) -> str:
-    shown = [f"{count} × {name}" if count > 1 else name for name, count in sorted(counts.items())[:_SHOWN]]
-    rest = len(counts) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more kinds" if rest else "")

@@ -7,11 +7,16 @@ The random part of a generated name is derived from the pod's uid, so that the s
 import copy
 import difflib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from msgspec.structs import replace
 
+from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from solver.domain import Pod
+
+RESOURCE: Final = "resourceclaimtemplates"
+"""The resource name of the kind."""
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE: Final = 58
 """Characters of a generated name before the five random ones (names.SimpleNameGenerator)."""
@@ -50,6 +55,14 @@ def absent(key: Key, templates: Collection[Key]) -> str:
     if elsewhere:
         return f"{message}; there is one in namespace {elsewhere[0]}"
     return f"{message}: did you mean {close[0]}?" if close else message
+
+
+def checked(pods: Iterable[Pod], templates: Collection[Key]) -> Iterator[Pod]:
+    """Mark the entries of pods whose claim does not exist, and whose template does not either."""
+    known = frozenset(templates)
+    for pod in pods:
+        there = {each.template for each in pod.claims if (pod.id.namespace, each.template) in known}
+        yield replace(pod, claims=tuple(each.checked(there) for each in pod.claims)) if pod.claims else pod
 
 
 def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collection[Key]) -> Body:

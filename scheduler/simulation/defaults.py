@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from scheduler.simulation.manifests.decoding import WORKLOADS
+from scheduler.simulation.manifests.documents import ManifestFiles, ManifestProblem
+from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
 
 NAMESPACED: Final = frozenset(
     {
@@ -22,6 +24,7 @@ NAMESPACED: Final = frozenset(
         "Workload",
     }
 )
+_OF_NAMESPACES: Final = NAMESPACED | {kind for _, kind in WORKLOADS}
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
 OWN_LABELS: Final = {"Node": "kubernetes.io/hostname", "Namespace": "kubernetes.io/metadata.name"}
 """Labels with the object's own name, set by the kubelet (nodes) and the API server (namespaces)."""
@@ -33,6 +36,27 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 def stable_uid(kind: str, namespace: str, name: str) -> str:
     """Return a deterministic uid for an object whose manifest has none."""
     return str(uuid.uuid5(_NAMES, f"{kind}/{namespace}/{name}"))
+
+
+def in_namespace(reading: ManifestFiles, namespace: str, *, is_given: bool) -> ManifestFiles:
+    """
+    Put objects whose manifest names no namespace into one, as kubectl does.
+
+    Where the user has given it (`is_given`), an object that names another one is a problem, and is left out.
+    """
+    found = ManifestFiles(problems=reading.problems)
+    for document in reading.documents:
+        body = document.body
+        named = metadata(body).get("namespace")
+        if body["kind"] in _OF_NAMESPACES and not named:
+            body.setdefault("metadata", {})
+            metadata(body)["namespace"] = namespace
+        elif body["kind"] in _OF_NAMESPACES and is_given and named != namespace:
+            message = f"is {named}, and -n is {namespace}: leave out one of them"
+            found.problems.append(ManifestProblem(document.source, subject(body), "metadata.namespace", message))
+            continue
+        found.documents.append(document)
+    return found
 
 
 def fill_metadata(body: Body) -> None:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.kube import paths, pod_writes
-from scheduler.kube.access import ClusterAccess
+from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.simulation import printing
@@ -52,11 +52,11 @@ def carry_out(
     left = first
     nodes = {each.pod: each.node for each in first.found.placements}
     try:
-        asyncio.run(_reserve(access, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
+        wait_for(_reserve(access, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
         while left.found.moves:
             move = left.found.moves[0]
             say(f"{move.pod}: evicted from {move.source}, expected on {move.target}")
-            asyncio.run(_move(access, move, timeout_seconds, say))
+            wait_for(_move(access, move, timeout_seconds, say))
             seen = look()
             if seen is None:
                 return
@@ -66,7 +66,7 @@ def carry_out(
                 raise StoppedError(f"{expected} moves were expected to be left, and there are {now}: stopped")
             left = seen
     finally:
-        asyncio.run(_free(access, [(pod.id, pod.uid) for pod in first.batch.pods]))
+        wait_for(_free(access, [(pod.id, pod.uid) for pod in first.batch.pods]))
 
 
 async def _free(access: ClusterAccess, pods: Sequence[tuple[PodId, str]]) -> None:

@@ -1,13 +1,16 @@
 """Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TextIO
 
+from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn
 from solver.domain.fleet import (
     CapacityLeft,
+    CounterLeft,
     DeviceHolder,
     DeviceState,
     Fleet,
@@ -32,6 +35,27 @@ _MEBIBYTE: Final = 2**20 * 10**9
 """In nano-units."""
 
 
+@dataclass(frozen=True, slots=True)
+class FleetAnswer:
+    """
+    A fleet, and what was not read.
+
+    `node_labels` are by node. Without claims (`forbidden`) it is not known which devices are held. `unreadable` are
+    files and documents that cannot be read.
+    """
+
+    fleet: Fleet
+    node_labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    forbidden: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def knows_holders(self) -> bool:
+        """Whether claims were read."""
+        return Kind.CLAIMS not in self.forbidden
+
+
 def show(
     devices: Sequence[FleetDevice], to: TextIO, now: datetime, *, is_wide: bool = False, knows_holders: bool = True
 ) -> None:
@@ -43,9 +67,10 @@ def show(
     columns = (
         ListColumn("NODE"),
         ListColumn("DEVICE"),
-        ListColumn("TYPE"),
-        ListColumn("STATE"),
-        ListColumn("CLAIM"),
+        ListColumn("TYPE", rank=2),
+        ListColumn("STATE", is_fixed=True),
+        ListColumn("NAMESPACE"),
+        ListColumn("CLAIM", rank=1),
         ListColumn("POD"),
         ListColumn("SINCE", is_number=True),
         ListColumn("SHARE", is_wide=not has_shares),
@@ -100,14 +125,15 @@ def _rows(device: FleetDevice, now: datetime, *, knows_holders: bool) -> Iterato
     why = "; ".join(each.message for each in device.problems) or _note(device)
     rest = (_left(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain)
     for holder in device.holders or (None,):
-        held = ("", "", "", "") if holder is None else _holder_cells(holder, device.capacities, now)
+        held = ("", "", "", "", "") if holder is None else _holder_cells(holder, device.capacities, now)
         yield (where, device.id.device, device.kind, state, *held, why, *rest)
 
 
-def _holder_cells(holder: DeviceHolder, capacities: Sequence[CapacityLeft], now: datetime) -> tuple[str, str, str, str]:
-    users = ",".join([*(each.name for each in holder.pods), *holder.consumers])
+def _holder_cells(holder: DeviceHolder, capacities: Sequence[CapacityLeft], now: datetime) -> tuple[str, ...]:
+    pods = (f"{each.name} (gone)" if each in holder.gone else each.name for each in holder.pods)
     share = "admin access" if holder.admin_access else _amounts(holder.consumed, capacities)
-    return str(holder.claim), users, age(holder.since, holder.since_source, now), share
+    since = age(holder.since, holder.since_source, now)
+    return holder.claim.namespace, holder.claim.name, ",".join([*pods, *holder.consumers]), since, share
 
 
 def _place(device: FleetDevice) -> str:
@@ -123,6 +149,8 @@ def state_text(device: FleetDevice, *, knows_holders: bool) -> str:
         return cause
     if not knows_holders and device.is_available:
         return UNKNOWN
+    if device.state is DeviceState.BLOCKED:
+        return f"{device.state.value},{'counters' if _short_counters(device) else 'groups'}"
     hides = device.problems and device.problems[0].cause is not UnusableCause.NOT_OWNED
     return f"{device.state.value},{cause}" if hides else device.state.value
 
@@ -131,14 +159,19 @@ def _note(device: FleetDevice) -> str:
     if device.is_suspect:
         return "a pod failed on it, or it was reported unhealthy: it is allocated last"
     if device.state is DeviceState.BLOCKED:
-        short = [each for each in device.counters if each.takes > each.left]
-        named = [
-            f"{each.counter_set}/{each.counter}: takes {_amount(each.takes)}, {_amount(each.left)} left"
-            for each in short
-            if each.is_published
-        ]
-        return named[0] if named else "no compatibility group in common with devices in use"
+        short = _short_counters(device)
+        return _short_counter(short[0]) if short else "no compatibility group in common with devices in use"
     return ""
+
+
+def _short_counters(device: FleetDevice) -> list[CounterLeft]:
+    """Return the counters of which a device takes more than is left."""
+    return [each for each in device.counters if each.takes > each.left and each.is_published]
+
+
+def _short_counter(each: CounterLeft) -> str:
+    left = f"{_amount(each.left)} left" if each.left < each.total else f"there are {_amount(each.total)} in all"
+    return f"takes {_amount(each.takes)} of counter {each.counter_set}/{each.counter}, {left}"
 
 
 def _amount(nano: int) -> str:
@@ -196,6 +229,7 @@ def _holder(holder: DeviceHolder, capacities: Sequence[CapacityLeft]) -> Json:
     return {
         "claim": str(holder.claim),
         "pods": [str(each) for each in holder.pods],
+        "gonePods": [str(each) for each in holder.gone],
         "consumers": list(holder.consumers),
         "request": holder.request,
         "shareID": holder.share_id or None,

@@ -16,8 +16,8 @@ from solver.domain import Batch, Gang, Pod, PodClaim, PodGroup, PodId
 
 NEEDED: Final = frozenset({"nodes", "pods", "resourceslices", "deviceclasses", "resourceclaims"})
 """The kinds without which a decision says nothing about a pod."""
-_MOST_KINDS: Final = 3
-"""Kinds of members of a gang that are explained."""
+MOST_KINDS: Final = 3
+"""Kinds of members of a gang that are explained on a terminal."""
 _SHOWN: Final = 8
 
 
@@ -43,7 +43,8 @@ class ExplainedGang(NamedTuple):
     A gang: its requirements (None without a waiting pod), its pods, and the explanation of each kind of waiting pod.
 
     `fitting_count` waiting pods would fit at once if the gang had no minimum. `kinds` are explanations, each with the
-    number of waiting pods that it stands for. `conditions` are those of the PodGroup.
+    number of waiting pods that it stands for; `more_kinds` are not explained. `waits` says whether a pod of the gang
+    would get no node now. `conditions` are those of the PodGroup.
     """
 
     name: PodId
@@ -52,36 +53,48 @@ class ExplainedGang(NamedTuple):
     waiting: tuple[Pod, ...]
     fitting_count: int
     kinds: tuple[tuple[Explained, int], ...]
+    waits: bool
+    more_kinds: int = 0
     conditions: tuple[tuple[str, str, str, str], ...] = ()
 
-    @property
-    def waits(self) -> bool:
-        """Whether a pod of the gang would get no node now."""
-        return any(each.waits for each, _ in self.kinds)
+
+class GangObjects(NamedTuple):
+    """Pods with their conditions, and PodGroups; `is_live` says whether they were read from a cluster."""
+
+    pods: Collection[PendingPod]
+    groups: Sequence[PodGroup]
+    is_live: bool
 
 
-def of_gang(
-    asked: Record, name: PodId, seen: Collection[PendingPod], groups: Sequence[PodGroup], *, is_live: bool
-) -> ExplainedGang | None:
-    """Explain a gang; None if neither pods nor a PodGroup have its name."""
+def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | None) -> ExplainedGang | None:
+    """Explain a gang, at most so many kinds of its pods; None if neither pods nor a PodGroup have its name."""
     waiting = tuple(pod for pod in asked.batch.pods if _is_of(pod, name))
     bound = tuple(pod for pod in asked.snapshot.pods if _is_of(pod, name))
-    group = next((each for each in groups if each.id[:2] == name), None)
+    group = next((each for each in seen.groups if each.id[:2] == name), None)
     if not (waiting or bound or group):
         return None
-    conditions = {each.pod.id: each for each in seen}
+    conditions = {each.pod.id: each for each in seen.pods}
     first: dict[Pod, Pod] = {}
     counts = Counter[Pod]()
     for pod in waiting:
         counts[_kind(pod)] += 1
         first.setdefault(_kind(pod), pod)
     kinds = tuple(
-        (of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=is_live), counts[kind])
-        for kind, pod in list(first.items())[:_MOST_KINDS]
+        (of_pod(asked, conditions.get(pod.id, PendingPod(pod, None)), is_live=seen.is_live), counts[kind])
+        for kind, pod in list(first.items())[:most_kinds]
     )
+    more = len(first) - len(kinds)
+    waits = any(each.waits for each, _ in kinds) or (more > 0 and _any_waits(asked, name))
     gang = next((each for each in asked.batch.gangs if waiting and each.id == waiting[0].gang), None)
     told = group.conditions if group is not None else ()
-    return ExplainedGang(name, gang, bound, waiting, _fitting(asked, waiting), kinds, told)
+    fitting = _fitting(asked, waiting)
+    return ExplainedGang(name, gang, bound, waiting, fitting, kinds, waits, more_kinds=more, conditions=told)
+
+
+def _any_waits(asked: Record, name: PodId) -> bool:
+    """Whether the plan of the whole case leaves out a pod of a gang."""
+    left_out = {each.pod for each in simulator.answer(asked).plan.unplaced}
+    return any(pod.id in left_out and _is_of(pod, name) for pod in asked.batch.pods)
 
 
 def _is_of(pod: Pod, name: PodId) -> bool:
@@ -119,19 +132,22 @@ def gang_document(found: ExplainedGang) -> dict[str, Any]:
     }
 
 
-def show_gang(found: ExplainedGang, to: TextIO) -> None:
-    """Print the explanation of a gang: its state, and then each kind of waiting pod."""
+def show_gang(found: ExplainedGang, to: TextIO, *, is_wide: bool = False) -> None:
+    """Print the explanation of a gang: its state, and then each kind of waiting pod; all names with `is_wide`."""
     console = printing.console(to, width=explanation_output.WIDTH, most=explanation_output.WIDTH)
-    for line in _gang_lines(printing.visible(found)):
+    for line in _gang_lines(printing.visible(found), None if is_wide else _SHOWN):
         console.print(Text(line))
     for each, count in found.kinds:
         to.write("\n")
         if count > 1:
             console.print(Text(f"One of {count} equal pods:"))
-        explanation_output.show(each, to)
+        explanation_output.show(each, to, is_wide=is_wide)
+    if found.more_kinds:
+        more = f"{counted(found.more_kinds, 'more kind')} of waiting pods"
+        console.print(Text(f"\nThe gang has {more}: -o wide and -o json explain all of them."))
 
 
-def _gang_lines(found: ExplainedGang) -> Iterator[str]:
+def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
     needed = f", at least {found.gang.min_count} are needed" if found.gang is not None and found.gang.min_count else ""
     state = f"{counted(len(found.bound), 'pod')} bound, {len(found.waiting)} waiting{needed}."
     fit = ""
@@ -139,9 +155,9 @@ def _gang_lines(found: ExplainedGang) -> Iterator[str]:
         is_all = found.fitting_count == len(found.waiting)
         fit = " All that wait fit at once." if is_all else f" Only {found.fitting_count} of those that wait fit now."
     yield f"Gang {found.name}: {state}{fit}"
-    for pod in found.bound[:_SHOWN]:
+    for pod in found.bound[:most]:
         yield f"  {pod.id} is bound to node {pod.node_name}"
-    if len(found.bound) > _SHOWN:
-        yield f"  and {len(found.bound) - _SHOWN} more"
+    if most is not None and len(found.bound) > most:
+        yield f"  and {len(found.bound) - most} more"
     for kind, status, reason, message in found.conditions:
         yield f"{kind}={status} ({reason}): {message}"

@@ -16,7 +16,6 @@ from scheduler.simulation import printing
 from scheduler.simulation.plan_output import requests_of, runs
 from scheduler.simulation.printing import counted
 from scheduler.status.conditions import hints_of
-from solver import HINT
 from solver.domain import (
     Allocation,
     ClaimId,
@@ -26,6 +25,7 @@ from solver.domain import (
     Reason,
     ReasonCode,
     RequestCount,
+    wording,
 )
 
 WIDTH: Final = 100
@@ -43,9 +43,11 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.PREEMPTING,
         ReasonCode.RESERVATION_PENDING,
         ReasonCode.NODE_RESERVED,
+        ReasonCode.POOL_INCOMPLETE,
+        ReasonCode.POOL_INVALID,
     }
 )
-"""Reasons that are not about single nodes; they are printed as sentences."""
+"""Reasons that the lists of nodes do not tell; they are printed as sentences."""
 
 Json = dict[str, Any]
 
@@ -71,8 +73,8 @@ class Explained(NamedTuple):
         return not (self.diagnosis.node if self.diagnosis is not None else self.pod.node_name)
 
 
-def show(explained: Explained, to: TextIO) -> None:
-    """Print the explanation: the state, what to write instead, the nearest changes, and then the nodes."""
+def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
+    """Print the explanation: the state, what to write instead, the nearest changes, and the nodes (`is_wide`: all)."""
     console = printing.console(to, width=WIDTH, most=WIDTH)
     explained = printing.visible(explained)
     diagnosis, condition = explained.diagnosis, explained.condition
@@ -82,13 +84,13 @@ def show(explained: Explained, to: TextIO) -> None:
     for hint in _all_hints(explained):
         console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
     if diagnosis is not None:
-        _show_diagnosis(diagnosis, console)
+        _show_diagnosis(diagnosis, console, None if is_wide else _MOST_NAMES)
     if explained.is_live and explained.waits:
         console.print()
         console.print(_condition(condition))
 
 
-def _show_diagnosis(diagnosis: PodDiagnosis, console: Console) -> None:
+def _show_diagnosis(diagnosis: PodDiagnosis, console: Console, most_names: int | None) -> None:
     is_lost = any(each.code in _LOST for each in diagnosis.reasons)
     no_node_says_why = not diagnosis.nodes or (not is_lost and any(group.fits for group in diagnosis.nodes))
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
@@ -97,7 +99,7 @@ def _show_diagnosis(diagnosis: PodDiagnosis, console: Console) -> None:
     _show_changes(diagnosis, console)
     for group in diagnosis.nodes:
         console.print()
-        _show_group(group, console)
+        _show_group(group, console, most_names)
 
 
 def _undecided(pod: Pod) -> Text:
@@ -120,7 +122,7 @@ def _devices(explained: Explained) -> Iterator[Text]:
         return
     for claim, allocation in explained.claims:
         lead = f"{claim.name}: " if len(explained.claims) > 1 else ""
-        for line in requests_of(allocation, {}):
+        for line in requests_of(allocation, {}, explained.pod.node_name):
             yield Text(f"{lead}{line}")
     diagnosis = explained.diagnosis
     for each in diagnosis.agreed if diagnosis is not None else ():
@@ -206,11 +208,11 @@ def _lost(diagnosis: PodDiagnosis) -> str:
     return f"; the plan places {', '.join(map(str, diagnosis.lost_to)) or 'other pods'} instead, and {proof}"
 
 
-def _show_group(group: NodeDiagnosis, console: Console) -> None:
+def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) -> None:
     names = list(runs(sorted(group.nodes, key=_numbered)))
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    title = f"{counted(len(group.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
-    console.print(Text.assemble((title, "bold"), ("  fits" if group.fits else "", "green")))
+    title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most_names or len(names))}"
+    fits = "  fits" if len(group.nodes) == 1 else "  fit"
+    console.print(Text.assemble((title, "bold"), (fits if group.fits else "", "green")))
     for objection in group.objections:
         console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
     if group.requests:
@@ -251,13 +253,13 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
 
 def _hints(reasons: Sequence[Reason]) -> Iterator[str]:
     for reason in reasons:
-        hint = reason.message.partition(HINT)[2]
+        hint = reason.message.partition(wording.HINT)[2]
         if hint:
             yield hint
 
 
 def _sentence(reason: Reason) -> Text:
-    return Text(reason.message.partition(HINT)[0], "yellow")
+    return Text(reason.message.partition(wording.HINT)[0], "yellow")
 
 
 def _group(group: NodeDiagnosis) -> Json:

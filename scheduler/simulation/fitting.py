@@ -53,11 +53,7 @@ class Fit(NamedTuple):
 
 
 def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
-    """
-    Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many.
-
-    Raise `UncountableError` if they cannot be counted, because they belong to several gangs.
-    """
+    """Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many."""
     left = simulator.after_others(asked, own)
     result = simulator.answer(left)
     unit = _unit(left.batch)
@@ -155,7 +151,7 @@ def _sentence(found: Fit) -> str:
 def _count(copies: CopyCount, size: int, *, is_cut: bool) -> str:
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
     each = f" of {size} pods each" if size > 1 else ""
-    proof = "no more do" if copies.is_proven else f"more may, up to {copies.bound}"
+    proof = "no more would" if copies.is_proven else f"more may, up to {copies.bound}"
     if is_cut:
         proof = "more were not counted"
     return f"{what}{each} would start now; {proof}."

@@ -16,24 +16,32 @@ from rich.style import Style
 
 from scheduler.observe import terminal
 
-_GAP: Final = "   "
+_GAPS: Final = (3, 2)
+"""Blanks between columns; the second where the table is too wide for the terminal."""
+_INDENT: Final = "    "
+
+_READABLE: Final = 12
+"""Columns of names keep so many characters, as long as leaving out columns makes room for them."""
 _LEAST_WIDTH: Final = 8
-"""Columns are not made narrower than this to fit on a terminal."""
-_LEAST_SENTENCE: Final = 24
-"""The same for columns of sentences, whose words go on in the next line."""
+"""Columns of names are never narrower."""
+_LEAST_SENTENCE: Final = 32
+"""A column of sentences that would be narrower is printed below its row instead."""
 
 
 class ListColumn(NamedTuple):
     """
     A column: its head, and how its cells are printed.
 
-    Sentences are wrapped between words on a terminal. Wide columns are printed with `-o wide` only.
+    Numbers and fixed columns are never shortened. Sentences are wrapped between words on a terminal. Wide columns are
+    printed with `-o wide` only. Of those with a `rank` the highest is left out first on a narrow terminal; 0: none is.
     """
 
     head: str
     is_number: bool = False
     is_sentence: bool = False
     is_wide: bool = False
+    is_fixed: bool = False
+    rank: int = 0
 
 
 class Coloured(NamedTuple):
@@ -51,21 +59,35 @@ def show(columns: Sequence[ListColumn], rows: Iterable[Row], to: TextIO, *, is_w
     """
     Print a list.
 
-    Cells are shortened with `…` on a terminal that is too narrow for them, but not with `is_wide` and not in a pipe.
+    On a terminal that is too narrow, columns are left out (the last line names them), sentences stand below their rows,
+    and names are shortened with `…`; but not with `is_wide` and not in a pipe.
     """
     console = Console(file=to)
     shown = [number for number, column in enumerate(columns) if is_wide or not column.is_wide]
     cells = [[_coloured(row[number]) for number in shown] for row in rows]
-    heads = [Coloured(columns[number].head, "") for number in shown]
-    table = _Table(
-        [columns[number] for number in shown],
-        [max(_width(row[at].text) for row in (heads, *cells)) for at in range(len(shown))],
-        has_colour=console.color_system is not None and not console.no_color,
-    )
+    table = _Table.of([columns[number] for number in shown], cells)
     if to.isatty() and not is_wide:
         table = table.fitted(console.width)
-    for row in (heads, *cells):
-        to.writelines(f"{line}\n" for line in table.lines(row))
+    if console.color_system is not None and not console.no_color:
+        table = table._replace(has_colour=True)
+    for lines in (table.heads(), *map(table.lines, cells)):
+        to.writelines(f"{line}\n" for line in lines)
+    left_out = [column.head for at, column in enumerate(table.columns) if at not in {*table.kept, *table.below}]
+    if left_out:
+        to.write(f"(-o wide shows {', '.join(left_out)} too)\n")
+
+
+def write(lines: Iterable[str], to: TextIO) -> None:
+    """Write sentences below a list, with texts of users escaped; on a terminal they are wrapped between words."""
+    width = Console(file=to).width if to.isatty() else 0
+    for line in map(terminal.escaped, lines):
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        wrapped = (
+            textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            if width
+            else ()
+        )
+        to.writelines(f"{each}\n" for each in wrapped or (line,))
 
 
 def _coloured(cell: str | Coloured) -> Coloured:
@@ -87,36 +109,94 @@ def _shortened(text: str, width: int) -> str:
 
 
 class _Table(NamedTuple):
-    """Columns with their widths on the screen, in characters."""
+    """
+    Columns with their widths on the screen, in characters.
+
+    `kept` are the positions of the columns that are printed side by side, `below` those of sentences below their row.
+    """
 
     columns: Sequence[ListColumn]
     widths: Sequence[int]
-    has_colour: bool
+    kept: Sequence[int]
+    below: Sequence[int] = ()
+    gap: int = _GAPS[0]
+    width: int = 0
+    has_colour: bool = False
+
+    @classmethod
+    def of(cls, columns: Sequence[ListColumn], cells: Sequence[Sequence[Coloured]]) -> "_Table":
+        """Make columns as wide as their cells."""
+        texts = ((column.head, *(row[at].text for row in cells)) for at, column in enumerate(columns))
+        return cls(columns, [max(map(_width, each)) for each in texts], range(len(columns)))
 
     def fitted(self, width: int) -> "_Table":
-        """Make the widest columns narrower until the table has this width: sentences first."""
+        """Make the table as narrow as a terminal, by what costs the reader least."""
+        table = self._replace(width=width)
+        if table.total() <= width:
+            return table
+        table = table._replace(gap=_GAPS[1]).with_sentences_below()
+        while table.total(_READABLE) > width and any(self.columns[at].rank for at in table.kept):
+            worst = max(table.kept, key=lambda at: self.columns[at].rank)
+            table = table._replace(kept=[at for at in table.kept if at != worst])
+        return table.narrowed()
+
+    def total(self, most: int | None = None) -> int:
+        """Return the width of the table if names have at most so many characters."""
+        widths = [
+            self.widths[at] if most is None or self._is_whole(at) else min(self.widths[at], most) for at in self.kept
+        ]
+        return sum(widths) + self.gap * (len(widths) - 1)
+
+    def _is_whole(self, at: int) -> bool:
+        return self.columns[at].is_number or self.columns[at].is_fixed
+
+    def with_sentences_below(self) -> "_Table":
+        """Narrow the columns of sentences; move them below the rows where that is not enough."""
+        sentences = [at for at in self.kept if self.columns[at].is_sentence]
+        rest = [at for at in self.kept if at not in sentences]
+        left = self.width - self._replace(kept=rest).total() - self.gap * len(sentences)
+        if left < _LEAST_SENTENCE * len(sentences):
+            return self._replace(kept=rest, below=sentences)
         widths = list(self.widths)
-        left = width - len(_GAP) * (len(widths) - 1)
-        for is_sentence, least in ((True, _LEAST_SENTENCE), (False, _LEAST_WIDTH)):
-            chosen = [at for at, each in enumerate(self.columns) if each.is_sentence is is_sentence]
-            while sum(widths) > left and any(widths[at] > least for at in chosen):
-                widest = max(chosen, key=widths.__getitem__)
-                widths[widest] -= 1
+        for number, at in enumerate(sentences):
+            widths[at] = min(widths[at], left // (len(sentences) - number))
+            left -= widths[at]
         return self._replace(widths=widths)
 
-    def lines(self, row: Sequence[Coloured]) -> Iterator[str]:
-        """Return the lines of a row: one, or more where sentences are wrapped."""
-        parts = [list(self._parts(at, cell.text)) for at, cell in enumerate(row)]
+    def narrowed(self) -> "_Table":
+        """Shorten the widest names until the table fits."""
+        widths = list(self.widths)
+        names = [at for at in self.kept if not self._is_whole(at)]
+        while self._replace(widths=widths).total() > self.width and any(widths[at] > _LEAST_WIDTH for at in names):
+            widths[max(names, key=widths.__getitem__)] -= 1
+        return self._replace(widths=widths)
+
+    def heads(self) -> list[str]:
+        """Return the line of the heads."""
+        return self.lines([Coloured(column.head, "") for column in self.columns])[:1]
+
+    def lines(self, row: Sequence[Coloured]) -> list[str]:
+        """Return the lines of a row: one, or more where sentences are wrapped or stand below."""
+        parts = [list(self._parts(at, row[at].text)) for at in self.kept]
+        lines = []
         for texts in zip_longest(*parts, fillvalue=""):
-            found = (self._padded(at, text, row[at].colour) for at, text in enumerate(texts))
-            yield _GAP.join(found).rstrip(" ")
+            found = (self._padded(at, text, row[at].colour) for at, text in zip(self.kept, texts, strict=True))
+            lines.append((" " * self.gap).join(found).rstrip(" "))
+        for at in self.below:
+            lines += (
+                _INDENT + each
+                for each in textwrap.wrap(
+                    row[at].text, self.width - len(_INDENT), break_long_words=False, break_on_hyphens=False
+                )
+            )
+        return lines
 
     def _parts(self, at: int, text: str) -> Iterator[str]:
         width = self.widths[at]
         if _width(text) <= width:
             yield text
         elif self.columns[at].is_sentence:
-            yield from textwrap.wrap(text, width)
+            yield from textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
         else:
             yield _shortened(text, width)
 

@@ -9,12 +9,12 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.kube import api_versions, discovery, paths
-from scheduler.kube.access import ClusterAccess
+from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.errors import ApiError, ConfigurationError, Forbidden
-from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod
+from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod, read_pod_uids
 from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import PodId
@@ -60,7 +60,7 @@ def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> Clust
 
     Raise `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
     """
-    return asyncio.run(_fetch(access, kinds))
+    return wait_for(_fetch(access, kinds))
 
 
 class PendingPods(NamedTuple):
@@ -76,7 +76,7 @@ def pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
 
     Raise `KubeError`.
     """
-    return asyncio.run(_pending_pods(access, namespace))
+    return wait_for(_pending_pods(access, namespace))
 
 
 async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
@@ -89,29 +89,57 @@ async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
             return PendingPods(await read_pending_pods(client, namespace), ("pods of other namespaces",))
 
 
-def pods_of(access: ClusterAccess, namespace: str, name: str) -> dict[PodId, PendingPod]:
+def fetch_with_conditions(
+    access: ClusterAccess, namespace: str, name: str
+) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     """
-    Read a pod with its condition, or without a name the pods of a namespace that have no node; by their keys.
+    List the objects that matter for scheduling, and read the condition of a pod.
 
-    Raise `KubeError`.
+    Without a name these are the pods of the namespace that have no node; by their keys. Raise `KubeError`.
     """
-    return asyncio.run(_pods_of(access, namespace, name))
+    return wait_for(_fetch_with_conditions(access, namespace, name))
 
 
-async def _pods_of(access: ClusterAccess, namespace: str, name: str) -> dict[PodId, PendingPod]:
+async def _fetch_with_conditions(
+    access: ClusterAccess, namespace: str, name: str
+) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     async with access.connect() as client:
-        one = [await read_pod(client, PodId(namespace, name))] if name else await read_pending_pods(client, namespace)
-        return {each.pod.id: each for each in one if each is not None}
+        return await asyncio.gather(fetch_by(client), _pods_of(client, namespace, name))
+
+
+async def _pods_of(client: Client, namespace: str, name: str) -> dict[PodId, PendingPod]:
+    one = [await read_pod(client, PodId(namespace, name))] if name else await read_pending_pods(client, namespace)
+    return {each.pod.id: each for each in one if each is not None}
+
+
+def pod_uids(access: ClusterAccess) -> frozenset[str] | None:
+    """List the uids of all pods; None where the caller may not list them. Raise `KubeError`."""
+    return wait_for(_pod_uids(access))
+
+
+async def _pod_uids(access: ClusterAccess) -> frozenset[str] | None:
+    async with access.connect() as client:
+        try:
+            return await read_pod_uids(client)
+        except Forbidden:
+            return None
 
 
 async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> ClusterObjects:
     async with access.connect() as client:
-        served = await discovery.discover(client)
-        if served.problem:
-            raise ConfigurationError(served.problem)
-        wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
-        listed = await asyncio.gather(*(_list(client, kind, path) for kind, path in wanted))
-        read = await asyncio.gather(*(_documents(client, *each) for each in DOCUMENTS)) if kinds is None else []
+        return await fetch_by(client, kinds)
+
+
+async def fetch_by(client: Client, kinds: Collection[Kind] | None = None) -> ClusterObjects:
+    """List as `fetch` does, by an open client."""
+    served = await discovery.discover(client)
+    if served.problem:
+        raise ConfigurationError(served.problem)
+    wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
+    listed, read = await asyncio.gather(
+        asyncio.gather(*(_list(client, kind, path) for kind, path in wanted)),
+        asyncio.gather(*(_documents(client, *each) for each in (DOCUMENTS if kinds is None else ()))),
+    )
     return ClusterObjects(
         changes=tuple(change for each in listed for change in served.as_meant(each.changes)),
         documents=tuple(document for each in read for document in each.documents),

@@ -19,12 +19,12 @@ from scheduler.kube import encode
 from scheduler.simulation import printing
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult, named
-from solver import HINT
 from solver.domain import (
     Allocation,
     ClaimId,
     DeviceResult,
     Placement,
+    PoolId,
     Preemption,
     Reason,
     SearchReport,
@@ -160,7 +160,9 @@ def _victims(answer: SimulationResult) -> Table:
     for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
         for victim in preemption.victims:
             table.add_row(_name(victim.pod), Text(victim.node), Text(victim.message))
-        devices = [device for claim in freed for device in requests_of(answer.allocations.get(claim), {})]
+        nodes = {each.node for each in preemption.victims}
+        node = nodes.pop() if len(nodes) == 1 else ""
+        devices = [device for claim in freed for device in requests_of(answer.allocations.get(claim), {}, node)]
         if devices:
             table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))
     return table
@@ -184,17 +186,21 @@ def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
         lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""
-        yield from (f"{lead}{line}" for line in requests_of(answer.allocations.get(claim), served))
+        yield from (f"{lead}{line}" for line in requests_of(answer.allocations.get(claim), served, placement.node))
 
 
-def requests_of(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
-    """Return one line per request; for extended resources with container and resource instead of the request."""
+def requests_of(allocation: Allocation | None, names: Mapping[str, str], node: str = "") -> Iterator[str]:
+    """
+    Return one line per request; for extended resources with container and resource instead of the request.
+
+    A pool that has the name of the pod's node goes without saying.
+    """
     results = allocation.results if allocation is not None else ()
     if not results:
         yield "without devices"
     for request in dict.fromkeys(each.request for each in results):
         found = [each for each in results if each.request == request]
-        pools = dict.fromkeys(str(each.device.pool_id) for each in found)
+        pools = dict.fromkeys(pool_name(each.device.pool_id, node) for each in found)
         yield f"{names.get(request, request)} = {', '.join(runs(map(_device, found)))}  ({', '.join(pools)})"
 
 
@@ -202,6 +208,11 @@ def _device(result: DeviceResult) -> str:
     taken = " ".join(f"{name.rpartition('/')[2]} {amount}" for name, amount in result.consumed_capacity)
     notes = [each for each in (taken, "admin access" if result.admin_access else "") if each]
     return f"{result.device.device} [{', '.join(notes)}]" if notes else result.device.device
+
+
+def pool_name(pool: PoolId, node: str) -> str:
+    """Name a pool beside a pod on a node: by its driver where the pool has the name of the node."""
+    return pool.driver if pool.pool == node else str(pool)
 
 
 def runs(devices: Iterable[str]) -> Iterator[str]:
@@ -222,7 +233,7 @@ def _follows(before: str, after: str) -> bool:
 def _reasons(reasons: Iterable[Reason]) -> Text:
     """Return the hints, and then one line per reason."""
     text = Text()
-    split = [(reason, *reason.message.partition(HINT)[::2]) for reason in reasons]
+    split = [(reason, *reason.message.partition(wording.HINT)[::2]) for reason in reasons]
     for hint in dict.fromkeys(hint for _, _, hint in split if hint):
         text.append("\n" if text else "").append(f"→ {hint}", "cyan")
     for reason, message, _ in split:
@@ -253,7 +264,7 @@ def _summary(answer: SimulationResult) -> str:
     if not total:
         return "No pod waits."
     nodes = len({each.node for each in plan.placements})
-    devices = sum(len(each.allocation.results) for each in plan.allocations)
+    devices = len({result.device for each in plan.allocations for result in each.allocation.results})
     where = f" on {counted(nodes, 'node')}" if nodes else ""
     victims = sum(len(each.victims) for each in plan.preemptions)
     evicted = f"; {counted(victims, 'pod')} would be evicted" if victims else ""

@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 
 from scheduler.kube import paths
-from scheduler.kube.access import ClusterAccess
+from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
 
@@ -54,7 +54,7 @@ class _Pods(msgspec.Struct):
 
 def read(access: ClusterAccess, *, timeout_seconds: float) -> ServerVersions:
     """Ask the API server. Raise `KubeError`, or `TimeoutError` if it takes longer than allowed."""
-    return asyncio.run(_read(access, timeout_seconds))
+    return wait_for(_read(access, timeout_seconds))
 
 
 async def _read(access: ClusterAccess, timeout_seconds: float) -> ServerVersions:

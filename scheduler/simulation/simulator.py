@@ -19,9 +19,9 @@ from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
 from scheduler.worker import recording
+from scheduler.worker.checked_plan import decide
 from scheduler.worker.decider import all_failed
 from scheduler.worker.recording import Record
-from scheduler.worker.serve import decide
 from solver import SolverCache, explain_placed, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
     Allocation,

@@ -1,97 +1,16 @@
 """Prints what is free, by class, type and group of nodes: as a list, or as JSON or YAML (docs/devices.md)."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
-from typing import Any, Final, NamedTuple, TextIO
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
-from scheduler.observe import terminal
 from scheduler.simulation import devices_output, list_table
 from scheduler.simulation.list_table import Coloured, ListColumn
-from solver import fleet_fragmentation, supply_of
-from solver.domain.fleet import Fleet, FleetDevice, FleetSupply, FragmentingPod
+from solver.domain.fleet import Fleet, FleetSupply, FragmentingPod, GroupedSupply, Grouping, SupplyRow
 
 Json = dict[str, Any]
 
-_SHOWN_CAUSES: Final = 5
 
-
-class Grouping(StrEnum):
-    """What devices are grouped by, for `--by`."""
-
-    CLASS = "class"
-    TYPE = "type"
-    GROUP = "group"
-    DOMAIN = "domain"
-    ROOT = "root"
-    NODE = "node"
-    NAMESPACE = "namespace"
-
-
-_OF_DEVICE: Final[dict[Grouping, Callable[[FleetDevice], Iterable[str]]]] = {
-    Grouping.CLASS: lambda device: device.classes or ("",),
-    Grouping.TYPE: lambda device: (device.kind,),
-    Grouping.GROUP: lambda device: (device.node_group,),
-    Grouping.DOMAIN: lambda device: (device.domain,),
-    Grouping.ROOT: lambda device: (device.root,),
-    Grouping.NODE: lambda device: (device.node,),
-    Grouping.NAMESPACE: lambda device: dict.fromkeys(
-        each.claim.namespace for each in device.holders if not each.admin_access
-    ),
-}
-
-
-class SupplyRow(NamedTuple):
-    """A group of devices by the values of its groupings."""
-
-    values: tuple[str, ...]
-    supply: FleetSupply
-
-
-class SupplyAnswer(NamedTuple):
-    """The rows of a list, and the fragmentation of the whole fleet."""
-
-    by: tuple[Grouping, ...]
-    rows: tuple[SupplyRow, ...]
-    fragmentation: float | None
-    causes: tuple[FragmentingPod, ...]
-
-
-def answer(fleet: Fleet, devices: Sequence[FleetDevice], by: Sequence[Grouping]) -> SupplyAnswer:
-    """
-    Group devices; one that matches several classes counts in each of them.
-
-    The fragmentation of the fleet is that of all devices.
-    """
-    sizes = {name: [each for each in fleet.sizes if each.device_class == name] for name in _classes(fleet)}
-    groups: defaultdict[tuple[str, ...], list[FleetDevice]] = defaultdict(list)
-    for device in devices:
-        for values in _values(device, by):
-            groups[values].append(device)
-    at = by.index(Grouping.CLASS) if Grouping.CLASS in by and Grouping.NAMESPACE not in by else -1
-    rows = [
-        SupplyRow(values, supply_of(members, sizes.get(values[at], ()) if at >= 0 else ()))
-        for values, members in sorted(groups.items())
-    ]
-    of_class = {name: supply_of((d for d in fleet.devices if name in d.classes), each) for name, each in sizes.items()}
-    number = fleet_fragmentation(fleet, [(name, each.fragmentation) for name, each in of_class.items()])
-    worst = {each for supply in of_class.values() for each in supply.causes}
-    causes = sorted(worst, key=lambda each: (-each.stranded / each.held, each.pod, each.node))
-    return SupplyAnswer(tuple(by), tuple(rows), number, tuple(causes[:_SHOWN_CAUSES]))
-
-
-def _classes(fleet: Fleet) -> list[str]:
-    return sorted({each.device_class for each in fleet.sizes})
-
-
-def _values(device: FleetDevice, by: Sequence[Grouping]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = [()]
-    for each in by:
-        found = [(*before, value) for before in found for value in _OF_DEVICE[each](device)]
-    return found
-
-
-def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False) -> None:
+def show(found: GroupedSupply, fleet: Fleet, to: TextIO, *, is_wide: bool = False) -> None:
     """Print the list, the fragmentation with its causes, and pools and classes that cannot be used."""
     has_blocked = any(row.supply.blocked for row in found.rows)
     has_roots = any(row.supply.largest.root is not None for row in found.rows)
@@ -105,11 +24,11 @@ def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False
         ListColumn("FREE", is_number=True),
         ListColumn("BLOCKED", is_number=True, is_wide=not has_blocked),
         ListColumn("UNUSABLE", is_number=True),
-        ListColumn("MAX/CLAIM", is_number=True, is_wide=not has_large_nodes),
+        ListColumn("MAX/CLAIM", is_number=True, is_wide=not has_large_nodes, rank=4),
         ListColumn("MAX/NODE", is_number=True),
-        ListColumn("MAX/ROOT", is_number=True, is_wide=not has_roots),
-        ListColumn("MAX/DOMAIN", is_number=True, is_wide=not has_domains),
-        ListColumn("FRAGMENTED", is_number=True, is_wide=not has_requests),
+        ListColumn("MAX/ROOT", is_number=True, is_wide=not has_roots, rank=3),
+        ListColumn("MAX/DOMAIN", is_number=True, is_wide=not has_domains, rank=2),
+        ListColumn("FRAGMENTED", is_number=True, is_wide=not has_requests, rank=1),
         ListColumn("SHARED", is_number=True, is_wide=True),
         ListColumn("TAINTED", is_number=True, is_wide=True),
     )
@@ -117,20 +36,31 @@ def show(found: SupplyAnswer, fleet: Fleet, to: TextIO, *, is_wide: bool = False
         list_table.show(columns, map(_cells, found.rows), to, is_wide=is_wide)
     else:
         to.write(devices_output.NO_DEVICE)
-    to.writelines(f"{terminal.escaped(line)}\n" for line in _notes(found, fleet))
+    list_table.write(_notes(found, fleet), to)
 
 
-def _notes(found: SupplyAnswer, fleet: Fleet) -> Iterator[str]:
+def _notes(found: GroupedSupply, fleet: Fleet) -> Iterator[str]:
     """Return the lines below the list."""
     if found.fragmentation:
         yield ""
         part = _percent(found.fragmentation)
-        yield f"A typical request cannot use {part} of the free devices of its class (fragmentation)."
+        where = " on these nodes" if found.is_part else ""
+        mean = ", the mean over classes" if _has_classes(found) else ""
+        yield f"A typical request cannot use {part} of the free devices of its class{where} (fragmentation{mean})."
         yield from (f"  {_cause(each)}" for each in found.causes)
-    if fleet.pools or fleet.broken_classes:
+    has_problems = any(row.supply.unusable or row.supply.tainted for row in found.rows)
+    if fleet.pools or fleet.broken_classes or has_problems:
         yield ""
+    if has_problems:
+        yield "`dovetail devices --problems` names the unusable and the tainted devices, and says why."
     yield from (f"Pool {pool.id} cannot be used: {pool.message}" for pool in fleet.pools)
     yield from (f"DeviceClass {name} matches nothing: its selectors cannot be read" for name in fleet.broken_classes)
+
+
+def _has_classes(found: GroupedSupply) -> bool:
+    """Whether the list has the fragmentation of several classes."""
+    fragmented = [row.values for row in found.rows if row.supply.fragmentation is not None]
+    return Grouping.CLASS in found.by and len({values[found.by.index(Grouping.CLASS)] for values in fragmented}) > 1
 
 
 def _cells(row: SupplyRow) -> list_table.Row:
@@ -160,7 +90,7 @@ def _cause(each: FragmentingPod) -> str:
     return f"pod {each.pod} holds {each.held} on node {each.node}, where {each.stranded:.1f} free devices are left over"
 
 
-def document(found: SupplyAnswer, fleet: Fleet) -> Json:
+def document(found: GroupedSupply, fleet: Fleet) -> Json:
     """Convert the answer to plain values."""
     return {
         "by": [each.value for each in found.by],

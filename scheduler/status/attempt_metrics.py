@@ -46,8 +46,14 @@ class AttemptMetrics:
         clock: Callable[[], float] = time.monotonic,
         *,
         claim: Callable[[ClaimId], Claim | None] = lambda _: None,
+        is_leading: bool = True,
     ) -> None:
-        """`claim` gives a claim as it is now, with what is assumed about it."""
+        """
+        `claim` gives a claim as it is now, with what is assumed about it.
+
+        Queues of a standby are not counted, or the sum over all replicas would have every pod twice.
+        """
+        self.is_leading = is_leading
         self._metrics: Final = metrics
         self._clock: Final = clock
         self._claim: Final = claim
@@ -64,7 +70,7 @@ class AttemptMetrics:
             self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
 
     def _count(self, state: PodState) -> int:
-        return self._counts()[state]
+        return self._counts()[state] if self.is_leading else 0
 
     @property
     def pending(self) -> int:
@@ -74,7 +80,7 @@ class AttemptMetrics:
 
     def queued(self, state: PodState | None, event: str) -> None:
         """Count a pod that was put into a queue, by kube-scheduler's name of the event."""
-        if state in _QUEUES:
+        if state in _QUEUES and self.is_leading:
             self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
     def decided(self, batch: Batch, plan: Plan, seconds: float, *, number: int, writing: int) -> None:

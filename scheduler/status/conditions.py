@@ -23,7 +23,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from solver import HINT
 from solver.domain import Reason, ReasonCode, wording
 
 
@@ -212,8 +211,9 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
 
 def _own_words(reasons: Sequence[Reason], said: Collection[str] = ()) -> Iterable[str]:
     """Return the hints and then the sentences of reasons, but for those that kube-scheduler's words have said."""
-    of_gangs = [_ended(each.status) for each in reasons if each.code is ReasonCode.GANG_UNPLACED and each.status]
-    parts = [(each, *each.message.partition(HINT)[::2]) for each in reasons]
+    statuses = [each.status for each in reasons if each.code is ReasonCode.GANG_UNPLACED and each.status]
+    of_gangs = [_ended(each) for each in statuses if _fragment(each) not in said]
+    parts = [(each, *each.message.partition(wording.HINT)[::2]) for each in reasons]
     hints = [_ended(f"{HINT_LEAD}{_fragment(hint)}") for _, _, hint in parts if hint]
     fragments = [(each, _fragment(text)) for each, text, _ in parts]
     return dict.fromkeys((*of_gangs, *hints, *(_sentence(each, text) for each, text in fragments if text not in said)))

@@ -15,6 +15,7 @@ class WriteClass(IntEnum):
     CHANGED = 1
     EVENT = 2
     REFRESH = 3
+    RENEWAL = 4
 
 
 class FairQueue(Generic[K, V]):

@@ -24,7 +24,6 @@ from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status import conditions
 from scheduler.status.conditions import truncated
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import (
@@ -90,6 +89,11 @@ class PodGroupStatusWriter:
         self._collection = collection
         self._type = api_versions.pod_group_condition(collection.split("/")[-2]) if collection else ""
 
+    def forget_queued(self) -> None:
+        """Drop what was queued while another replica led, which has written it."""
+        self._due.clear()
+        self._later.clear()
+
     def report_scheduled(self, gang: GangId, message: str) -> None:
         """Report that enough pods of a gang are bound."""
         self._put(gang, _GroupStatus(is_scheduled=True, reason=SCHEDULED, message=message))
@@ -135,7 +139,7 @@ class PodGroupStatusWriter:
 
     def _joined(self, reasons: Sequence[Reason]) -> str:
         """Join the reasons of a gang behind what kube-scheduler says of it."""
-        shown = reasons if self._status.tells_inventory else conditions.without_inventory(reasons)
+        shown = self._status.shown(reasons)
         theirs = (reason.status for reason in shown if reason.code is ReasonCode.GANG_UNPLACED and reason.status)
         return "; ".join((*theirs, *(reason.message for reason in shown)))
 

@@ -6,12 +6,14 @@ Every write has a priority class:
     FIRST     the first condition of a pod: free, within the byte rate of its namespace
     CHANGED   another reason or leading code
     EVENT     an event
-    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write; or the last event
-              is old: the API server deletes an event an hour after its last write, the pod may wait longer
+    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write
+    RENEWAL   the last event is old: the API server deletes an event an hour after its last write, the pod may wait
+              longer. What waits to be written about the pod is in this class then, since it renews the event too
 
-Classes take turns by weighted round robin (`_CYCLE`): FIRST has three turns in four, CHANGED and EVENT share the
-others, REFRESH has those that they leave. All but FIRST need a token (`rate_limits`). Within a class namespaces take
-turns, so that no namespace delays another.
+Classes take turns by weighted round robin (`_CYCLE`): FIRST has two turns in three, CHANGED and EVENT share most of the
+others, REFRESH has those that they leave. All but FIRST and RENEWAL need a token (`rate_limits`); at most ten renewals
+are taken in a second. Within a class namespaces take turns, so that no namespace delays another. So of N waiting pods
+each gets its renewal N / 10 seconds after it is due at the latest, while at least 90 writes a second are possible.
 
 A pod has at most one condition here: a newer one replaces it. At most one is being written, so that conditions of one
 pod arrive in order. Texts are composed when they are taken, and a text that the pod shows already is not written again.
@@ -19,7 +21,7 @@ pod arrive in order. Texts are composed when they are taken, and a text that the
 
 import datetime as dt
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +44,7 @@ from solver.domain import Pod, Reason, ReasonCode
 
 REFRESH_SECONDS: Final = 60.0
 RENEWAL_SECONDS: Final = 1800.0
+_RENEWAL_PACE_SECONDS: Final = 0.1
 _MOST_EVENTS: Final = 5000
 _KEEPS_NOMINATION: Final = frozenset(
     {
@@ -66,8 +69,12 @@ _CYCLE: Final[tuple[tuple[WriteClass, ...], ...]] = (
     (WriteClass.CHANGED, WriteClass.EVENT, WriteClass.REFRESH),
     *_FIRST_TURNS,
     (WriteClass.EVENT, WriteClass.CHANGED, WriteClass.REFRESH),
+    (WriteClass.RENEWAL,),
 )
 """Turns of the weighted round robin: each goes to the first of its classes that has something to write."""
+
+
+_WITH_TOKEN: Final = (WriteClass.CHANGED, WriteClass.EVENT, WriteClass.REFRESH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +87,7 @@ class StatusWrite:
     """The node to show on the pod: "" removes it, None leaves it as it is."""
     event: EventRecord | None = None
     is_free: bool = False
-    """Whether it takes no token: the first condition of a pod."""
+    """Whether it takes no token: the first condition of a pod, or a renewal."""
 
     @property
     def cost(self) -> int:
@@ -90,10 +97,15 @@ class StatusWrite:
 
 @dataclass(slots=True, eq=False)
 class _PodStatus:
-    """What a waiting pod shows, its event series, the attempts since its last write, and its last binding failure."""
+    """
+    What a waiting pod shows, its event series, the attempts since its last write, and its last binding failure.
+
+    `is_due` says that the event has to be written again.
+    """
 
     condition: ConditionState | None = None
     event: EventRecord | None = None
+    is_due: bool = False
     attempts: int = 0
     binding_failure: str = ""
 
@@ -139,7 +151,8 @@ class StatusQueue:
         self._written_at: Final[dict[str, float]] = {}
         """Pods that were written within the last minute, oldest first: what comes first is due first."""
         self._evented_at: Final[dict[str, float]] = {}
-        """When the event of a pod was last written, oldest first."""
+        """When the event of a pod was last written, oldest first; without those that are due."""
+        self._next_renewal_at = 0.0
         self._writing: Final[set[str]] = set()
         self._rate: Final = ByteRateLimit()
         self._turn = 0
@@ -149,7 +162,11 @@ class StatusQueue:
     @property
     def event_count(self) -> int:
         """The number of events that wait."""
-        return self._queue.count(WriteClass.EVENT)
+        return self.count(WriteClass.EVENT)
+
+    def count(self, of: WriteClass) -> int:
+        """Return the number of writes of a class that wait."""
+        return self._queue.count(of)
 
     def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """Take why an attempt to place a pod failed."""
@@ -173,6 +190,13 @@ class StatusQueue:
         self._put(report)
         return True
 
+    def condition(self, pod_uid: str) -> ConditionState | None:
+        """Return what a waiting pod shows, or what it will show first. May run in another thread."""
+        status, report = self._pods.get(pod_uid), self._report_of(pod_uid)
+        if status is not None and status.condition is not None:
+            return status.condition
+        return report.condition() if report is not None else None
+
     def put_event(self, event: EventRecord) -> bool:
         """Take an event; return whether another was dropped for it: the oldest of the namespace with most of them."""
         is_full = self.event_count >= _MOST_EVENTS
@@ -190,13 +214,16 @@ class StatusQueue:
         self._release_refreshes(now)
         self._release_renewals(now)
         in_debt = self._rate.in_debt(now)
-        while (write_class := self._next_class(in_debt, has_token=has_token)) is not None:
+        while (write_class := self._next_class(in_debt, now, has_token=has_token)) is not None:
             found = self._queue.take(write_class, in_debt if write_class is WriteClass.FIRST else ())
+            if write_class is WriteClass.RENEWAL:
+                self._next_renewal_at = now + _RENEWAL_PACE_SECONDS
             if isinstance(found, EventRecord):
                 return StatusWrite(event=found)
             if isinstance(found, _Renewal):
-                return StatusWrite(event=self._renewed(found.pod_uid, now))
-            if found is not None and (write := self._compose(found, now, is_free=write_class is WriteClass.FIRST)).cost:
+                return StatusWrite(event=self._renewed(found.pod_uid, now), is_free=True)
+            is_free = write_class in {WriteClass.FIRST, WriteClass.RENEWAL}
+            if found is not None and (write := self._compose(found, now, is_free=is_free)).cost:
                 return write
         return None
 
@@ -214,12 +241,13 @@ class StatusQueue:
     def due_in(self, now: float, token_in: float) -> float | None:
         """Return the seconds until `take` may return something, with a token in so many; None: nothing waits."""
         times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
-        if any(self._queue.count(each) for each in WriteClass if each is not WriteClass.FIRST):
+        if self._queue.count(WriteClass.RENEWAL):
+            times.append(max(0.0, self._next_renewal_at - now))
+        times += [max(0.0, oldest + self._renewal_seconds - now) for oldest in _first(self._evented_at)]
+        if any(self._queue.count(each) for each in _WITH_TOKEN):
             times.append(token_in)
-        else:
-            refreshes = self._written_at if self._deferred else {}
-            for written, seconds in ((refreshes, REFRESH_SECONDS), (self._evented_at, self._renewal_seconds)):
-                times += [max(token_in, oldest + seconds - now) for oldest in itertools.islice(written.values(), 1)]
+        elif self._deferred:
+            times += [max(token_in, oldest + REFRESH_SECONDS - now) for oldest in _first(self._written_at)]
         return min(times, default=None)
 
     def withdraw(self, pod_uid: str) -> None:
@@ -248,6 +276,8 @@ class StatusQueue:
             self._deferred[uid] = report
             return
         self._deferred.pop(uid, None)
+        if self._pods[uid].is_due and write_class is not WriteClass.FIRST:
+            write_class = WriteClass.RENEWAL
         self._queue.put(write_class, report.pod.id.namespace, uid, report)
 
     def _class_of(self, report: _Report) -> WriteClass:
@@ -274,28 +304,32 @@ class StatusQueue:
                 self._put(self._deferred[uid])
 
     def _release_renewals(self, now: float) -> None:
-        """Queue old events, except those of pods of which something is to be written anyway."""
+        """Queue old events; where something waits to be written about the pod, that in their place."""
         while self._evented_at:
             uid, at = next(iter(self._evented_at.items()))
             if at + self._renewal_seconds > now:
                 return
             del self._evented_at[uid]
-            event = self._pods[uid].event
-            if event is not None and self._queue.get(uid) is None and uid not in self._deferred:
-                self._queue.put(WriteClass.REFRESH, event.namespace, uid, _Renewal(uid))
+            self._pods[uid].is_due = True
+            event, report = self._pods[uid].event, self._report_of(uid)
+            if report is not None:
+                self._put(report)
+            elif event is not None:
+                self._queue.put(WriteClass.RENEWAL, event.namespace, uid, _Renewal(uid))
 
     def _renewed(self, pod_uid: str, now: float) -> EventRecord:
         """Count the event of a pod once more; `forget` has removed the renewals of pods that are gone."""
         status = self._pods[pod_uid]
         assert status.event is not None  # noqa: S101 - else it is not queued
-        status.event = _once_more(status.event)
+        status.event, status.is_due = _once_more(status.event), False
         self._evented_at[pod_uid] = now
         return status.event
 
-    def _next_class(self, in_debt: Collection[str], *, has_token: bool) -> WriteClass | None:
+    def _next_class(self, in_debt: Collection[str], now: float, *, has_token: bool) -> WriteClass | None:
         """Return the class whose turn it is; the cycle starts again when nothing waits."""
-        ready = {each for each in WriteClass if has_token and self._queue.count(each)}
-        ready.discard(WriteClass.FIRST)
+        ready = {each for each in _WITH_TOKEN if has_token and self._queue.count(each)}
+        if self._queue.count(WriteClass.RENEWAL) and now >= self._next_renewal_at:
+            ready.add(WriteClass.RENEWAL)
         if any(each not in in_debt for each in self._queue.namespaces(WriteClass.FIRST)):
             ready.add(WriteClass.FIRST)
         for step in range(len(_CYCLE)):
@@ -316,7 +350,7 @@ class StatusQueue:
         self._evented_at.pop(uid, None)
         if event is not None:
             self._evented_at[uid] = now
-        status.condition, status.attempts = condition, 0
+        status.condition, status.attempts, status.is_due = condition, 0, False
         self._written_at.pop(uid, None)
         self._written_at[uid] = now
         if before is not None and (before.reason, before.message) == (condition.reason, condition.message):
@@ -357,3 +391,8 @@ class StatusQueue:
 
 def _once_more(event: EventRecord, times: int = 1) -> EventRecord:
     return msgspec.structs.replace(event, count=event.count + times, last_seen=dt.datetime.now(dt.UTC))
+
+
+def _first(times: Mapping[str, float]) -> Iterable[float]:
+    """Return the first time, if there is one."""
+    return itertools.islice(times.values(), 1)

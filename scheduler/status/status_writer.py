@@ -18,16 +18,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from scheduler.features import MissingFeature
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import EventRecord, ObjectReference
 from scheduler.kube.errors import KubeError
+from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status.conditions import ConditionState, only_waits_for_claims
+from scheduler.status.conditions import ConditionState, only_waits_for_claims, without_inventory
 from scheduler.status.events import EventFactory
+from scheduler.status.fair_queue import WriteClass
+from scheduler.status.missing_rights import with_missing_rights
 from scheduler.status.missing_templates import MissingTemplates
 from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_queue import RENEWAL_SECONDS, StatusQueue, StatusWrite
@@ -79,7 +83,10 @@ class StatusWriter:
         *,
         clock: Callable[[], float] = time.monotonic,
         renewal_seconds: float = RENEWAL_SECONDS,
+        missing: Sequence[MissingFeature] = (),
     ) -> None:
+        """`missing` are the features that the scheduler's account lacks rights for."""
+        self._missing: Final = missing
         self._client: Final = client
         self._writer: Final = writer
         self._metrics: Final = metrics
@@ -87,6 +94,8 @@ class StatusWriter:
         self._bucket: Final = bucket
         self._clock: Final = clock
         self._queue: Final = StatusQueue(events, renewal_seconds=renewal_seconds)
+        for each in WriteClass:
+            metrics.waiting_status_writes.labels(each.name.lower()).set_function(partial(self._queue.count, each))
         self._writes: Final[dict[str, _ConditionWrite]] = {}
         self._timers: Final[dict[str, asyncio.TimerHandle]] = {}
         self._late: Final[dict[str, _LateReport]] = {}
@@ -102,6 +111,10 @@ class StatusWriter:
         """Whether messages may name nodes and devices."""
         return self._events.tells_inventory
 
+    def shown(self, reasons: Sequence[Reason]) -> Sequence[Reason]:
+        """Return reasons as users may see them (`messages.inventory`)."""
+        return reasons if self.tells_inventory else without_inventory(reasons)
+
     def earn(self) -> None:
         """Note a write that places pods: it earns tokens for status writes."""
         self._bucket.earn(self._queue.event_count)
@@ -110,6 +123,13 @@ class StatusWriter:
     def restore_since(self, pod_uid: str, since: dt.datetime) -> None:
         """Take the lastTransitionTime of PodScheduled=False that an earlier scheduler process has written."""
         self._since[pod_uid] = since
+
+    def pending(self, pod: Pod) -> PendingPod:
+        """Return a waiting pod with its condition. May run in another thread."""
+        found = self._queue.condition(pod.uid)
+        if found is None:
+            return PendingPod(pod, None)
+        return PendingPod(pod, PodScheduled("False", found.reason.value, found.message, self._since.get(pod.uid)))
 
     def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """Write why a pod waits, unless its condition says so already."""
@@ -200,7 +220,7 @@ class StatusWriter:
 
     def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self._cancel_timer(pod.uid)
-        self._queue.report_unschedulable(pod, reasons, node_count)
+        self._queue.report_unschedulable(pod, with_missing_rights(pod, reasons, self._missing), node_count)
         self._has_work.set()
 
     def _cancel_timer(self, pod_uid: str) -> None:

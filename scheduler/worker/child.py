@@ -4,7 +4,8 @@ An isolated decision: a child of the worker that decides one batch while the wor
 The child is forked, so it has the worker's replica and cache without a copy (pages are copied on write). The kernel
 enforces its limits, whatever code runs in it: wall time (SIGALRM), CPU time (RLIMIT_CPU) and address space (RLIMIT_AS).
 It has a lower CPU priority than the worker (nice), is the first process that the OOM killer takes, and ends with its
-parent. There is one at a time, and one that counts the fleet: shell and worker already use one core each.
+parent. There is one at a time, one that counts the fleet, and one that answers a question about it: shell and worker
+already use one core each.
 """
 
 import ctypes

@@ -21,8 +21,9 @@ from typing import Final
 
 from msgspec import structs
 
+import solver
 from scheduler.cluster import Cluster
-from scheduler.worker import recording, serve
+from scheduler.worker import checked_plan, recording
 from scheduler.worker.decision_limits import Limits
 from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.supervisor import (
@@ -34,7 +35,6 @@ from scheduler.worker.supervisor import (
     WorkerSupervisor,
 )
 from scheduler.worker.telemetry import SolverTelemetry
-from solver import solve_greedily, verify
 from solver.domain import (
     AllocationMode,
     Batch,
@@ -182,7 +182,7 @@ class Decider:
             if len(batch.pods) == 1 or isinstance(error, SolveFailedError):
                 self._save(batch, policy, str(error).strip().rpartition("\n")[2])
             return self._decision(batch, _empty_plan(), started, suspects={pod.id for pod in batch.pods})
-        self._telemetry.solved()
+        self._telemetry.decided(answer.seconds, self._limits.seconds)
         decision = self._checked(batch, policy, answer.plan, answer.violations, started)
         return self._recorded(decision, before, batch, policy, self._limits)
 
@@ -216,7 +216,7 @@ class Decider:
     async def is_still_valid(self, decision: Decision, policy: Policy) -> bool:
         """Whether the plan of an isolated decision keeps every rule, except selectors, on the present cluster."""
         snapshot = without_selectors(self._cluster.snapshot(), decision.plan)
-        violations = await asyncio.to_thread(verify.check, snapshot, decision.batch, decision.plan, policy)
+        violations = await asyncio.to_thread(solver.verify.check, snapshot, decision.batch, decision.plan, policy)
         return not violations
 
     def _isolated_limits(self) -> Limits:
@@ -353,4 +353,4 @@ def _has_failed(unplaced: Unplaced) -> bool:
 
 def _greedy(snapshot: Snapshot, batch: Batch, policy: Policy) -> tuple[Plan | None, tuple[Violation, ...]]:
     budget = Budget(seconds=_FALLBACK_SECONDS, cost_units=_FALLBACK_UNITS, may_leave=True)
-    return serve.decide(snapshot, batch, policy, budget, solve_greedily)
+    return checked_plan.decide(snapshot, batch, policy, budget, solver.solve_greedily)

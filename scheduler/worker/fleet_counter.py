@@ -9,13 +9,18 @@ from scheduler.cluster import Cluster
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.settings import Settings
+from scheduler.worker import frames
 from scheduler.worker.supervisor import WorkerError, WorkerSupervisor
 from solver.domain import Policy
-from solver.domain.fleet import ClassBlocks, FleetTotals
+from solver.domain.fleet import ClassBlocks, DeviceCount, FleetTotals
 
 
 class FleetCounter:
-    """Sets the series about devices again and again; `also` is called each time, for series of the shell."""
+    """
+    Sets the series about devices again and again; `also` is called each time, for series of the shell.
+
+    `devices` are the counts of the last time, empty before the first.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class FleetCounter:
         self._settings: Final = settings.metrics
         self._policy: Final[Policy] = settings.policy(settings.profiles[0].scheduler_name)
         self._also: Final = also
+        self.devices: tuple[DeviceCount, ...] = ()
         self._confined: Final = partial(Confined, metrics, Subsystem.FLEET)
 
     async def run(self) -> None:
@@ -46,18 +52,25 @@ class FleetCounter:
     async def count(self) -> None:
         """Count once; the series stay as they are where the worker gives no answer."""
         try:
-            totals = await self._worker.count_fleet(
-                self._cluster.assumptions(),
-                self._policy,
-                self._settings.node_group_label,
-                per_node=self._settings.per_node,
-            )
+            answer = await self._worker.ask_child(self._order, frames.FleetCounted)
         except WorkerError:
             return
-        self._set(totals)
+        self._set(answer.totals)
+
+    def _order(self, number: int, limits: frames.IsolationLimits) -> frames.CountFleet:
+        return frames.CountFleet(
+            id=number,
+            assumptions=self._cluster.assumptions(),
+            policy=self._policy,
+            node_group_label=self._settings.node_group_label,
+            per_node=self._settings.per_node,
+            most_namespaces=self._settings.most_namespaces,
+            limits=limits,
+        )
 
     def _set(self, totals: FleetTotals) -> None:
         """Replace all values at once; nothing else runs meanwhile, no scrape either."""
+        self.devices = totals.devices
         metrics = self._metrics
         for gauge in (metrics.devices, metrics.namespace_devices, metrics.node_devices):
             gauge.clear()

@@ -1,9 +1,10 @@
 """
 The messages between the shell and the worker: JSON frames, each with its length in front.
 
-Orders go from the shell to the worker (`Apply`, `Decide`, `CountFleet`), answers back (`WorkerReady`, `Decided`,
-`SolveFailed`, `ChildEnded`, `FleetCounted`). msgpack would not do: it has no integers beyond 2^64, and amounts in
-nano-units need them. Both ends run the same code, so frames have no version; a saved decision (`recording`) has one.
+Orders go from the shell to the worker (`Apply`, `Decide`, `CountFleet`, `AskFleet`), answers back (`WorkerReady`,
+`Decided`, `SolveFailed`, `ChildEnded`, `FleetCounted`, `FleetAnswered`). msgpack would not do: it has no integers
+beyond 2^64, and amounts in nano-units need them. Both ends run the same code, so frames have no version; a saved
+decision (`recording`) has one.
 """
 
 import socket
@@ -16,6 +17,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
+from scheduler.worker.fleet_questions import FleetQuestion
 from solver import SelectorResults
 from solver.domain import (
     Batch,
@@ -139,7 +141,7 @@ class ChildEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """
-    Shell → worker: count the fleet in a child, with its series per node where they are wanted.
+    Shell → worker: count the fleet in a child, per node and by so many namespaces where that is wanted.
 
     `assumptions` replaces the whole ledger of the replica.
     """
@@ -149,6 +151,7 @@ class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     policy: Policy
     node_group_label: str
     per_node: bool
+    most_namespaces: int
     limits: IsolationLimits
 
 
@@ -159,8 +162,25 @@ class FleetCounted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     totals: FleetTotals
 
 
-Order = Apply | Decide | CountFleet
-Answer = WorkerReady | Decided | SolveFailed | ChildEnded | FleetCounted
+class AskFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Shell → worker: answer a question about the fleet in a child. `assumptions` are as in `CountFleet`."""
+
+    id: int
+    assumptions: Assumptions
+    policy: Policy
+    question: FleetQuestion
+    limits: IsolationLimits
+
+
+class FleetAnswered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Worker → shell: the encoded `FleetDocument`, which the shell only hands on."""
+
+    id: int
+    document: msgspec.Raw
+
+
+Order = Apply | Decide | CountFleet | AskFleet
+Answer = WorkerReady | Decided | SolveFailed | ChildEnded | FleetCounted | FleetAnswered
 
 
 class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,6 +246,11 @@ def decode_change(raw: msgspec.Raw) -> Change:
 def encode(frame: Order | Answer) -> bytes:
     """Encode a frame, with its length in front."""
     return framed(encode_body(frame))
+
+
+def encode_raw(value: msgspec.Struct) -> msgspec.Raw:
+    """Encode a part of a frame that its reader only hands on."""
+    return msgspec.Raw(_encoder.encode(value))
 
 
 def encode_body(frame: Order | Answer) -> bytes:

@@ -2,9 +2,8 @@
 The worker: one loop that applies changes to the replica and answers orders with checked plans.
 
 An isolated decision is made by a `Child`, and so are the numbers of the fleet; the loop goes on and forwards the
-child's answer. The loop ends when the
-shell closes the connection. Between orders the worker keeps only the replica and the solver's cache. `TokenBucket`
-gives batches more time to fill that cache while the worker is new.
+child's answer. The loop ends when the shell closes the connection. Between orders the worker keeps only the replica and
+the caches of solver and checker. `TokenBucket` gives batches more time to fill the solver's while the worker is new.
 """
 
 import contextlib
@@ -25,21 +24,14 @@ from scheduler.cluster import Cluster, Intake
 from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.change_log import with_known_pods
+from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
+from scheduler.worker.fleet_documents import fleet_document
 from solver import SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
 from solver.domain import (
-    Batch,
     Budget,
-    GangId,
-    Plan,
-    PodId,
-    Policy,
-    Reason,
-    ReasonCode,
     ResourceSlice,
     Snapshot,
-    Unplaced,
-    Violation,
 )
 
 UNITS_PER_DEVICE: Final = 50
@@ -72,15 +64,6 @@ class TokenBucket:
     def pay(self, units: int) -> None:
         """Remove what a batch has spent beyond its own limit."""
         self._spent += max(0, units)
-
-
-Solve = Callable[..., Plan]
-"""A function with the signature of `solve`."""
-
-_DROPPED: Final = Reason(
-    code=ReasonCode.SOLVER_FAILED,
-    message="the plan of the batch broke a rule and was dropped; the scheduler tries again",
-)
 
 
 def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solve) -> None:
@@ -116,6 +99,7 @@ class _Service:
         self._replica: Final = Cluster()
         self._intake: Final = Intake(self._replica)
         self._cache: Final = SolverCache()
+        self._verifier_cache: Final = verify.VerifierCache()
         self._bucket: Final = TokenBucket()
         self._children: Final[dict[type[frames.Order], _Running]] = {}
         """By the kind of their order."""
@@ -144,6 +128,8 @@ class _Service:
                 self._fork_child(order, limits, partial(self._decide_isolated, order), threads=order.workers)
             case frames.CountFleet():
                 self._fork_child(order, order.limits, partial(self._count_fleet, order))
+            case frames.AskFleet():
+                self._fork_child(order, order.limits, partial(self._ask_fleet, order))
 
     def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
         """Decide in this process, with extra cost units from the bucket."""
@@ -157,7 +143,7 @@ class _Service:
 
     def _fork_child(
         self,
-        order: frames.Decide | frames.CountFleet,
+        order: frames.Decide | frames.CountFleet | frames.AskFleet,
         limits: frames.IsolationLimits,
         work: Callable[[Snapshot], tuple[bytes, bytes]],
         *,
@@ -200,7 +186,17 @@ class _Service:
         """Count the fleet, in a child; return the encoded answer and the new cache entries."""
         self._cache.learned()  # discard entries that the parent has
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
-        answer = frames.FleetCounted(id=order.id, totals=totals_of(fleet, per_node=order.per_node))
+        totals = totals_of(fleet, per_node=order.per_node, most_namespaces=order.most_namespaces)
+        answer = frames.FleetCounted(id=order.id, totals=totals)
+        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
+
+    def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
+        """Answer a question about the fleet, in a child; return the encoded answer and the new cache entries."""
+        self._cache.learned()  # discard entries that the parent has
+        fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.question.node_group_label)
+        labels = ((node.name, dict(node.labels)) for node in snapshot.nodes)
+        document = frames.encode_raw(fleet_document(fleet, labels, order.question))
+        answer = frames.FleetAnswered(id=order.id, document=document)
         return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
@@ -225,7 +221,7 @@ class _Service:
         batch = with_known_pods(order.batch, order.known, self._replica.seen_pod)
         try:
             solve_it = partial(solver, cache=self._cache)
-            plan, violations = decide(snapshot, batch, order.policy, budget, solve_it)
+            plan, violations = decide(snapshot, batch, order.policy, budget, solve_it, cache=self._verifier_cache)
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica stays intact
@@ -255,51 +251,3 @@ def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
             return
         change = Change(kind=kind, key=key, value=closed(last, f"{type(error).__name__}: {error}"))
     intake.take(change)
-
-
-def decide(
-    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, solver: Solve
-) -> tuple[Plan | None, tuple[Violation, ...]]:
-    """
-    Solve and check. A plan that breaks a rule is replaced by a greedy plan for as many pods as possible.
-
-    Give the valid plan, None if there is none, and the violations of the first plan. Pods that the plan leaves for
-    later or as too costly are not checked.
-    """
-    plan = solver(snapshot, batch, policy, budget)
-    violations = verify.check(snapshot, batch.without(frozenset((*plan.later, *plan.costly))), plan, policy)
-    return (_salvaged(snapshot, batch, policy, budget) if violations else plan), violations
-
-
-def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Plan | None:
-    """
-    Plan greedily for the whole batch, or else for a half, a quarter and so on, until the plan keeps every rule.
-
-    So one pod whose plan breaks a rule does not block the others. A gang is left out as a whole. Pods that are left out
-    are unplaced with the reason SolverFailed. Give None if no pod or gang can be planned, or the time is up.
-    """
-    plan = solve_greedily(snapshot, batch, policy, budget)
-    if not verify.check(snapshot, batch, plan, policy):
-        return plan
-    first, second = _halves(batch)
-    for rest in (second, first) if first and second else ():
-        if budget.should_stop():
-            break
-        found = _salvaged(snapshot, batch.without(rest), policy, budget)
-        if found is not None:
-            failed = (pod for pod in batch.pods if pod.id in rest)
-            dropped = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_DROPPED,)) for pod in failed)
-            return msgspec.structs.replace(found, unplaced=(*found.unplaced, *dropped))
-    return None
-
-
-def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
-    """Divide a batch into two halves in order; a gang counts at the position of its first pod and stays whole."""
-    units: dict[GangId | PodId, list[PodId]] = {}
-    for pod in batch.pods:
-        units.setdefault(pod.gang or pod.id, []).append(pod.id)
-    first, second = set[PodId](), set[PodId]()
-    for number, unit in enumerate(units.values()):
-        is_first = number == 0 or (not second and len(first) + len(unit) <= len(batch.pods) // 2)
-        (first if is_first else second).update(unit)
-    return first, second

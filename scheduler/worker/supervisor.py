@@ -1,8 +1,8 @@
 """
 Supervises the worker, in the shell: starts it, keeps its replica up to date, asks it, kills it when it takes too long.
 
-Answers carry the id of their order. One batch, one isolated decision and one count of the fleet (both in a `child`)
-can be under way at the same time.
+Answers carry the id of their order. One batch, and in a `child` each one isolated decision, one count of the fleet and
+one question about it can be under way at the same time.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import msgspec
 
@@ -23,7 +23,8 @@ from scheduler.worker.change_log import ChangeLog, without_known_pods
 from scheduler.worker.decision_limits import Limits
 from scheduler.worker.solver_process import ForkServer, SolverProcess, start_fork_server
 from solver.domain import Batch, Policy
-from solver.domain.fleet import FleetTotals
+
+A = TypeVar("A", frames.FleetCounted, frames.FleetAnswered)
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
@@ -47,8 +48,8 @@ _OVERRUN_SECONDS_PER_OBJECT: Final = 40e-6
 """Further CPU seconds for each object of the cluster; those steps take about half of this per object."""
 _COLD_SECONDS_PER_OBJECT: Final = 2e-3
 """Instead of these in the first decision of a worker, which evaluates every object once, about 1 ms each."""
-_COUNT_LIMITS: Final = frames.IsolationLimits(end_seconds=60.0, cpu_seconds=60.0, memory_limit_mib=1024)
-"""Those of the child that counts the fleet."""
+_FLEET_LIMITS: Final = frames.IsolationLimits(end_seconds=60.0, cpu_seconds=60.0, memory_limit_mib=1024)
+"""Those of a child that answers about the fleet."""
 _LEAST_WAIT_SECONDS: Final = 0.05
 """The shortest interval between two checks of the CPU time."""
 _STARVED_FACTOR: Final = 3.0
@@ -194,41 +195,31 @@ class WorkerSupervisor:
         patience = isolation.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
         return await self._ask(request, isolation, patience)
 
-    async def count_fleet(
-        self, assumptions: Assumptions, policy: Policy, node_group_label: str, *, per_node: bool
-    ) -> FleetTotals:
+    async def ask_child(self, order_of: Callable[[int, frames.IsolationLimits], frames.Order], kind: type[A]) -> A:
         """
-        Count the fleet in a child of the worker, which goes on deciding. Raise `WorkerError`.
+        Have a child of the worker answer an order about the fleet; the worker goes on deciding. Raise `WorkerError`.
 
-        However late the answer is, the worker is not ended for it.
+        `order_of` makes the order of its id and limits. However late the answer is, the worker is not ended for it.
         """
         process = self._process
         if process is None or not self.is_ready:
             raise WorkerAbsentError("the worker process is starting")
         number = next(self._orders)
         future = process.expect(number)
-        order = frames.CountFleet(
-            id=number,
-            assumptions=assumptions,
-            policy=policy,
-            node_group_label=node_group_label,
-            per_node=per_node,
-            limits=_COUNT_LIMITS,
-        )
         try:
             await self._send_changes(process)
-            process.writer.write(frames.encode(order))
-            async with asyncio.timeout(_COUNT_LIMITS.end_seconds * _STARVED_FACTOR):
+            process.writer.write(frames.encode(order_of(number, _FLEET_LIMITS)))
+            async with asyncio.timeout(_FLEET_LIMITS.end_seconds * _STARVED_FACTOR):
                 answer = await future
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
-            raise WorkerLostError(f"the fleet was not counted: {error!r}") from error
+            raise WorkerLostError(f"no answer about the fleet: {error!r}") from error
         finally:
             future.cancel()
         if isinstance(answer, frames.ChildEnded):
             raise ChildEndedError(answer.cause)
-        if not isinstance(answer, frames.FleetCounted):
+        if not isinstance(answer, kind):
             raise WorkerLostError(f"the worker answered with {type(answer).__name__}")
-        return answer.totals
+        return answer
 
     def end_seconds(self, limits: Limits) -> float:
         """Return the CPU seconds of one thread after which a solve counts as stuck; grows with the cluster."""
@@ -264,7 +255,7 @@ class WorkerSupervisor:
                 raise SolveFailedError(message)
             case frames.ChildEnded(cause=cause):
                 raise ChildEndedError(cause)
-            case frames.WorkerReady() | frames.FleetCounted():
+            case frames.WorkerReady() | frames.FleetCounted() | frames.FleetAnswered():
                 raise WorkerLostError(f"the process answered with {type(answer).__name__}")
             case _:
                 assert_never(answer)

@@ -12,6 +12,9 @@ from scheduler.worker import recording
 from scheduler.worker.supervisor import SolveFailedError, WorkerError
 from solver.domain import Batch, Pod, QuarantinedObject, Violation
 
+_OVER_BUDGET: Final = 1.5
+"""A decision counts as over its budget above this multiple: the check and the encoding of the plan come on top."""
+
 _log: Final = logs.logger()
 
 
@@ -39,15 +42,21 @@ class SolverTelemetry:
         if self._starts:
             self._metrics.worker_restarts.inc()
         self._starts += 1
-        self.solved()
+        self._solve_again()
 
     def not_started(self, error: Exception) -> None:
         """Report that the worker could not be started; it is tried again."""
         _log.error(logs.WORKER_LOST, error=f"it could not be started: {error!r}")
         self.fell_back("the worker process could not be started")
 
-    def solved(self) -> None:
-        """Report that the solver gave a plan, or can give one."""
+    def decided(self, seconds: float, budget_seconds: float) -> None:
+        """Report that the solver gave a plan after so many wall seconds."""
+        if seconds > _OVER_BUDGET * budget_seconds:
+            self._metrics.decisions_over_budget.inc()
+        self._solve_again()
+
+    def _solve_again(self) -> None:
+        """Report that the solver gives plans."""
         self._fallback_since = None
         self._check.succeed()
 

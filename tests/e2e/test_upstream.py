@@ -84,7 +84,7 @@ def test_dovetail_gets_the_names_time_out_and_preemption_that_a_test_asks_for(tm
     assert [profile.preemption.enabled for profile in settings.profiles] == [False, True]
     assert settings.commit.binding_timeout_seconds == 3.0
     assert not settings.leader_election.enabled
-    assert settings.bind_address == "127.0.0.1:12345"
+    assert settings.health.bind_address == settings.metrics.bind_address == "127.0.0.1:12345"
 
 
 def test_events_say_how_each_test_ended_and_what_it_said(capsys: pytest.CaptureFixture[str]) -> None:

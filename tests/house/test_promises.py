@@ -75,6 +75,7 @@ SETTINGS = yaml.safe_load((house.ROOT / "config" / "default.yaml").read_text(enc
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").glob("*.md")),
 ]
 
@@ -83,8 +84,8 @@ DOCUMENTS = [
 def test_documents_name_only_what_exists(document: str) -> None:
     text = (house.ROOT / document).read_text(encoding="utf-8")
     makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    mentioned = set(re.findall(r"(?:`|^ {4})make ([a-z]+)", text, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    mentioned = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", text, re.MULTILINE))
     assert sorted(mentioned - targets) == []
     paths = re.findall(r"`((?:solver|scheduler|tests|e2e|deploy|config|examples)/[^`*]*)`", text)
     assert [path for path in paths if not (house.ROOT / path).exists()] == []

@@ -1,6 +1,7 @@
 """The scheduler dies, stops or hangs in the middle of a batch: nobody is lost, and nothing is allocated twice."""
 
 import concurrent.futures
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -158,3 +159,24 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
 
     wait_until(lambda: "p" in world.bound(), seconds=20)
     assert exit_status(first) == 0
+
+
+def test_a_standby_follows_the_cluster_and_has_its_worker_before_it_leads(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    configuration = tmp_path / "config.yaml"
+    configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
+    arguments = (control_plane.kubeconfig, f"--config={configuration}")
+    first = start(*arguments, leader_elect=True)
+    second = start(*arguments, leader_elect=True)
+    wait_until(lambda: '"standby"' in second.log.read_text())
+    os.kill(first.pid, signal.SIGKILL)
+
+    world.pod("p")
+
+    wait_until(lambda: "p" in world.bound())
+    events = [json.loads(line)["event"] for line in second.log.read_text().splitlines()]
+    steps = ("synced", "worker_started", "standby", "leader", "pod_placed")
+    assert [each for each in events if each in steps] == list(steps)

@@ -12,15 +12,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
 
+from e2e.audit.history import History
+from e2e.audit.reading import Key
+from e2e.audit.writes import read_writes
+from e2e.controlplane.access import Access, RequestError
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
-from tests.support.fail_points import GUARDED, LATE, MOMENTS, REQUEST_SECONDS, SHELL, STOP, WORKER, FailPoint
-from tests.support.fail_scenes import SCENES, Scene
+from tests.support.fail_points import (
+    DELETE,
+    END,
+    GUARDED,
+    LATE,
+    MOMENTS,
+    OF_LEADERS,
+    REQUEST_SECONDS,
+    SHELL,
+    STEAL,
+    STOP,
+    WORKER,
+    FailPoint,
+)
+from tests.support.fail_scenes import MERGE, SCENES, Scene
 from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import Asked, Told, lossy
 from tests.support.shell_world import Start, World
@@ -50,6 +67,10 @@ SAMPLE: Final = (
     "volumes-selected-node-1-500-after",
     "extended-special-claim-1-killed-after",
     "extended-allocation-1-stopped-before",
+    "two-claims-allocation-1-stopped-late",
+    "gang-allocation-4-ended-before",
+    "shared-reservation-1-lease-deleted",
+    "preemption-eviction-1-lease-stolen",
 )
 
 
@@ -112,6 +133,29 @@ def workers(running: Dovetail) -> list[int]:
     return [int(line.split()[0]) for line in lines if "python" in line]
 
 
+def accesses(world: World) -> Iterator[Access]:
+    """Ways to the server with an administrator's rights, each with a token of its own, as replicas have them."""
+    namespace, name = world.namespace, "replica"
+    binding = {
+        "metadata": {"name": f"replica-{world.word}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    }
+    world.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+    world.plane.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    while True:
+        yield world.plane.access_for_service_account(namespace, name)
+
+
+def findings(world: World) -> list[str]:
+    """What the API server's audit log says: a device with two holders, a write of a replica that does not lead."""
+    assert world.plane.audit_log is not None
+    lines = world.plane.audit_log.read_text(encoding="utf-8").splitlines(keepends=True)
+    about = Key(world.namespace, world.word)
+    found = History.of(read_writes(lines), lease=about, left_seconds=SETTLED_SECONDS).findings
+    return [str(each) for each in found if world.driver in each.subject or world.namespace in each.subject]
+
+
 class Case:
     """A scene with one thing that goes wrong in it."""
 
@@ -138,6 +182,13 @@ class Case:
             self.point.go_on()
         elif holds in {STOP, LATE}:
             self._outlast(running, is_late=holds == LATE)
+        elif holds == END:
+            os.kill(running.pid, signal.SIGTERM)
+            wait_until(lambda: '"stopping"' in running.log.read_text())
+            self.point.go_on()
+            wait_until(lambda: not running.is_running())
+        elif holds in {DELETE, STEAL}:
+            self._take_lease(running, is_deleted=holds == DELETE)
 
     def settle(self) -> None:
         """Wait until all is as it has to be, and see that it stays so."""
@@ -146,12 +197,31 @@ class Case:
             time.sleep(0.2)
         assert problems == []
         time.sleep(1.0)
-        assert self.scene.problems() == []
+        assert (self.scene.problems(), findings(self.scene.world)) == ([], [])
 
-    def _holder(self) -> str:
+    def _lease(self, method: str, body: dict[str, object] | None = None) -> Any:
         world = self.scene.world
         path = f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases/{world.word}"
-        return str(world.plane.request("GET", path)["spec"]["holderIdentity"])
+        return world.plane.request(method, path, body, content=MERGE if body else "application/json")
+
+    def _holder(self) -> str:
+        try:
+            return str(self._lease("GET")["spec"]["holderIdentity"])
+        except RequestError as error:
+            if error.status != 404:
+                raise
+            return ""
+
+    def _take_lease(self, leader: Dovetail, *, is_deleted: bool) -> None:
+        """Take the lease from the leader, which ends; its write arrives when the other replica leads."""
+        before = self._holder()
+        if is_deleted:
+            self._lease("DELETE")
+        else:
+            self._lease("PATCH", {"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": 4}})
+        wait_until(lambda: self._holder() not in {"", "stranger", before})
+        self.point.go_on()
+        wait_until(lambda: not leader.is_running())
 
     def _outlast(self, leader: Dovetail, *, is_late: bool) -> None:
         """
@@ -181,10 +251,11 @@ def test_nothing_is_lost_leaked_or_given_twice_when(
 ) -> None:
     of_scene, kind, number, when = read(case)
     moment = MOMENTS[when]
-    is_elected = kind == "lease" or moment.holds in {STOP, LATE}
-    arguments = configuration(world, tmp_path)
-    if is_elected:
-        account = world.plane.kubeconfig  # the account that is shipped may write its own lease only
+    is_elected = kind == "lease" or moment.holds in OF_LEADERS
+    arguments, admin = configuration(world, tmp_path), world.plane.admin
+    if is_elected:  # the account that is shipped may write its own lease only
+        ways = accesses(world)
+        admin, account = next(ways), next(ways).write_kubeconfig(tmp_path / "other.kubeconfig")
     made = Case(
         of_scene(world),
         FailPoint(kind, number, moment),
@@ -192,11 +263,11 @@ def test_nothing_is_lost_leaked_or_given_twice_when(
     )
     made.scene.furnish()
     try:
-        with lossy(world.plane.admin) as proxy:
+        with lossy(admin) as proxy:
             proxy.meet = made.meet
             running = made.begin(proxy.write_kubeconfig(tmp_path / "failing.kubeconfig"))
             made.scene.begins()
-            if moment.holds in {STOP, LATE}:
+            if moment.holds in OF_LEADERS:
                 made.begin()
             made.point.arm()
             made.scene.load()

@@ -28,7 +28,7 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def _may(asking: Access, namespace: str, rule: Any) -> bool:
+def may(asking: Access, namespace: str, rule: Any) -> bool:
     """Whether the API server's authorizer has seen what was granted."""
     attributes = {
         "namespace": namespace,
@@ -76,7 +76,8 @@ class Desk:
         """Have a Service lead to the process: the API server forwards to addresses of pods only."""
         core, name = f"/api/v1/namespaces/{self.world.namespace}", "dovetail-api"
         labels = {"app.kubernetes.io/name": "dovetail"}
-        spec = {"containers": [{"name": "main", "image": "example.com/none"}], "schedulerName": "none"}
+        containers = [{"name": "main", "image": "example.com/none"}]
+        spec = {"containers": containers, "schedulerName": "none", "nodeName": self.world.nodes[0]}
         self.plane.request("POST", f"{core}/pods", {"metadata": {"name": name, "labels": labels}, "spec": spec})
         address = _own_address()
         status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
@@ -85,10 +86,12 @@ class Desk:
         (service,) = yaml.safe_load_all((COMPONENT / "service.yaml").read_text())
         service["metadata"]["namespace"] = self.world.namespace
         service["spec"]["ports"][0]["targetPort"] = self.port
-        service["spec"]["publishNotReadyAddresses"] = True  # the pod has no node
+        service["spec"]["publishNotReadyAddresses"] = True  # the pod has no kubelet
         self.plane.request("POST", f"{core}/services", service)
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{self.world.namespace}/endpointslices"
-        wait_until(lambda: any(each.get("endpoints") for each in self.plane.request("GET", path)["items"]))
+        # The API server finds the address in EndpointSlices, and before 1.37 in Endpoints.
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{self.world.namespace}/endpointslices"
+        wait_until(lambda: any(each.get("endpoints") for each in self.plane.request("GET", slices)["items"]))
+        wait_until(lambda: any(each.get("subsets") for each in self.plane.request("GET", f"{core}/endpoints")["items"]))
 
     def account(self, name: str, *resources: str) -> Path:
         """Return a kubeconfig of a service account that may list these resources in the test's namespace."""
@@ -101,7 +104,7 @@ class Desk:
         role, *_ = yaml.safe_load_all((COMPONENT / "role.yaml").read_text())
         self._grant(namespace, f"{name}-way", role["rules"], subject)
         asking = self.plane.access_for_service_account(namespace, name)
-        wait_until(lambda: all(_may(asking, namespace, rule) for rule in (*rules, *role["rules"])))
+        wait_until(lambda: all(may(asking, namespace, rule) for rule in (*rules, *role["rules"])))
         return self.plane.kubeconfig_for_service_account(namespace, name)
 
     def _grant(self, namespace: str, name: str, rules: list[Any], subject: Any) -> None:
@@ -128,8 +131,8 @@ class Desk:
 @pytest.fixture
 def desk(request: pytest.FixtureRequest, world: World, start: Start, account: Path, tmp_path: Path) -> Desk:
     """A scheduler with its API and a node with two devices; a parameter is the requests per second of a caller."""
-    made = Desk(world, tmp_path)
     world.add_nodes(1, 2)
+    made = Desk(world, tmp_path)
     world.template()
     start(account, f"--config={made.config(getattr(request, 'param', 5.0))}")
     return made
@@ -150,7 +153,7 @@ def test_the_history_of_a_pod_names_node_and_devices(desk: Desk, capsys: pytest.
     assert desk.ask(reader, "history", f"pod/{desk.world.namespace}/p") == 0
     table = capsys.readouterr().out
     assert "Bound" in table
-    assert device in table
+    assert device.rpartition("/")[2] in table
 
 
 def test_a_caller_sees_what_the_caller_may_list(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,6 +200,43 @@ def test_a_caller_who_asks_too_often_is_refused(desk: Desk, capsys: pytest.Captu
 
     assert statuses == [0, 2]
     assert "429" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("desk", [100.0], indirect=True)
+@pytest.mark.parametrize("words", [("devices",), ("devices", "-n", "{namespace}"), ("free", "--by", "class,node")])
+def test_a_running_scheduler_and_the_api_server_give_the_same_numbers(
+    words: tuple[str, ...], desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.place("p")
+    admin = desk.plane.kubeconfig
+    asked = [*(word.format(namespace=desk.world.namespace) for word in words), "-o", "json"]
+
+    def of_scheduler() -> str:
+        assert desk.ask(admin, *asked) == 0
+        return capsys.readouterr().out
+
+    assert main([*asked, f"--kubeconfig={admin}"]) == 0
+    expected = capsys.readouterr().out
+    assert json.loads(expected)["items"]
+    wait_until(lambda: of_scheduler() == expected)
+
+
+@pytest.mark.parametrize("desk", [100.0], indirect=True)
+def test_the_running_scheduler_lists_its_queue(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("p", "q"):  # the node has two devices; where they are bound, the scheduler leads
+        desk.place(name)
+    desk.world.pod("late")
+
+    def waiting() -> list[dict[str, Any]]:
+        assert desk.ask(desk.plane.kubeconfig, "queue", "-n", desk.world.namespace, "-o", "json") == 0
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["pods"]
+        return found
+
+    wait_until(lambda: [each.get("attempts", 0) > 0 for each in waiting()] == [True])
+    (last,) = waiting()
+    assert last["state"] in {"unschedulable", "backoff"}
+    wait_until(lambda: waiting()[0]["reason"] == "Unschedulable")
+    assert waiting()[0]["why"]
 
 
 def test_decisions_are_saved_for_replay(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:

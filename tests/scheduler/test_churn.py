@@ -171,6 +171,7 @@ class Town:
             status=self.reports,
             attempt_metrics=AttemptMetrics(self.metrics),
             fleet_counter=cast("FleetCounter", None),
+            writer=writer,
             metrics=self.metrics,
         )
         self.parts.pod_groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")

@@ -119,6 +119,9 @@ class Telling:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
+    def shown(self, reasons: Sequence[Reason]) -> Sequence[Reason]:
+        return reasons
+
     def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self.told.append((pod.id.name, f"waits on {node_count}: {reasons[0].message}"))
 
@@ -204,6 +207,7 @@ class Hall:
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             attempt_metrics=AttemptMetrics(self.metrics),
             fleet_counter=cast("FleetCounter", None),
+            writer=cast("Writer", None),
             metrics=self.metrics,
         )
         self.parts = parts

@@ -5,8 +5,10 @@ from typing import cast
 
 import pytest
 
-from scheduler import run
+from scheduler import replica, run
+from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube.client import Client
+from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.observe.health import CheckState, Health
 from scheduler.settings import default
 
@@ -29,3 +31,24 @@ async def test_a_check_of_a_kind_that_the_server_no_longer_has_is_dropped(monkey
 
     assert await process.run(asyncio.Event()) == 0
     assert [(each.name, each.state) for each in health.ready_checks] == [("nodes", CheckState.OK)]
+
+
+class EnoughError(Exception):
+    """Ends a start of the scheduler."""
+
+
+def test_the_history_outlives_a_new_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[DecisionHistory] = []
+
+    def assembled(*_: object, history: DecisionHistory, **__: object) -> None:
+        found.append(history)
+        raise EnoughError
+
+    monkeypatch.setattr(replica, "assemble", assembled)
+    client = cast("Client", None)
+    process = run.Process(default(), client, client, Health())
+    for _ in range(2):
+        with pytest.raises(EnoughError):
+            replica.Replica(process._surroundings(), DiscoveredKinds(), None)  # noqa: SLF001 - a start, without a server
+
+    assert found[0] is found[1]

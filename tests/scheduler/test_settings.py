@@ -121,7 +121,9 @@ def test_every_field_of_the_schema_is_described() -> None:
             id="no name of a namespace",
         ),
         pytest.param(
-            HEAD + "bindAddress: [a]", "bindAddress: expected text, got a list", id="a list where a text belongs"
+            HEAD + "health: {bindAddress: [a]}",
+            "health.bindAddress: expected text, got a list",
+            id="a list where a text belongs",
         ),
         pytest.param(
             HEAD + "solver: {budgetSeconds: 1000}",
@@ -180,7 +182,21 @@ def test_every_field_of_the_schema_is_described() -> None:
             "api.tlsKeyFile: is empty, write the path of a file",
             id="half a certificate",
         ),
-        pytest.param(HEAD + "bindAddress: '80'", "bindAddress: '80' is no address: write host:port", id="no address"),
+        pytest.param(
+            HEAD + "health: {bindAddress: '80'}",
+            "health.bindAddress: '80' is no address: write host:port",
+            id="no address",
+        ),
+        pytest.param(
+            HEAD + "metrics: {tlsKeyFile: a}",
+            "metrics.tlsCertFile: is empty, write the path of a file",
+            id="half a certificate of metrics",
+        ),
+        pytest.param(
+            HEAD + "metrics: {bindAddress: ':8080', tlsCertFile: a, tlsKeyFile: b}",
+            "metrics.bindAddress: :8080 is health.bindAddress, too, and probes have no token: write another port",
+            id="a certificate for probes",
+        ),
         pytest.param(HEAD + "kind: X", "the key 'kind' stands twice", id="key twice"),
         pytest.param(HEAD + "? [a]\n: 1", "a key must be plain text", id="strange key"),
         pytest.param(HEAD + "batch: " + "[" * 100_000, "nested deeper than 200 levels", id="too deep"),
@@ -273,6 +289,25 @@ def test_neither_the_default_file_nor_the_schema_shows_an_old_key(old: str) -> N
     assert f'"{name}"' not in reference.json_schema()
 
 
+def test_metrics_may_have_an_address_of_their_own(tmp_path: Path) -> None:
+    settings = _loaded(tmp_path, "", Overrides(bind_address=":1", metrics_bind_address=":2"))
+    assert (settings.health.bind_address, settings.metrics.bind_address) == (":1", ":2")
+
+
+@pytest.mark.parametrize("beside", ["", "metrics: {intervalSeconds: 5}\n"])
+def test_the_old_address_is_that_of_health_and_metrics(beside: str) -> None:
+    warnings: list[str] = []
+    settings = parse(HEAD + beside + "bindAddress: ':1'", "my.yaml", warnings.append)
+    assert settings.health.bind_address == settings.metrics.bind_address == ":1"
+    assert warnings == ["my.yaml: bindAddress is deprecated, write health.bindAddress and metrics.bindAddress"]
+
+
+@pytest.mark.parametrize("beside", ["health: {bindAddress: ':2'}", "metrics: {bindAddress: ':2'}"])
+def test_the_old_address_beside_a_new_one_is_refused(beside: str) -> None:
+    with pytest.raises(SettingsError, match="bindAddress: unknown field"):
+        parse(f"{HEAD}{beside}\nbindAddress: ':1'", "my.yaml")
+
+
 def test_an_old_key_beside_its_new_one_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"queue\.maxPassedOverSeconds: unknown field"):
         parse(HEAD + "queue: {maxPassedOverSeconds: 7, starvationSeconds: 8}", "my.yaml")
@@ -320,15 +355,15 @@ def _loaded(tmp_path: Path, text: str, overrides: Overrides) -> Settings:
 
 
 def test_flags_that_are_not_given_leave_the_file_alone(tmp_path: Path) -> None:
-    text = "leaderElection: {enabled: false}\nlogging: {level: debug, format: console}\nbindAddress: ':1'\n"
+    text = "leaderElection: {enabled: false}\nlogging: {level: debug, format: console}\nhealth: {bindAddress: ':1'}\n"
     assert _loaded(tmp_path, text, Overrides()) == parse(HEAD + text, "file")
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     overrides = Overrides(leader_elect=False, bind_address=":1", log_level="debug", log_format="console")
-    settings = _loaded(tmp_path, "bindAddress: ':2'\n", overrides)
+    settings = _loaded(tmp_path, "health: {bindAddress: ':2'}\n", overrides)
     assert not settings.leader_election.enabled
-    assert settings.bind_address == ":1"
+    assert settings.health.bind_address == settings.metrics.bind_address == ":1"
     assert settings.logging.level == "debug"
     assert settings.logging.format == "console"
 

@@ -17,7 +17,7 @@ def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     if capture is not None:
         with capture.global_and_fixture_disabled():
             build.controlplane_binary()  # minutes on a fresh machine: its progress must be seen
-    with ControlPlane.start(feature_gates=gates.chosen(), kubelet=True) as plane:
+    with ControlPlane.start(feature_gates=gates.chosen(), kubelet=True, audit_log=True) as plane:
         yield plane
 
 

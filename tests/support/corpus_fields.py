@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube.decode.objects import read
-from scheduler.kube.lease import decode_lease
+from scheduler.kube.leader_election.lease import decode_lease
 from tests.support.corpus import Json
 
 Edits = Mapping[str, Any]

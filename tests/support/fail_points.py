@@ -5,13 +5,12 @@ A `FailPoint` is what a `shell_proxy.LossyProxy` meets its requests with. What h
 (a process is killed or stopped) happens while the request is held: `reached` is set then, and `go_on` ends it.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tests.support.shell_proxy import Asked, Told
+from tests.support.shell_proxy import Asked, Told, refusal
 
 REQUEST_SECONDS: Final = 1
 """What the scheduler is configured to wait for a write."""
@@ -90,6 +89,11 @@ SHELL: Final = "kill the shell"
 WORKER: Final = "kill the worker"
 STOP: Final = "stop the leader"
 LATE: Final = "stop the leader until all is settled"
+END: Final = "tell the leader to end"
+DELETE: Final = "delete the lease"
+STEAL: Final = "write another holder into the lease"
+OF_LEADERS: Final = frozenset({STOP, LATE, END, DELETE, STEAL})
+"""What needs two replicas and their lease."""
 
 MOMENTS: Final[dict[str, Moment]] = {
     "reset-before": Moment(is_done=False),
@@ -108,9 +112,11 @@ MOMENTS: Final[dict[str, Moment]] = {
     "stopped-before": Moment(is_done=False, holds=STOP, passes=True),
     "stopped-after": Moment(is_done=True, holds=STOP, passes=True),
     "stopped-late": Moment(is_done=False, holds=LATE, passes=True),
+    "ended-before": Moment(is_done=False, holds=END, passes=True),
+    "ended-after": Moment(is_done=True, holds=END, passes=True),
+    "lease-deleted": Moment(is_done=False, holds=DELETE, passes=True),
+    "lease-stolen": Moment(is_done=True, holds=STEAL, passes=True),
 }
-
-_REASONS: Final = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 504: "Timeout"}
 
 
 class FailPoint:
@@ -157,16 +163,3 @@ class FailPoint:
                 self._left -= 1
                 if self._left == 0:
                     self._struck.add(id(asked))
-
-
-def refusal(code: int) -> Told:
-    """Answer as an API server that refuses."""
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "reason": _REASONS[code],
-        "message": "a fail point answers instead of the server",
-        "code": code,
-    }
-    return Told(code, json.dumps(status).encode())

@@ -14,8 +14,8 @@ from e2e.audit.reading import Json, Objects, results_of
 from e2e.controlplane import versions
 from tests.support import extended_world
 from tests.support.controlplane import wait_until
-from tests.support.fail_points import KINDS, refusal
-from tests.support.shell_proxy import Asked, Told
+from tests.support.fail_points import KINDS
+from tests.support.shell_proxy import Asked, Told, refusal
 from tests.support.shell_world import World
 from tests.support.volume_world import Provisioner, VolumeWorld
 

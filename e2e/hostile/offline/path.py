@@ -36,7 +36,7 @@ from solver.domain import (
     Snapshot,
     Violation,
 )
-from solver.verify import check
+from solver.verify import VerifierCache, check
 
 SCHEDULERS: Final = ("dovetail",)
 _MOST_PODS: Final = 1000
@@ -67,6 +67,7 @@ class Path:
         )
         self._pending.connect(EquivalenceKeys(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = SolverCache()
+        self._verifier_cache = VerifierCache()
         self._policy: Policy = default().policy(SCHEDULERS[0])
         self._now = 0.0
         self.unreadable: list[str] = []
@@ -115,7 +116,7 @@ class Path:
             later = frozenset((*plan.later, *plan.costly))
             may_leave = not plan.costly
             batch = order.batch.without(later)
-            violations = check(snapshot, batch, plan, order.policy)
+            violations = check(snapshot, batch, plan, order.policy, self._verifier_cache)
             answer = msgspec.json.decode(
                 frames.encode(frames.Decided(id=1, plan=plan))[_LENGTH_BYTES:], type=frames.Answer
             )

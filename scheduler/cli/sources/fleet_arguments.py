@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     UsageError,
@@ -20,19 +20,35 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 from scheduler.cli.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:  # these take a second to import
-    from scheduler.simulation.fleet_reading import FleetAnswer
-    from solver.domain.fleet import FleetDevice
+    from scheduler.simulation.devices_output import FleetAnswer
+    from scheduler.worker.fleet_questions import FleetDocument
+    from solver.domain.fleet import FleetDevice, FleetQuery
 
 _KINDS: Final = (TargetKind.NODE, TargetKind.POD, TargetKind.CLAIM, TargetKind.NAMESPACE)
-Wanted = Callable[["FleetDevice"], bool]
-"""Whether a device is shown."""
-AnswerOf = Callable[["FleetAnswer", "list[FleetDevice]"], Any]
-"""What a command says of the devices that are shown."""
-Show = Callable[[argparse.Namespace, "FleetAnswer", Any], None]
-"""Prints that answer."""
+_MOST_DEVICES: Final = "50000"
+"""The most devices that a running scheduler lists."""
+
+
+class FleetCommand(NamedTuple):
+    """
+    A command about the fleet.
+
+    `answer_of` makes its answer of a fleet that was read and of the devices that are shown, `answer_in` takes it from
+    what a running scheduler answers to the question `name`. `show` prints it. With `finds_gone_pods` the fleet that is
+    read says which holders do not exist any more.
+    """
+
+    name: str
+    answer_of: "Callable[[FleetAnswer, list[FleetDevice]], Any]"
+    answer_in: "Callable[[FleetDocument], Any]"
+    show: "Callable[[argparse.Namespace, FleetAnswer, Any], None]"
+    finds_gone_pods: bool = False
+
+
 _STATUS: Final = (
     "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
     "be read, 3 some kinds of objects may not be listed."
@@ -59,14 +75,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
     add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
+    add_scheduler(parser, is_optional=True)
     add_cluster(parser)
     add_format(parser, has_wide=True)
     add_watch(parser)
 
 
-def _reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
+def _reader(options: argparse.Namespace, *, finds_gone_pods: bool) -> "Callable[[], FleetAnswer]":
     """Return the function that reads the fleet; it warns of what cannot be read. Raise `UsageError`."""
-    from scheduler.simulation import fleet_reading, simulator  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import fleet_reading  # noqa: PLC0415 - the solver takes a while to import
 
     paths = manifests(options)
     if paths and options.snapshot:
@@ -79,6 +96,8 @@ def _reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
 
     def read() -> "FleetAnswer":
         if options.snapshot:
+            from scheduler.simulation import simulator  # noqa: PLC0415 - it imports the search, which takes a second
+
             try:
                 found = fleet_reading.from_file(options.snapshot, label)
             except simulator.SavedError as error:
@@ -86,7 +105,8 @@ def _reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
         elif paths:
             found = fleet_reading.from_manifests(paths, policy, label)
         else:
-            found = fleet_reading.from_cluster(cluster_access(options), policy, label)
+            access = cluster_access(options)
+            found = fleet_reading.from_cluster(access, policy, label, finds_gone_pods=finds_gone_pods)
         for text in found.unreadable:
             say(text)
         for warning in found.warnings:
@@ -96,56 +116,94 @@ def _reader(options: argparse.Namespace) -> "Callable[[], FleetAnswer]":
     return read
 
 
-def run(options: argparse.Namespace, answer_of: AnswerOf, show: Show) -> int:
+def run(options: argparse.Namespace, command: FleetCommand) -> int:
     """
-    Read the fleet, and show the answer about the chosen devices; with `--watch` again whenever it changes.
+    Show the answer of a command about the chosen devices; with `--watch` again whenever it changes.
 
-    Return the exit status of a list that was printed. Raise `UsageError`.
+    Return the exit status of a list that was printed; nothing is printed of a fleet of which files cannot be read.
+    Raise `UsageError`.
     """
+    query = _query(options)
+    if is_asked(options):
+        return _run_by_scheduler(options, command, query)
+    return _run_by_reading(options, command, query)
+
+
+def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
+    """Read the fleet, and show the answer."""
     from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+    from solver import selected_devices  # noqa: PLC0415 - the solver takes a while to import
 
-    wanted, read = _wanted_by(options), _reader(options)
+    read = _reader(options, finds_gone_pods=command.finds_gone_pods)
 
-    def ask() -> "tuple[FleetAnswer, Any]":
+    def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
-        return found, answer_of(found, _chosen(options, found, wanted))
+        return found, command.answer_of(found, selected_devices(found.fleet, query, found.node_labels.items()))
 
     if options.watch:
-        watching.watch(ask, lambda answer: show(options, *answer))
-    found, answer = ask()
-    show(options, found, answer)
-    return ExitStatus.WRONG if found.unreadable else completed(ExitStatus.OK, found.forbidden)
+        watching.watch(ask_cluster, lambda answer: command.show(options, *answer))
+    found, answer = ask_cluster()
+    if found.unreadable:
+        return ExitStatus.WRONG
+    command.show(options, found, answer)
+    return completed(ExitStatus.OK, found.forbidden)
 
 
-def _chosen(options: argparse.Namespace, answer: "FleetAnswer", wanted: Wanted) -> "list[FleetDevice]":
-    """Return the devices that `wanted` and `-l` choose, by node."""
-    nodes = answer.selected(options.selector) if options.selector is not None else None
-    found = [device for device in answer.fleet.devices if wanted(device) and (nodes is None or _is_on(device, nodes))]
-    found.sort(key=lambda device: (device.node, device.id))
-    return found
+def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
+    """Show what a running scheduler answers."""
+    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+    from scheduler.simulation.devices_output import FleetAnswer  # noqa: PLC0415 - as above
+    from scheduler.worker.fleet_questions import FleetDocument  # noqa: PLC0415 - as above
+    from solver.domain.fleet import Fleet  # noqa: PLC0415 - as above
+
+    if manifests(options) or options.snapshot:
+        raise UsageError("--service and --server ask a running scheduler: leave out -f and --snapshot")
+    access = cluster_access(options)
+
+    def ask_scheduler() -> FleetDocument:
+        return ask(options, access, command.name, _parameters(options, query), FleetDocument)
+
+    def show(found: FleetDocument) -> None:
+        fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
+        command.show(options, FleetAnswer(fleet), command.answer_in(found))
+
+    if options.watch:
+        watching.watch(ask_scheduler, show)
+    found = ask_scheduler()
+    show(found)
+    return ended(found.hidden, is_truncated=found.truncated)
 
 
-def _is_on(device: "FleetDevice", nodes: frozenset[str]) -> bool:
-    return bool(nodes) if device.nodes is None else not nodes.isdisjoint(device.nodes)
+def _parameters(options: argparse.Namespace, query: "FleetQuery") -> dict[str, str]:
+    """Return the parameters of a question to a running scheduler."""
+    named = query.pod or query.claim
+    return {
+        "node": query.node,
+        "selector": str(query.nodes or ""),
+        "namespace": named.namespace if named else query.namespace,
+        "pod": query.pod.name if query.pod else "",
+        "claim": query.claim.name if query.claim else "",
+        "groupLabel": options.group_label or "",
+        **({"by": ",".join(options.by)} if "by" in options else {"limit": _MOST_DEVICES}),
+    }
 
 
-def _wanted_by(options: argparse.Namespace) -> Wanted:
-    """Return the condition of the object or of `-n`. Raise `UsageError`."""
+def _query(options: argparse.Namespace) -> "FleetQuery":
+    """Return the question about the object, `-n` and `-l`. Raise `UsageError`."""
     from solver.domain import ClaimId, PodId  # noqa: PLC0415 - as above
+    from solver.domain.fleet import FleetQuery  # noqa: PLC0415 - as above
 
-    def is_held(device: "FleetDevice") -> bool:
-        return not options.namespace or any(each.claim.namespace == options.namespace for each in device.holders)
-
+    query = FleetQuery(nodes=options.selector, namespace=options.namespace or "")
     if not options.target:
-        return is_held
+        return query
     is_local = bool(options.snapshot or options.filename)
     kind, namespace, name = target_of(options.target, options, _KINDS, None if is_local else cluster_access(options))
     match kind:
         case TargetKind.NODE:
-            return lambda device: is_held(device) and (_is_on(device, frozenset((name,))) or device.node == name)
+            return FleetQuery(nodes=query.nodes, namespace=query.namespace, node=name)
         case TargetKind.POD:
-            return lambda device: any(PodId(namespace, name) in each.pods for each in device.holders)
+            return FleetQuery(nodes=query.nodes, pod=PodId(namespace, name))
         case TargetKind.CLAIM:
-            return lambda device: any(each.claim == ClaimId(namespace, name) for each in device.holders)
+            return FleetQuery(nodes=query.nodes, claim=ClaimId(namespace, name))
         case _:
-            return lambda device: any(each.claim.namespace == name for each in device.holders)
+            return FleetQuery(nodes=query.nodes, namespace=name)

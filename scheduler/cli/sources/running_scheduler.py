@@ -1,7 +1,6 @@
 """Options and output that the commands share which ask a running scheduler."""
 
 import argparse
-import asyncio
 import re
 import sys
 from collections.abc import Mapping
@@ -14,8 +13,8 @@ from scheduler.cli.exit_status import ExitStatus
 if TYPE_CHECKING:
     import msgspec
 
-    from scheduler.api.queries import HiddenCounts
     from scheduler.kube.access import ClusterAccess
+    from scheduler.visibility import HiddenCounts
 
 D = TypeVar("D", bound="msgspec.Struct")
 
@@ -23,14 +22,19 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+")
 
 
-def add_scheduler(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the scheduler is, and who asks."""
-    parser.add_argument(
-        "--service",
-        default="dovetail-system/dovetail-api",
-        metavar="NAMESPACE/NAME",
-        help="Service of the scheduler, reached through the API server (default: %(default)s)",
+_SERVICE: Final = "dovetail-system/dovetail-api"
+API_IS_OFF: Final = "Its API is off by default: `api` in its configuration switches it on (docs/history.md)."
+
+
+def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
+    """Add the options that say where the scheduler is, and who asks; optional where the API server can answer, too."""
+    text = (
+        f"ask the running scheduler behind this Service, such as {_SERVICE}, instead of the API server"
+        if is_optional
+        else "Service of the scheduler, reached through the API server (default: %(default)s)"
     )
+    default = "" if is_optional else _SERVICE
+    parser.add_argument("--service", default=default, metavar="NAMESPACE/NAME", help=text)
     parser.add_argument("--server", default="", metavar="URL", help="address of the scheduler's API instead")
     parser.add_argument(
         "--certificate-authority", type=Path, metavar="FILE", help="certificate that signed that of --server"
@@ -41,6 +45,11 @@ def add_scheduler(parser: argparse.ArgumentParser) -> None:
         metavar="NAMESPACE/NAME",
         help="ask as this account, with a token that only the scheduler accepts (default: the kubeconfig's own token)",
     )
+
+
+def is_asked(options: argparse.Namespace) -> bool:
+    """Whether the running scheduler is to answer."""
+    return bool(options.service or options.server)
 
 
 def add_since(parser: argparse.ArgumentParser, default: str) -> None:
@@ -67,13 +76,14 @@ def ask(
     import msgspec  # noqa: PLC0415 - it is not needed for help and completion
 
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
+    from scheduler.kube.access import wait_for  # noqa: PLC0415 - as above
     from scheduler.kube.errors import DecodeError  # noqa: PLC0415 - as above
 
     address = scheduler_client.SchedulerAddress(
         options.service, options.server, options.certificate_authority, options.service_account
     )
     asked = {key: value for key, value in parameters.items() if value}
-    answer = asyncio.run(scheduler_client.ask(access, address, name, asked))
+    answer = wait_for(scheduler_client.ask(access, address, name, asked))
     try:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.MsgspecError as error:
@@ -98,7 +108,7 @@ def print_document(answer: Any, form: str) -> bool:
 def ended(hidden: "HiddenCounts", *, is_truncated: bool = False) -> int:
     """Say what an answer leaves out, and return the exit status."""
     if is_truncated:
-        warn("there is more: write a shorter --since, or a namespace or pod")
+        warn("there is more: name a namespace or a pod, or ask about a shorter time")
     counts = {"pod": hidden.pods, "device": hidden.devices, "namespace": hidden.namespaces}
     found = [f"{count} {word}{'s' if count != 1 else ''}" for word, count in counts.items() if count]
     if not found:

@@ -19,7 +19,7 @@ from scheduler.kube.decode.json_parts import SubstitutedJson
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.partial_objects import substitute_object
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.decode.shared_fields import MalformedError, Wire
+from scheduler.kube.decode.shared_fields import Identified, MalformedError
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
 from scheduler.kube.errors import DecodeError
 from scheduler.unreadable import closed, cut
@@ -91,18 +91,7 @@ class DecodedObject(NamedTuple):
     problem: DecodeError | None
 
 
-class _Metadata(Wire, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Identified(Wire, frozen=True):
-    metadata: _Metadata = _Metadata()
-
-
-_identified = msgspec.json.Decoder(_Identified)
+_identified = msgspec.json.Decoder(Identified)
 _text = msgspec.json.Decoder(str)
 
 

@@ -48,6 +48,21 @@ class OwnerReference(Wire, frozen=True):
     controller: bool | None = None
 
 
+class IdentityFields(Wire, frozen=True):
+    """What tells an object and its version from others, of metav1.ObjectMeta."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Identified(Wire, frozen=True):
+    """An object of which only this is read, as in metav1.PartialObjectMetadata."""
+
+    metadata: IdentityFields = IdentityFields()
+
+
 class Metadata(Wire, frozen=True):
     """metav1.ObjectMeta."""
 

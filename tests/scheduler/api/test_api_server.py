@@ -13,16 +13,31 @@ import aiohttp
 import pytest
 
 from scheduler.api import access_reviews, api_server
-from scheduler.api.api_server import CALLER_HEADER, SchedulerApi, Subjects
+from scheduler.api.api_server import SchedulerApi
+from scheduler.api.queries import CALLER_HEADER
 from scheduler.history.decision_history import DecisionHistory
-from scheduler.history.device_usage import DeviceUsage
+from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, Unreachable
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import ApiSettings, HistorySettings
+from scheduler.worker.supervisor import WorkerAbsentError
 from solver.domain import Placement, PodId
-from tests.support.builders import allocation, claim, gpu_slice, pod, request, result
+from solver.domain.fleet import DeviceCount, DeviceState
+from tests.support.api_subjects import FleetInProcess, subjects
+from tests.support.builders import (
+    GPU_DRIVER,
+    allocation,
+    claim,
+    gpu_class,
+    gpu_slice,
+    node,
+    pod,
+    request,
+    result,
+    snapshot,
+)
 from tests.support.shell_clock import VirtualClock
 
 ALL = ("pods", "resourceclaims", "resourceslices")
@@ -32,8 +47,9 @@ class Reviewing:
     """Answers reviews as the API server does; `rights` are (user, resource, namespace), namespace "" for all."""
 
     def __init__(self) -> None:
-        self.users = {"token-ops": "ops", "token-team": "team", "token-stranger": "stranger"}
+        self.users = {f"token-{name}": name for name in ("ops", "team", "viewer", "stranger")}
         self.rights = {("ops", each, "") for each in ALL} | {("team", each, "team") for each in ALL[:2]}
+        self.rights |= {("viewer", "resourceslices", ""), ("viewer", "resourceclaims", "team")}
         self.asked: Counter[str] = Counter()
         self.is_down = False
 
@@ -46,6 +62,9 @@ class Reviewing:
             user = self.users.get(spec["token"])
             found: dict[str, Any] = {"authenticated": user is not None, "audiences": spec.get("audiences", [])}
             return json.dumps({"status": found | ({"user": {"username": user}} if user else {})}).encode()
+        if "nonResourceAttributes" in spec:
+            is_allowed = (spec["user"], spec["nonResourceAttributes"]) == ("ops", {"verb": "get", "path": "/metrics"})
+            return json.dumps({"status": {"allowed": is_allowed}}).encode()
         wanted = spec["resourceAttributes"]
         row = (spec["user"], wanted["resource"], wanted["namespace"])
         return json.dumps({"status": {"allowed": wanted["verb"] == "list" and row in self.rights}}).encode()
@@ -67,12 +86,23 @@ class Hall:
             claim("c", request("gpu"), namespace=each, allocation=allocation(result("gpu", f"gpu-{at}", "n1")))
             for at, each in enumerate(("team", "others"))
         ]
+        counts = [
+            DeviceCount(driver=GPU_DRIVER, device_class="gpu", node_group="", state=state, count=count)
+            for state, count in ((DeviceState.HELD, 2), (DeviceState.FREE, 1))
+        ]
         for now in (time.time() - 36.0, time.time()):
-            usage.sample(held, (gpu_slice("n1", count=4),), lambda _: "", now)
+            usage.sample(UsageSample(held, (gpu_slice("n1", count=4),), counts), lambda _: "", now)
         queue = SchedulingQueue({"dovetail"})
         queue.offer(pod("first", namespace="others"), 1.0)
         queue.offer(pod("second", namespace="team"), 2.0)
-        self.subjects = Subjects(history, usage, queue)
+        world = snapshot(
+            *(node(each, labels={"pool": each}) for each in ("n1", "n2")),
+            gpu_slice("n1", count=4),
+            gpu_slice("n2", count=4),
+            gpu_class(),
+            held,
+        )
+        self.subjects = subjects(snapshot=world, history=history, usage=usage, queue=queue)
         self.api.lead(self.subjects)
         self.url = ""
         self.session: aiohttp.ClientSession
@@ -85,7 +115,7 @@ class Hall:
     async def names(self, path: str, who: str = "token-ops") -> list[str]:
         status, document = await self.get(path, who)
         assert status == 200, document
-        return [f"{each['namespace']}/{each['name']}" for each in document["items"]]
+        return [f"{each['namespace']}/{each['name']}" for each in document.get("pods", document.get("items"))]
 
 
 @asynccontextmanager
@@ -143,13 +173,20 @@ async def test_devices_are_for_those_who_may_list_claims() -> None:
         ),
         pytest.param("/v1alpha1/history", "", 401, "bearer token", id="no token"),
         pytest.param("/v1alpha1/history", "token-unknown", 401, "not accepted", id="unknown token"),
-        pytest.param("/v1alpha1/secrets", "token-ops", 404, "write one of: history, usage, queue", id="path"),
+        pytest.param("/v1alpha1/secrets", "token-ops", 404, "write one of: history, usage, queue, devices", id="path"),
         pytest.param("/v1alpha1/history?since=x", "token-ops", 400, "since: 'x' is not valid", id="since"),
         pytest.param("/v1alpha1/history?limit=100000", "token-ops", 400, "from 1 to 1000", id="limit"),
         pytest.param("/v1alpha1/history?pod=p", "token-ops", 400, "pod: needs a namespace", id="pod"),
         pytest.param("/v1alpha1/history?namespace=a%00", "token-ops", 400, "namespace: is no name", id="namespace"),
         pytest.param("/v1alpha1/history?name=p", "token-ops", 400, "name: unknown parameter", id="parameter"),
         pytest.param("/v1alpha1/usage?by=node", "token-ops", 400, "by: write one of", id="by"),
+        pytest.param("/v1alpha1/devices", "token-team", 403, "cannot list resourceslices.resource.k8s.io", id="slices"),
+        pytest.param("/v1alpha1/free", "token-stranger", 403, "at the cluster scope", id="free"),
+        pytest.param("/v1alpha1/devices?selector=a!b", "token-ops", 400, "selector: 'a!b' is no label", id="selector"),
+        pytest.param("/v1alpha1/devices?claim=c", "token-ops", 400, "claim: needs a namespace", id="claim"),
+        pytest.param("/v1alpha1/devices?since=5", "token-ops", 400, "since: unknown parameter", id="of another answer"),
+        pytest.param("/v1alpha1/devices?limit=50001", "token-ops", 400, "from 1 to 50000", id="devices"),
+        pytest.param("/v1alpha1/free?by=class,x", "token-ops", 400, "by: write some of: class, type", id="groups"),
     ],
 )
 async def test_refusals_say_what_is_missing(path: str, token: str, status: int, text: str) -> None:
@@ -199,12 +236,12 @@ async def test_a_caller_has_a_rate_of_its_own() -> None:
     assert (other, later) == (200, 200)
 
 
-async def test_unknown_tokens_have_a_rate_together() -> None:
+async def test_unknown_tokens_have_a_rate() -> None:
     async with hall() as at:
         statuses = Counter([(await at.get("/v1alpha1/queue", f"token-{number}"))[0] for number in range(200)])
 
-    assert statuses == {401: 80, 429: 120}
-    assert at.reviewing.asked["tokenreviews"] == 80
+    assert statuses == {401: 20, 429: 180}
+    assert at.reviewing.asked["tokenreviews"] == 20
 
 
 async def test_only_tokens_for_the_scheduler_are_accepted_where_that_is_required() -> None:
@@ -263,7 +300,7 @@ async def test_the_queue_is_in_the_order_of_decisions() -> None:
         _, document = await at.get("/v1alpha1/queue", "token-team")
 
     assert everything == ["others/first", "team/second"]
-    assert [(each["position"], each["name"]) for each in document["items"]] == [(2, "second")]
+    assert [(each["position"], each["name"]) for each in document["pods"]] == [(2, "second")]
     assert document["hidden"] == {"pods": 1, "namespaces": 1}
 
 
@@ -275,8 +312,11 @@ async def test_usage_is_summed_up_for_what_the_caller_may_list() -> None:
     assert [(each["name"], each["deviceHours"]) for each in whole["items"]] == [("others", 0.01), ("team", 0.01)]
     (driver,) = whole["drivers"]
     assert (driver["heldDeviceHours"], driver["idleDeviceHours"], driver["devices"]) == (0.02, 0.02, 4.0)
+    (of_class,) = whole["classes"]
+    assert (of_class["deviceClass"], of_class["driver"]) == ("gpu", driver["driver"])
+    assert (of_class["heldDeviceHours"], of_class["idleDeviceHours"], of_class["devices"]) == (0.02, 0.01, 3.0)
     assert [(each["name"], each["deviceHours"]) for each in part["items"]] == [("gpu", 0.01)]
-    assert (part["drivers"], part["hidden"]) == ([], {"namespaces": 1})
+    assert (part["drivers"], part["classes"], part["hidden"]) == ([], [], {"namespaces": 1})
 
 
 async def test_requests_are_counted() -> None:
@@ -309,3 +349,49 @@ async def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> Non
     with pytest.raises(ConfigurationError, match=r"No such file.*check api\.bindAddress, api\.tlsCertFile"):
         async with api_server.listening(wrong, kubeconfig, Metrics()):
             pass
+
+
+async def test_devices_are_listed_with_the_holders_that_the_caller_may_see() -> None:
+    async with hall() as at:
+        at.reviewing.rights.add(("team", "resourceslices", ""))
+        _, everything = await at.get("/v1alpha1/devices?node=n1")
+        _, document = await at.get("/v1alpha1/devices?node=n1", "token-team")
+        refused, _ = await at.get("/v1alpha1/devices?namespace=others", "token-team")
+
+    assert (everything["kind"], everything["apiVersion"]) == ("Devices", "api.dovetail.dev/v1alpha1")
+    assert [each["id"][2] for each in everything["items"]] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+    assert [each["claim"] for device in document["items"] for each in device.get("holders", ())] == [["team", "c"]]
+    assert document["hidden"] == {"devices": 1, "namespaces": 1}
+    assert refused == 403
+
+
+async def test_free_counts_groups_of_devices() -> None:
+    async with hall() as at:
+        _, document = await at.get("/v1alpha1/free?by=class,node&selector=pool%3Dn1")
+
+    (row,) = document["supply"]["rows"]
+    assert (document["kind"], row["values"]) == ("Free", ["gpu", "n1"])
+    assert (row["supply"]["total"], row["supply"]["held"], row["supply"]["available"]) == (4, 2, 2)
+
+
+@pytest.mark.parametrize("error", [WorkerAbsentError("the worker process is starting"), TimeoutError()])
+async def test_a_worker_without_an_answer_is_asked_again_later(error: Exception) -> None:
+    async with hall() as at:
+        cast("FleetInProcess", at.subjects.fleet).error = error
+        status, document = await at.get("/v1alpha1/devices")
+
+    assert (status, document["reason"]) == (503, "ServiceUnavailable")
+    assert "the solver" in document["message"]
+
+
+async def test_the_queue_says_what_only_the_scheduler_knows() -> None:
+    async with hall() as at:
+        _, document = await at.get("/v1alpha1/queue?namespace=team")
+
+    (waiting,) = document["pods"]
+    assert (waiting["position"], waiting["state"], waiting["reason"], waiting["why"]) == (
+        2,
+        "active",
+        "Unschedulable",
+        "0 free",
+    )

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.api import api_server, leadership, queue_answers, usage_answers
+from scheduler.api import api_server, http_server, leadership, queue_answers, usage_answers
+from scheduler.api.http_server import Certificate
 from scheduler.components import Components
 from scheduler.observe.metrics import Metrics
-from scheduler.settings import ApiSettings, HistorySettings
+from scheduler.settings import default
 from solver.domain import Placement, PodId
 from tests.scheduler.api.test_api_server import Hall, hall
 
@@ -54,7 +55,7 @@ async def test_headers_that_cannot_be_read_are_not_logged(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("sent", [b"", _HEAD])
 async def test_a_connection_without_a_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "_FIRST_REQUEST_SECONDS", 0.01)
+    monkeypatch.setattr(http_server, "_FIRST_REQUEST_SECONDS", 0.01)
     async with hall() as at, connected(at) as (reader, writer):
         writer.write(sent)
 
@@ -62,7 +63,7 @@ async def test_a_connection_without_a_request_is_closed(sent: bytes, monkeypatch
 
 
 async def test_a_connection_with_a_request_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "_FIRST_REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "_FIRST_REQUEST_SECONDS", 0.5)
     async with hall() as at, connected(at) as (reader, writer):
         writer.write(_HEAD + b"\r\n")
         await reader.readuntil(b"}")
@@ -73,7 +74,7 @@ async def test_a_connection_with_a_request_stays(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_document_that_is_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "_SEND_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "_SEND_SECONDS", 0.5)
     async with hall() as at, connected(at) as (reader, writer):
         large = Placement(pod=PodId("team", "large"), pod_uid="large", node="n" * 30_000_000)
         at.subjects.history.bound(2, large, (), 1.0)
@@ -126,18 +127,18 @@ async def test_one_caller_does_not_take_all_places(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("path", "module"), [("queue", queue_answers), ("usage", usage_answers)])
-async def test_answers_are_made_in_a_thread(path: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, found = module._document, list[bool]()  # noqa: SLF001 - there is no other way to see where it runs
+async def test_answers_are_made_in_a_thread_of_the_api(path: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, found = module._document, list[str]()  # noqa: SLF001 - there is no other way to see where it runs
 
     def recorded(*values: Any, **options: Any) -> Any:
-        found.append(threading.current_thread() is threading.main_thread())
+        found.append(threading.current_thread().name.partition("_")[0])
         return made(*values, **options)
 
     monkeypatch.setattr(module, "_document", recorded)
     async with hall() as at:
         await at.get(f"/v1alpha1/{path}")
 
-    assert found == [False]
+    assert found == ["api"]
 
 
 async def test_a_certificate_without_its_key_leaves_the_old_one(
@@ -146,15 +147,15 @@ async def test_a_certificate_without_its_key_leaves_the_old_one(
     certificate, loaded, tried = tmp_path / "tls.crt", asyncio.Event(), asyncio.Event()
     certificate.write_text("old")
 
-    def unreadable(_: ApiSettings) -> None:
+    def unreadable(_: Certificate) -> None:
         tried.set()
         raise OSError
 
-    monkeypatch.setattr(api_server, "_CERTIFICATE_SECONDS", 0.001)
+    monkeypatch.setattr(http_server, "_CERTIFICATE_SECONDS", 0.001)
     context = SimpleNamespace(load_cert_chain=lambda *_: loaded.set())
-    settings = ApiSettings(tls_cert_file=str(certificate), tls_key_file=str(tmp_path / "tls.key"))
-    monkeypatch.setattr(api_server, "_tls", unreadable)
-    reloading = asyncio.create_task(api_server._reload(cast("Any", context), settings))  # noqa: SLF001 - it never ends
+    files = Certificate(str(certificate), str(tmp_path / "tls.key"))
+    monkeypatch.setattr(http_server, "_tls", unreadable)
+    reloading = asyncio.create_task(http_server._reload(cast("Any", context), files))  # noqa: SLF001 - it never ends
     async with asyncio.timeout(30):
         while not tried.is_set() and not loaded.is_set():
             certificate.write_text("new")
@@ -170,7 +171,7 @@ class BrokenOnce:
     def __init__(self) -> None:
         self.begun, self.is_again = 0, asyncio.Event()
 
-    async def run(self) -> None:
+    async def run(self, _: object) -> None:
         self.begun += 1
         if self.begun == 1:
             raise ValueError("a record that cannot be encoded")
@@ -183,8 +184,19 @@ async def test_a_defect_of_the_history_does_not_end_the_scheduler(monkeypatch: p
     async with hall() as at, asyncio.timeout(30):
         broken = BrokenOnce()
         cluster = SimpleNamespace(snapshot=lambda: SimpleNamespace(claims=(), slices=()), pod=lambda _: None)
-        parts = SimpleNamespace(history=broken, queue=at.subjects.queue, metrics=at.metrics, cluster=cluster)
-        answering = asyncio.create_task(leadership.answer_callers(at.api, cast("Components", parts), HistorySettings()))
+        queue, status = at.subjects.queue
+        parts = SimpleNamespace(
+            history=broken,
+            queue=queue,
+            status=status,
+            worker=None,
+            metrics=at.metrics,
+            cluster=cluster,
+            fleet_counter=SimpleNamespace(devices=()),
+        )
+        answering = asyncio.create_task(
+            leadership.answer_callers(at.api, cast("Components", parts), at.subjects.usage, default())
+        )
         again = asyncio.create_task(broken.is_again.wait())
         await asyncio.wait((answering, again), return_when=asyncio.FIRST_COMPLETED)
 

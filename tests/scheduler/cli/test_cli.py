@@ -65,7 +65,9 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
             ["--log-level", "loud"], "invalid choice: 'loud' (choose from 'debug', 'info',", id="unknown level"
         ),
         pytest.param(["config"], "one of the arguments --print-default --print-schema --check", id="nothing to do"),
-        pytest.param(["--bind-address", "80"], "dovetail: command line: bindAddress: '80' is no address", id="address"),
+        pytest.param(
+            ["--bind-address", "80"], "dovetail: command line: health.bindAddress: '80' is no address", id="address"
+        ),
         pytest.param(["--config", "/absent"], "dovetail: /absent: cannot be read", id="no file"),
         pytest.param(["--scheduler-name", "a b"], "'a b' is no name", id="no name"),
     ],

@@ -1,6 +1,7 @@
 """Completion: what the scripts of the shells and kubectl are answered, in processes of their own as there."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def for_kubectl(*words: str) -> list[str]:
     [
         (["def"], ["defrag", ":4"]),
         (["explain", "--sn"], ["--snapshot", ":4"]),
-        (["explain", "pod/x", "-o", ""], ["table", "json", "yaml", ":4"]),
+        (["explain", "pod/x", "-o", ""], ["table", "wide", "json", "yaml", ":4"]),
         (["run", "--log-level", "w"], ["warning", ":4"]),
         (["config", "--check", "def"], ["default.yaml", ":4"]),
         (["simulate", "-f", "../doc"], ["../docs/", ":6"]),
@@ -68,6 +69,49 @@ def test_the_script_of_bash_completes_words() -> None:
         ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert result.stdout.split() == ["--snapshot"]
+
+
+def as_a_shell(script: str, line: str) -> str:
+    """What the program answers with the variables that a script sets, on the file descriptor that it reads."""
+    texts = {"\\t": "\t", "\\n": "\n"}
+    found = re.findall(r'(?:set -lx |^ +)(_ARGCOMPLETE\w*)[ =]"?([^\s"$]+)"?\s', script, re.MULTILINE)
+    environment = {name: texts.get(value, value) for name, value in reversed(found)}  # zsh stands before bash
+    run = '"$@" 8>&1 9>&2 1>/dev/null 2>&1'
+    result = subprocess.run(
+        ["bash", "-c", run, "_", sys.executable, "-m", "scheduler"],
+        cwd=ROOT,
+        env={**os.environ, **environment, "COMP_LINE": line, "COMP_POINT": str(len(line))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "line", "expected"),
+    [
+        ("fish", "dovetail explain --sn", "--snapshot\tuse a file that `dovetail simulate --save` wrote"),
+        ("fish", "kubectl-dovetail expl", "explain\tShow why a pod or gang waits"),
+        ("zsh", "dovetail explain --sn", "--snapshot:use a file that `dovetail simulate --save` wrote"),
+        ("zsh", "dovetail expl", "explain:Show why a pod or gang waits"),
+    ],
+)
+def test_zsh_and_fish_get_words_with_descriptions(
+    shell: str, line: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the shells: with the variables of their scripts. In them the scripts were tried by hand."""
+    assert m.run("completion", shell) == 0
+    assert as_a_shell(capsys.readouterr().out, line).startswith(expected)
+
+
+@pytest.mark.parametrize(("shell", "separator"), [("fish", "\n"), ("zsh", "\v")])
+def test_zsh_and_fish_get_one_word_for_each_choice(
+    shell: str, separator: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert m.run("completion", shell) == 0
+    answer = as_a_shell(capsys.readouterr().out, "dovetail explain pod/x -o ")
+    assert [re.split(r"[\t:]", each)[0] for each in answer.split(separator)] == ["table", "wide", "json", "yaml"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

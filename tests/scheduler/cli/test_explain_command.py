@@ -88,6 +88,14 @@ def test_what_a_node_lacks_is_said_once(tmp_path: Path, capsys: Capture) -> None
     assert "conflict" not in text
 
 
+def test_a_pool_that_is_not_used_is_named(tmp_path: Path, capsys: Capture) -> None:
+    objects = b.node("n1"), replace(b.gpu_slice("n1"), slice_count=2), b.gpu_class(), b.claim("c", b.request("gpu"))
+    m.run("explain", "pod", "p", "--snapshot", save(tmp_path / "case.json", *objects, pods=(b.pod("p", "c"),)))
+
+    said = "  pool gpu.example.com/n1 is incomplete: 1 of 2 slices of generation 1 are published\n"
+    assert said in capsys.readouterr().out
+
+
 def test_a_pod_that_fits_is_placed(saved: Path, capsys: Capture) -> None:
     status = m.run("explain", "pod", "q", "--snapshot", saved)
 
@@ -144,7 +152,7 @@ def test_a_bound_pod_says_its_devices_and_why_these(tmp_path: Path, capsys: Capt
     assert text.startswith(
         "Pod default/runs is bound to node n1. Without it, 1 of 2 nodes could take it now; a new decision\n"
         "would choose it again.\n"
-        "  gpus = gpu-0, gpu-1  (gpu.example.com/n1)\n"
+        "  gpus = gpu-0, gpu-1  (gpu.example.com)\n"
         f"  as its claim demands, {ROOT} is n1-pci0 for all\n"
     )
     assert m.run("explain", "runs", "--snapshot", path, "-o", "json") == 0
@@ -211,6 +219,46 @@ def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys
     found = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["minCount"], found["fitting"]) == ("GangExplanation", 3, 1)
     assert [(each["count"], each["pod"]) for each in found["pods"]] == [(2, "default/b")]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A gang of five pods that all differ; only the fourth fits nowhere. Ten of its pods run."""
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(
+            *(b.node(f"n{number}") for number in (1, 2, 4, 6, 8, 10, 12, 14)),
+            *(b.member(b.pod(f"r{number}", node_name="n1"), "t") for number in range(10)),
+        ),
+        batch=b.batch(
+            *(b.member(b.pod(f"p{cpu}", cpu=cpu), "t") for cpu in (1, 2, 3, 1000, 4)),
+            gangs=(replace(b.gang("t", 1, members=15), running_count=10),),
+        ),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
+    return tmp_path / "case.json"
+
+
+def test_a_gang_with_many_kinds_of_pods_says_how_many_are_not_explained(mixed: Path, capsys: Capture) -> None:
+    assert m.run("explain", "gang/t", "--snapshot", mixed) == 1
+    text = capsys.readouterr().out
+    assert text.count("Pod default/p") == 3
+    assert "  and 2 more\n" in text
+    assert text.endswith("\nThe gang has 2 more kinds of waiting pods: -o wide and -o json explain all of them.\n")
+
+
+def test_all_kinds_of_pods_of_a_gang_and_all_names(mixed: Path, capsys: Capture) -> None:
+    assert m.run("explain", "gang/t", "--snapshot", mixed, "-o", "wide") == 1
+    text = capsys.readouterr().out
+    assert text.count("Pod default/p") == 5
+    assert "more" not in text
+    assert "8 nodes: n1, n2, n4, n6, n8, n10, n12, n14" in text
+
+    assert m.run("explain", "gang/t", "--snapshot", mixed, "-o", "json") == 1
+    assert len(json.loads(capsys.readouterr().out)["pods"]) == 5
 
 
 def test_a_gang_that_does_not_exist(gang: Path, capsys: Capture) -> None:

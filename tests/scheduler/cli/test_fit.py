@@ -102,7 +102,7 @@ def test_a_number_of_copies(count: str, status: int, tmp_path: Path, cluster: Pa
     [
         ("1", ("1 pod would start now; more were not counted.", None, False)),
         ("2", ("2 pods would start now; more were not counted.", None, False)),
-        ("3", ("2 pods would start now; no more do.", 2, True)),
+        ("3", ("2 pods would start now; no more would.", 2, True)),
     ],
 )
 def test_nothing_is_said_of_more_copies_than_asked_for(
@@ -121,6 +121,21 @@ def test_a_cluster_that_cannot_be_read(tmp_path: Path, capsys: Capture) -> None:
     assert m.run("fit", "-f", file, "--cluster", gone) == 2
     printed = capsys.readouterr()
     assert f"{gone}: cannot be read: No such file or directory" in printed.err
+    assert printed.out == ""
+
+
+def test_objects_without_a_namespace_are_in_that_of_the_option(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    here = m.write_yaml(tmp_path / "pods.yaml", m.template(), deployment(2, m.pod("new", template_name="t")))
+    assert m.run("fit", "-f", here, "--cluster", cluster, "-n", "team", "-o", "json") == 0
+    placed = json.loads(capsys.readouterr().out)["plan"]["placements"]
+    assert {each["pod"] for each in placed} == {"team/web-0", "team/web-1"}
+
+
+def test_an_object_of_another_namespace_than_that_of_the_option(tmp_path: Path, cluster: Path, capsys: Capture) -> None:
+    other = m.write_yaml(tmp_path / "pods.yaml", m.template() | {"metadata": {"name": "t", "namespace": "other"}})
+    assert m.run("fit", "-f", other, "--cluster", cluster, "-n", "team") == 2
+    printed = capsys.readouterr()
+    assert "ResourceClaimTemplate other/t): metadata.namespace: is other, and -n is team" in printed.err
     assert printed.out == ""
 
 

@@ -11,16 +11,17 @@ import yaml
 from msgspec.structs import replace
 
 from scheduler.simulation import devices_output, fleet_reading, simulator
-from scheduler.simulation.fleet_reading import FleetAnswer
+from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.worker.recording import Record
 from solver import fleet_of
 from solver.domain import Claim, Policy, Snapshot
-from solver.domain.fleet import SinceSource
+from solver.domain.fleet import CounterLeft, DeviceState, Fleet, FleetDevice, SinceSource
 from tests.support import builders as b
 from tests.support import manifests as m
 
 Capture = pytest.CaptureFixture[str]
 CLIQUE = {"nvidia.com/gpu.clique": "x", "node.kubernetes.io/instance-type": "big"}
+GIB = 2**30 * 10**9
 NOW = datetime(2026, 1, 3, 5, tzinfo=UTC)
 
 
@@ -76,15 +77,59 @@ def test_devices_as_a_list() -> None:
     of_rule = "taint ecc:NoSchedule of DeviceTaintRule repair"
     of_pool = "pool gpu.example.com/n4 is incomplete: 1 of 2 slices of generation 1 are published"
     assert shown() == [
-        "NODE   DEVICE   TYPE   STATE             CLAIM           POD        SINCE   SHARE         WHY",
-        "n1     gpu-0    H100   held              red/job         job         2d5h",
+        "NODE   DEVICE   TYPE   STATE             NAMESPACE   CLAIM      POD        SINCE   SHARE         WHY",
+        "n1     gpu-0    H100   held              red         job        job         2d5h",
         "n1     gpu-1    H100   free",
         "n1     gpu-2    H100   free",
-        f"n1     gpu-3    H100   tainted                                                            {of_rule}",
-        "n2     gpu-0    H100   node-cordoned                                                      node n2 is cordoned",
-        "n3     card-0          shared            blue/notebook   notebook    2d5h   10Gi memory",
-        f"n4     gpu-0    H100   pool-incomplete                                                    {of_pool}",
+        f"n1     gpu-3    H100   tainted                                                                   {of_rule}",
+        f"n2     gpu-0    H100   node-cordoned{' ' * 61}node n2 is cordoned",
+        "n3     card-0          shared            blue        notebook   notebook    2d5h   10Gi memory",
+        f"n4     gpu-0    H100   pool-incomplete                                                           {of_pool}",
     ]
+
+
+def test_pods_that_hold_devices_and_are_gone_are_marked() -> None:
+    job = f"red/{b.consumer('job', 'red').name}"
+    (uid,) = {each.uid for claim in cluster().claims if claim.id.name == "job" for each in claim.reserved_for}
+    for pod_uids, gone in ((None, []), ({uid}, []), ({"another"}, [job])):
+        (held, *_) = (each for each in fleet_of(cluster(), pod_uids=pod_uids).devices if each.holders)
+        (holder,) = devices_output.document(Fleet(), [held])["items"][0]["holders"]
+        assert (holder["pods"], holder["gonePods"]) == ([job], gone)
+        to = io.StringIO()
+        devices_output.show([held], to, NOW)
+        assert ("job (gone)" in to.getvalue()) is bool(gone)
+
+
+def partition(**counters: CounterLeft) -> FleetDevice:
+    return FleetDevice(id=b.device_id("p-0", "n1"), state=DeviceState.BLOCKED, counters=tuple(counters.values()))
+
+
+@pytest.mark.parametrize(
+    ("counter", "state", "why"),
+    [
+        (
+            CounterLeft("gpu-0", "memory", 40 * GIB, 30 * GIB, 80 * GIB),
+            "blocked,counters",
+            "takes 40Gi of counter gpu-0/memory, 30Gi left",
+        ),
+        (
+            CounterLeft("gpu-0", "memory", 40 * GIB, 30 * GIB, 30 * GIB),
+            "blocked,counters",
+            "takes 40Gi of counter gpu-0/memory, there are 30Gi in all",
+        ),
+        (
+            CounterLeft("gpu-0", "memory", 1, 0, 1, is_published=False),
+            "blocked,groups",
+            "no compatibility group in common with devices in use",
+        ),
+    ],
+)
+def test_a_blocked_device_says_what_blocks_it(counter: CounterLeft, state: str, why: str) -> None:
+    to = io.StringIO()
+    devices_output.show([partition(memory=counter)], to, NOW)
+    row = to.getvalue().splitlines()[1]
+    assert state in row.split()
+    assert row.endswith(why)
 
 
 def test_wide_has_what_is_left_and_the_groups() -> None:
@@ -151,6 +196,7 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
                 {
                     "claim": "blue/notebook",
                     "pods": ["blue/notebook"],
+                    "gonePods": [],
                     "consumers": [],
                     "request": "gpu",
                     "shareID": b.share_id(1),
@@ -175,6 +221,8 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
         (("resourceclaim/red/job",), {"n1/gpu-0"}),
         (("n2",), {"n2/gpu-0"}),
         (("n1", "-n", "red"), {"n1/gpu-0"}),
+        (("--problems",), {"n1/gpu-3", "n2/gpu-0", "n4/gpu-0"}),
+        (("n1", "--problems"), {"n1/gpu-3"}),
         (("n1", "-n", "blue"), set()),
         (("-l", "nvidia.com/gpu.clique=x"), {"n1/gpu-0", "n1/gpu-1", "n1/gpu-2", "n1/gpu-3", "n2/gpu-0"}),
         (("-l", "nvidia.com/gpu.clique=x", "-n", "blue"), set()),
@@ -183,6 +231,11 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
 def test_devices_are_chosen(saved: Path, capsys: Capture, words: tuple[str, ...], expected: set[str]) -> None:
     items = documents(saved, capsys, "devices", *words)["items"]
     assert {f"{each['pool']}/{each['device']}" for each in items} == expected
+
+
+def test_where_no_device_has_a_problem_it_is_said(saved: Path, capsys: Capture) -> None:
+    assert m.run("devices", "n3", "--problems", "--snapshot", saved) == 0
+    assert capsys.readouterr().out == "No device of these has a problem.\n"
 
 
 def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
@@ -201,8 +254,27 @@ def test_free_as_a_list(saved: Path, capsys: Capture) -> None:
         "  pod red/job holds 1 on node n1, where 0.7 free devices are left over",
         "  pod blue/notebook holds 1 on node n3, where 0.3 free devices are left over",
         "",
+        "`dovetail devices --problems` names the unusable and the tainted devices, and says why.",
         "Pool gpu.example.com/n4 cannot be used: 1 of 2 slices are published",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "pods"),
+    [
+        (("-l", "nvidia.com/gpu.clique=x"), 0.3333, ["red/job"]),
+        (("node/n3",), 0.3333, ["blue/notebook"]),
+        (("-n", "red"), 0.3333, ["red/job"]),
+        (("node/n2",), None, []),
+    ],
+)
+def test_fragmentation_is_that_of_the_nodes_shown_and_its_causes_those_of_the_devices_shown(
+    saved: Path, capsys: Capture, words: tuple[str, ...], part: float | None, pods: list[str]
+) -> None:
+    found = documents(saved, capsys, "free", *words)
+    assert (found["fragmentation"], [each["pod"] for each in found["causes"]]) == (part, pods)
+    assert m.run("free", *words, "--snapshot", saved) == 0
+    assert ("on these nodes (fragmentation)" in capsys.readouterr().out) is (part is not None)
 
 
 def test_free_leaves_out_columns_without_a_value(tmp_path: Path, capsys: Capture) -> None:
@@ -264,7 +336,7 @@ def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cluster whose claims the caller may not list."""
     snapshot = replace(cluster(), claims=())
     answer = FleetAnswer(fleet_of(snapshot), forbidden=("resourceclaims",))
-    monkeypatch.setattr(fleet_reading, "from_cluster", lambda *_: answer)
+    monkeypatch.setattr(fleet_reading, "from_cluster", lambda *_, **__: answer)
     kubeconfig = tmp_path / "kubeconfig"
     contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
     clusters = [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}]
@@ -293,12 +365,12 @@ def test_without_claims_nothing_is_said_about_what_is_free(
 
 
 @pytest.mark.parametrize("command", ["devices", "free"])
-def test_a_file_that_cannot_be_read_changes_the_status(command: str, tmp_path: Path, capsys: Capture) -> None:
+def test_of_a_fleet_with_an_unreadable_file_nothing_is_said(command: str, tmp_path: Path, capsys: Capture) -> None:
     gone = tmp_path / "gone.yaml"
     assert m.run(command, "-f", gone) == 2
     printed = capsys.readouterr()
     assert printed.err == f"dovetail: {gone}: cannot be read: No such file or directory\n"
-    assert printed.out == "No device is published or held there.\n"
+    assert printed.out == ""
 
 
 def test_an_object_may_stand_behind_the_file(tmp_path: Path, capsys: Capture) -> None:

@@ -1,6 +1,8 @@
-"""`dovetail history` and `dovetail usage` against the API itself: what they print, and their exit statuses."""
+"""Commands that ask a running scheduler, against the API itself: what they print, and their exit statuses."""
 
 import asyncio
+import io
+import itertools
 import json
 import threading
 import time
@@ -17,11 +19,13 @@ from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli.main import main
 from scheduler.history.decision_history import DecisionHistory
-from scheduler.history.device_usage import DeviceUsage
+from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import SchedulingQueue
-from scheduler.settings import ApiSettings, HistorySettings
+from scheduler.settings import ApiSettings, HistorySettings, default
+from scheduler.simulation import devices_output, supply_output
+from solver import fleet_of, grouped_supply
 from solver.domain import (
     LevelReport,
     Placement,
@@ -34,10 +38,23 @@ from solver.domain import (
     Unplaced,
     Victim,
 )
+from solver.domain.fleet import Grouping
 from tests.scheduler.api.test_api_server import Reviewing
-from tests.support.builders import allocation, claim, gpu_slice, request, result
+from tests.support.api_subjects import subjects
+from tests.support.builders import allocation, claim, gpu_class, gpu_slice, held, node, pod, request, result, snapshot
 
 Ask = Callable[..., int]
+_HOST = default().metrics.node_group_label
+
+FLEET = snapshot(
+    node("n1"),
+    node("n2"),
+    gpu_slice("n1", count=2),
+    gpu_slice("n2", count=2),
+    gpu_class(),
+    held("mine", result("gpu", "gpu-0", "n1"), namespace="team"),
+    held("theirs", result("gpu", "gpu-1", "n1"), namespace="others"),
+)
 
 LEVELS = (
     LevelReport(name="placed:0", value=1, bound=1, proven=True),
@@ -59,14 +76,15 @@ def _plan(*, placed: tuple[str, ...] = (), waiting: tuple[str, ...] = ()) -> Pla
 
 
 def _history() -> DecisionHistory:
-    """`late` waits in two decisions, and is bound by the third; `gone` is evicted."""
-    moment = datetime.now(UTC) - timedelta(minutes=5)
-    history = DecisionHistory(HistorySettings(), lambda _: None, now=lambda: moment)
-    for plan in (_plan(waiting=("late",)), _plan(waiting=("late",)), _plan(placed=("late", "soon"))):
+    """`late` waits in two decisions, `soon` in the first; the third places both; `gone` is evicted."""
+    begin, seconds = datetime.now(UTC) - timedelta(minutes=5), itertools.count()
+    history = DecisionHistory(HistorySettings(), lambda _: None, now=lambda: begin + timedelta(seconds=next(seconds)))
+    for plan in (_plan(waiting=("late", "soon")), _plan(waiting=("late",)), _plan(placed=("late", "soon"))):
         number = history.begin()
         history.decided(number, plan, profile="dovetail", pods=2, seconds=0.25, is_isolated=False, file="/f/x.json")
     history.bound(3, _placement("late"), ("gpu.example.com/gpu-4/gpu-3",), 68.2)
-    history.evicted(Victim(pod=PodId("team", "gone"), pod_uid="gone", node="gpu-4", message="for a pod of priority 5"))
+    victim = Victim(pod=PodId("team", "gone"), pod_uid="gone", node="gpu-4", message="for a pod of another namespace")
+    history.evicted(victim, PodId("others", "urgent"))
     history.bound(4, Placement(pod=PodId("others", "p"), pod_uid="p", node="gpu-5"), (), 0.5)
     return history
 
@@ -75,7 +93,7 @@ def _usage() -> DeviceUsage:
     usage = DeviceUsage(24)
     held = claim("c", request("gpu"), namespace="team", allocation=allocation(result("gpu", "gpu-0", "n1")))
     for now in (time.time() - 36, time.time()):
-        usage.sample((held,), (gpu_slice("n1", count=4),), lambda _: "", now)
+        usage.sample(UsageSample((held,), (gpu_slice("n1", count=4),)), lambda _: "", now)
     return usage
 
 
@@ -92,8 +110,12 @@ async def _serve(subjects: Subjects, found: Future[str], stop: asyncio.Event) ->
 def server() -> Iterator[str]:
     """The URL of an API with a history, in a thread with a loop of its own."""
     found, stop, loop = Future[str](), asyncio.Event(), asyncio.new_event_loop()
-    subjects = Subjects(_history(), _usage(), SchedulingQueue({"dovetail"}))
-    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(subjects, found, stop)), daemon=True)
+    queue = SchedulingQueue({"dovetail"})
+    for at, (name, priority) in enumerate((("late", 0), ("urgent", 5))):
+        queue.offer(pod(name, namespace="team", priority=priority), float(at))
+    queue.offer(pod("theirs", namespace="others", priority=9), 3.0)
+    about = subjects(snapshot=FLEET, history=_history(), usage=_usage(), queue=queue)
+    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(about, found, stop)), daemon=True)
     thread.start()
     yield found.result(timeout=60)
     loop.call_soon_threadsafe(stop.set)
@@ -133,14 +155,14 @@ def test_a_pods_history_names_node_and_devices(ask: Ask, capsys: pytest.CaptureF
     assert head == ["DECISION", "NAMESPACE", "POD", "WHAT", "NODE", "DEVICES", "WHY"]
     assert waited[:4] == ["2", "team", "late", "Waits"]
     assert " ".join(waited).endswith("8 match, 0 free (the last of 2 decisions)")
-    assert bound == ["3", "team", "late", "Bound", "gpu-4", "gpu.example.com/gpu-4/gpu-3", "after", "68.2", "s"]
+    assert bound == ["3", "team", "late", "Bound", "gpu-4", "gpu-3", "(gpu.example.com)", "after", "68.2", "s"]
 
 
 def test_the_namespace_is_that_of_the_context(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("history") == 0
 
     what = {(cells[2], cells[3]) if cells[0].isdigit() else (cells[1], cells[2]) for cells in _lines(capsys)[1:]}
-    assert what == {("late", "Waits"), ("late", "Bound"), ("soon", "Placed"), ("gone", "Evicted")}
+    assert what == {("late", "Waits"), ("late", "Bound"), ("soon", "Waits"), ("soon", "Placed"), ("gone", "Evicted")}
 
 
 def test_where_nothing_is_known_it_says_since_when_something_would_be(
@@ -148,7 +170,35 @@ def test_where_nothing_is_known_it_says_since_when_something_would_be(
 ) -> None:
     assert ask("history", "pod/nobody") == 0
 
-    assert "Nothing is recorded; the history begins at 2" in capsys.readouterr().out
+    said = "Nothing is recorded in namespace team (-A shows all namespaces); the history begins at 2"
+    assert said in capsys.readouterr().out
+
+
+def test_where_you_may_see_nothing_it_is_not_said_that_there_is_nothing(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("history", "-A", "--limit", "1", user="team") == 3
+    assert "Nothing that you may see is recorded; the history begins at 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("user", "status", "why"),
+    [("ops", 0, "for a pod of another namespace (pod others/urgent)"), ("team", 0, "for a pod of another namespace")],
+)
+def test_the_preemptor_is_named_to_those_who_may_list_it(
+    ask: Ask, capsys: pytest.CaptureFixture[str], user: str, status: int, why: str
+) -> None:
+    assert ask("history", "pod/gone", user=user) == status
+    assert capsys.readouterr().out.rstrip().endswith(why)
+
+
+def test_what_several_decisions_say_of_a_pod_stands_at_the_time_of_the_last(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("history") == 0
+
+    waits = [cells[:3] for cells in _lines(capsys)[1:] if "Waits" in cells]
+    assert waits == [["1", "team", "soon"], ["2", "team", "late"]]
 
 
 def test_decisions_have_a_line_each_with_their_levels(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +206,7 @@ def test_decisions_have_a_line_each_with_their_levels(ask: Ask, capsys: pytest.C
 
     _, *rows = _lines(capsys)
     assert [row[:7] for row in rows] == [
-        ["1", "2", "0", "1", "0", "0.250", "Feasible"],
+        ["1", "2", "0", "2", "0", "0.250", "Feasible"],
         ["2", "2", "0", "1", "0", "0.250", "Feasible"],
         ["3", "2", "2", "0", "0", "0.250", "Feasible"],
     ]
@@ -214,3 +264,69 @@ def test_mistakes_are_explained(
 
     assert status == 2
     assert text in capsys.readouterr().err
+
+
+def test_devices_of_a_running_scheduler_are_printed_as_those_of_a_cluster(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = io.StringIO()
+    devices = [each for each in fleet_of(FLEET, node_group_label=_HOST).devices if each.node == "n1"]
+    devices_output.show(devices, printed, datetime.now(UTC))
+
+    assert ask("devices", "node/n1") == 0
+    assert capsys.readouterr().out == printed.getvalue()
+    assert ask("devices", "pod/absent") == 0
+    assert capsys.readouterr().out == devices_output.NO_DEVICE
+
+
+def test_devices_that_claims_hold_which_you_may_not_list_have_no_holder(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("devices", "node/n1", user="viewer") == 3
+    output = capsys.readouterr()
+    assert "mine" in output.out
+    assert "others" not in output.out
+    assert output.err == "dovetail: warning: left out, because you may not list them: 1 device, 1 namespace\n"
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_free_of_a_running_scheduler_is_that_of_a_cluster(
+    form: str, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = fleet_of(FLEET, node_group_label=_HOST)
+    supply = grouped_supply(fleet, fleet.devices, (Grouping.NODE, Grouping.NAMESPACE))
+    printed = io.StringIO()
+    supply_output.show(supply, fleet, printed)
+
+    assert ask("free", "--by", "node,namespace", "-o", form) == 0
+    found = capsys.readouterr().out
+    if form == "table":
+        assert found == printed.getvalue()
+    else:
+        assert json.loads(found)["items"] == supply_output.document(supply, fleet)["items"]
+
+
+@pytest.mark.parametrize("command", ["devices", "free"])
+def test_a_running_scheduler_is_not_asked_about_files(
+    command: str, ask: Ask, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert ask(command, "-f", str(tmp_path)) == 2
+    assert "leave out -f and --snapshot" in capsys.readouterr().err
+
+
+def test_the_queue_of_a_running_scheduler_has_its_order_and_states(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("queue", "-o", "wide") == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert head[:8] == ["#", "POD", "PRIORITY", "WAITS", "REASON", "STATE", "ATTEMPTS", "GANG"]
+    assert [row[:3] for row in rows] == [["2", "urgent", "5"], ["3", "late", "0"]]
+    assert {row[5] for row in rows} == {"active"}
+    assert ask("queue", "-A", "-o", "json") == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["pods"]] == ["theirs", "urgent", "late"]
+
+
+def test_the_queue_of_a_running_scheduler_takes_no_selector(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("queue", "-l", "app=web") == 2
+    assert "leave out -l and --scheduler-name" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def test_flags_reach_the_run(ran: list[tuple[Settings, Path | None]]) -> None:
     assert kubeconfig == Path("k")
     assert settings.scheduler_names == {"a", "b"}
     assert not settings.leader_election.enabled
-    assert settings.bind_address == ":1"
+    assert settings.health.bind_address == settings.metrics.bind_address == ":1"
     assert (settings.logging.level, settings.logging.format) == ("debug", "console")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli import run, selector_argument
+from scheduler.api import selector_parameter
+from scheduler.cli import run
 from scheduler.cli.arguments import UsageError, add_namespaces, add_selector, completed, namespace_of
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.main import COMMANDS
@@ -98,13 +99,15 @@ def test_the_namespace(words: tuple[str, ...], access: ClusterAccess | None, exp
     ],
 )
 def test_a_label_selector(text: str, labels: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - a table
-    assert selector_argument.parse(text).matches(labels) is expected
+    assert selector_parameter.parse(text).matches(labels) is expected
 
 
 @pytest.mark.parametrize("text", ["a=b=c", "a in b", "a,", ",a", "a b", "-a", "a in (b", "a=(b)", "a>1"])
 def test_what_is_no_label_selector(text: str) -> None:
-    with pytest.raises(UsageError, match="is no label selector: write requirements such as app=web"):
-        selector_argument.parse(text)
+    with pytest.raises(
+        selector_parameter.LabelSelectorError, match="is no label selector: write requirements such as app=web"
+    ):
+        selector_parameter.parse(text)
 
 
 def test_the_option_gives_a_selector_or_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,10 +162,19 @@ def test_help_imports_only_what_it_needs(command: str) -> None:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-def test_what_lists_a_cluster_imports_no_solver() -> None:
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("live_cluster", {"numpy", "ortools", "lark", "solver.decide"}),
+        ("queue_listing", {"numpy", "ortools", "lark", "solver.decide"}),
+        ("fleet_reading", {"ortools", "solver.decide"}),
+        ("supply_output", {"numpy", "aiohttp", "lark"}),
+        ("devices_output", {"numpy", "aiohttp", "lark"}),
+    ],
+)
+def test_what_decides_nothing_imports_no_search(module: str, unneeded: set[str]) -> None:
     """Commands that only show objects start a second earlier."""
-    program = "import sys, scheduler.simulation.live_cluster; "
-    program += "print(sorted(set(sys.modules) & {'numpy', 'ortools', 'lark', 'solver.entry_points'}))"
+    program = f"import sys, scheduler.simulation.{module}; print(sorted(set(sys.modules) & {unneeded}))"
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 

@@ -95,7 +95,7 @@ def test_extended_resources_show_the_claim_that_would_be_made(cluster: Path, tmp
     assert claim["claim"].startswith("default/p-extended-resources-")
     assert [each["device"] for each in claim["allocation"]["devices"]["results"]] == ["gpu-0", "gpu-1"]
     m.run("simulate", "-f", cluster, pods)
-    assert "main example.com/gpu = gpu-0, gpu-1  (gpu.example.com/n1)" in capsys.readouterr().out
+    assert "main example.com/gpu = gpu-0, gpu-1  (gpu.example.com)" in capsys.readouterr().out
 
 
 def test_a_bad_manifest_is_named_and_the_others_are_decided(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -179,7 +179,7 @@ def test_the_table_shows_devices_reasons_and_hints(cluster: Path, tmp_path: Path
     )
     assert m.run("simulate", "-f", cluster, pods) == 1
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    assert " p     n1      gpu = gpu-0  (gpu.example.com/n1)" in lines
+    assert " p     n1      gpu = gpu-0  (gpu.example.com)" in lines
     at = next(number for number, line in enumerate(lines) if line.startswith(" q     waits   → "))
     assert any(line.strip().startswith("1 node: request gpu: needs 3 devices, 2 match") for line in lines[at:])
     assert lines[-1].startswith("1 of 2 pods placed on 1 node with 1 device; proven to be the best plan, ")
@@ -325,6 +325,8 @@ def test_fractional_steps_mean_what_they_mean_to_the_version(
     _, found, error = answer(capsys, "-f", path, *(("--kubernetes", version) if version else ()))
     assert error == ""
     assert len(found["placements"]) == shares
+    m.run("simulate", "-f", path, *(("--kubernetes", version) if version else ()))
+    assert " on 1 node with 1 device; " in capsys.readouterr().out
 
 
 def test_a_cluster_has_its_own_version(capsys: Capture) -> None:

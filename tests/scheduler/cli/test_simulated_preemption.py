@@ -74,7 +74,7 @@ def test_the_table_names_them_too(arguments: list[str | Path], capsys: Capture) 
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     assert "EVICTED NODE WHAT FOR" in lines
     assert "low-1 n1 makes room for pod default/high of priority 9" in lines
-    assert "frees gpu = gpu-1 (gpu.example.com/n1)" in lines
+    assert "frees gpu = gpu-1 (gpu.example.com)" in lines
     assert lines[-1].startswith("0 of 1 pod placed; 1 pod would be evicted; ")
 
 

@@ -72,7 +72,8 @@ async def test_a_claim_that_changes_all_the_time_is_a_conflict(monkeypatch: pyte
 
 
 async def test_a_right_that_is_missing_comes_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", 'User "x" cannot patch resource "claims"'))
+    words = 'User "x" cannot patch resource "resourceclaims" in API group "resource.k8s.io" in the namespace "n"'
+    answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", words))
 
     assert answer.reason.message.endswith("lacks this right, deploy/base grants it")
 

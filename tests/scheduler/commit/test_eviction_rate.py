@@ -1,9 +1,11 @@
 """The bound on evictions holds for any minute, whichever process has made them."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler.commit.evictions import EvictionRate
 from scheduler.kube.errors import AnswerLost
+from scheduler.kube.leader_election.lease import FORMAT
 
 HUGE = f'{{"dovetail": [[{"9" * 400}, 1]]}}'
 NEGATIVE = '{"dovetail": [[4990, -3]]}'
@@ -12,16 +14,22 @@ NEGATIVE = '{"dovetail": [[4990, -3]]}'
 class Lease:
     """What leaders leave to each other."""
 
+    object_name = "leases ns/dovetail"
+
     def __init__(self) -> None:
-        self.inherited = ""
+        self.record, self.version = "", FORMAT
         self.writes = 0
         self.error: Exception | None = None
+
+    @property
+    def inherited(self) -> tuple[str, str]:
+        return self.record, self.version
 
     async def hand_down(self, record: str) -> None:
         self.writes += 1
         if self.error is not None:
             raise self.error
-        self.inherited = record
+        self.record = record
 
 
 class Time:
@@ -32,7 +40,9 @@ class Time:
         self._offset = monotonic - self.wall
 
     def bound(self, lease: Lease | None) -> EvictionRate:
-        return EvictionRate(lease, lambda: self.wall + self._offset, lambda: self.wall)
+        made = EvictionRate(lease, lambda: self.wall + self._offset, lambda: self.wall)
+        made.inherit()
+        return made
 
 
 @pytest.fixture
@@ -83,17 +93,28 @@ async def test_what_could_not_be_recorded_is_said_and_tried_again(lease: Lease) 
         await bound.keep()
     lease.error = None
     await bound.keep()
-    assert lease.inherited
+    assert lease.record
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"dovetail": 3}', HUGE, NEGATIVE, '["' + "x" * 300_000 + '"]'])
-def test_a_lease_that_says_nothing_readable_says_nothing(lease: Lease, text: str) -> None:
-    lease.inherited = text
-    assert Time(100.0).bound(lease).left("dovetail", 5) == 5
+def test_a_lease_that_says_nothing_readable_says_nothing_and_the_log_names_it(lease: Lease, text: str) -> None:
+    lease.record = text
+    with capture_logs() as lines:
+        assert Time(100.0).bound(lease).left("dovetail", 5) == 5
+    named = [(each["event"], each["object"], each["field"]) for each in lines]
+    expected = ("state_unreadable", "leases ns/dovetail", "metadata.annotations[dovetail.dev/record]")
+    assert named == [expected] * bool(text)
+
+
+def test_a_record_of_a_later_version_is_not_guessed_at(lease: Lease) -> None:
+    lease.record, lease.version = '{"dovetail": [[4990, 3]]}', "2"
+    with capture_logs() as lines:
+        assert Time(100.0).bound(lease).left("dovetail", 5) == 5
+    assert lines[0]["error"] == "it has version 2 of its format, and this scheduler reads version 1"
 
 
 def test_what_lies_in_the_future_counts_for_a_minute_and_no_longer(lease: Lease) -> None:
-    lease.inherited, time = '{"dovetail": [[999999, 4]]}', Time(100.0)
+    lease.record, time = '{"dovetail": [[999999, 4]]}', Time(100.0)
     bound = time.bound(lease)
     assert bound.left("dovetail", 5) == 1
     time.wall += 61

@@ -15,6 +15,7 @@ from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.records import PodRecord, PodResult
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
+from scheduler.kube.leader_election.lease import FORMAT
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import HistorySettings
@@ -32,7 +33,7 @@ from solver.domain import (
     Victim,
 )
 from tests.support.builders import node, pod
-from tests.support.cluster_builders import seen
+from tests.support.cluster_builders import gone, seen
 
 HIGH = pod("high", cpu=2, priority=10)
 GENERATION = 4
@@ -75,7 +76,7 @@ class Direct:
 class Lease:
     """Where evictions are noted; says how many had been asked for by then."""
 
-    inherited = ""
+    object_name, inherited = "leases ns/dovetail", ("", FORMAT)
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -204,6 +205,24 @@ async def test_no_victim_is_evicted_for_a_deleted_pod(stage: Stage) -> None:
         await asyncio.sleep(0)
 
     assert stage.server.asked == ["PATCH high/status"]
+
+
+async def test_no_victim_is_evicted_for_a_pod_that_is_deleted_while_writes_wait(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write waits while a watch is stale, for minutes if need be."""
+    write = Direct.write
+
+    async def late(writer: Direct, request: ApiCall[Any], *, is_status: bool = False) -> Any:
+        if stage.server.asked:  # the nomination is written
+            stage.cluster.apply(gone(HIGH))
+        return await write(writer, request, is_status=is_status)
+
+    monkeypatch.setattr(Direct, "write", late)
+    await stage.run()
+
+    assert "trial" in stage.server.asked[-1]
+    assert stage.cluster.snapshot().leaving == ()
 
 
 @pytest.mark.parametrize(

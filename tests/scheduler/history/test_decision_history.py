@@ -71,7 +71,8 @@ def test_devices_of_claims_that_were_allocated_before_are_named() -> None:
 def test_pods_are_bound_given_up_and_evicted() -> None:
     history = made()
     history.bound(7, placement(), ("gpu.example.com/n1/gpu-1",), 1.25)
-    history.evicted(Victim(pod=PodId("default", "v"), pod_uid="v", node="n2", message="for a pod of priority 5"))
+    victim = Victim(pod=PodId("default", "v"), pod_uid="v", node="n2", message="for a pod of priority 5")
+    history.evicted(victim, PodId("team", "urgent"))
 
     evicted, bound = history.newest(0)
 
@@ -79,6 +80,7 @@ def test_pods_are_bound_given_up_and_evicted() -> None:
     assert isinstance(bound, PodRecord)
     assert (bound.result, bound.decision, bound.seconds) == (PodResult.BOUND, 7, 1.25)
     assert (evicted.result, evicted.node, evicted.message) == (PodResult.EVICTED, "n2", "for a pod of priority 5")
+    assert evicted.preemptor == "team/urgent"
 
 
 def test_only_the_newest_records_are_kept() -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from scheduler.history import device_usage
-from scheduler.history.device_usage import OTHERS, PERIODS, DeviceUsage, UsageKey
+from scheduler.history.device_usage import OTHERS, PERIODS, ClassKey, ClassSeconds, DeviceUsage, UsageKey, UsageSample
 from solver.domain import Claim, PodId
+from solver.domain.fleet import DeviceCount, DeviceState
 from tests.support.builders import allocation, claim, consumer, gpu_slice, request, result
 
 SLICES = (gpu_slice("n1", count=4),)
@@ -28,8 +29,8 @@ def label(pod: PodId) -> str:
 
 def sampled(*claims: Claim, seconds: float = 10.0, hours: float = 24.0) -> DeviceUsage:
     usage = DeviceUsage(hours)
-    usage.sample(claims, SLICES, label, 1000.0)
-    usage.sample(claims, SLICES, label, 1000.0 + seconds)
+    usage.sample(UsageSample(claims, SLICES), label, 1000.0)
+    usage.sample(UsageSample(claims, SLICES), label, 1000.0 + seconds)
     return usage
 
 
@@ -59,7 +60,7 @@ def test_claims_without_an_allocation_use_nothing() -> None:
 
 def test_a_clock_that_goes_back_counts_nothing() -> None:
     usage = sampled(held("a", "gpu-0"))
-    usage.sample([held("a", "gpu-0")], SLICES, label, 500.0)
+    usage.sample(UsageSample([held("a", "gpu-0")], SLICES), label, 500.0)
 
     assert sum(usage.since(0).held.values()) == 10.0
 
@@ -67,7 +68,7 @@ def test_a_clock_that_goes_back_counts_nothing() -> None:
 def test_a_clock_that_is_put_back_leaves_times_in_order() -> None:
     usage = sampled(held("a", "gpu-0"))
     for now in (500.0, 530.0):
-        usage.sample([held("a", "gpu-0")], SLICES, label, now)
+        usage.sample(UsageSample([held("a", "gpu-0")], SLICES), label, now)
 
     totals = usage.since(0)
 
@@ -76,7 +77,7 @@ def test_a_clock_that_is_put_back_leaves_times_in_order() -> None:
 
 def test_time_that_was_not_sampled_is_not_averaged() -> None:
     usage = sampled(held("a", "gpu-0"))
-    usage.sample([held("a", "gpu-0")], SLICES, label, 8000.0)
+    usage.sample(UsageSample([held("a", "gpu-0")], SLICES), label, 8000.0)
 
     totals = usage.since(0)
 
@@ -106,9 +107,28 @@ def test_labels_that_are_too_many_do_not_hide_other_namespaces(monkeypatch: pyte
 def test_old_periods_are_dropped() -> None:
     usage, period = DeviceUsage(1.0), 3600 / PERIODS
     for step in range(4 * PERIODS):
-        usage.sample([held("a", "gpu-0")], SLICES, label, step * period)
+        usage.sample(UsageSample([held("a", "gpu-0")], SLICES), label, step * period)
 
     totals = usage.since(0)
 
     assert totals.end - totals.begin <= 2 * 3600
     assert sum(usage.since(totals.end - 600).held.values()) == pytest.approx(600, abs=2 * period)
+
+
+def test_what_is_idle_is_known_by_class_and_driver() -> None:
+    counts = [
+        DeviceCount(driver=DRIVER, device_class="gpu", node_group=group, state=state, count=count)
+        for group, state, count in (
+            ("a", DeviceState.HELD, 2),
+            ("b", DeviceState.SHARED, 1),
+            ("b", DeviceState.FREE, 4),
+            ("b", DeviceState.UNUSABLE, 1),
+        )
+    ]
+    none = DeviceCount(driver="nic", device_class="", node_group="a", state=DeviceState.FREE, count=9)
+    usage = DeviceUsage(1.0)
+    for now in (1000.0, 1010.0, 1000.0 + 3600 / PERIODS + 30, 1000.0 + 3600 / PERIODS + 40):
+        usage.sample(UsageSample((), SLICES, [*counts, none]), label, now)
+
+    seconds = 10 + 3600 / PERIODS + 20 + 10
+    assert usage.since(0).classes == {ClassKey("gpu", DRIVER): ClassSeconds(3 * seconds, 8 * seconds)}

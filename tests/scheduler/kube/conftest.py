@@ -1,7 +1,7 @@
 """A client of the real API server and what the tests here make with it."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict
 from solver.domain import Claim, ClaimId, Pod, PodId
 from tests.support.kube_objects import encoded
+from tests.support.shell_proxy import LossyProxy, lossy
 
 DEVICE_CLASS = "kube-tests"
 
@@ -73,3 +74,10 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.fixture
 def cluster(client: Client, namespace: str) -> Cluster:
     return Cluster(client, namespace)
+
+
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[LossyProxy]:
+    """A way to the API server on which things go wrong."""
+    with lossy(control_plane.admin) as made:
+        yield made

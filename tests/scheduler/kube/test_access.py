@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scheduler.kube import access
-from scheduler.kube.access import ClusterAccess
+from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.errors import ConfigurationError
 
 
@@ -66,3 +66,30 @@ def test_without_anything_the_usual_file_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"\.kube/config: no such file"):
         access.find(None, "", {})
+
+
+class Large:
+    texts = 0
+
+    def __repr__(self) -> str:
+        self.texts += 1
+        return "the objects of a whole cluster"
+
+
+def test_no_text_is_made_of_what_a_coroutine_returns() -> None:
+    """`asyncio.run` makes one, by way of `signal.getsignal`."""
+    made = Large()
+
+    async def found() -> Large:
+        return made
+
+    assert wait_for(found()) is made
+    assert made.texts == 0
+
+
+def test_its_error_is_raised() -> None:
+    async def fails() -> None:
+        raise ValueError("as it is")
+
+    with pytest.raises(ValueError, match="as it is"):
+        wait_for(fails())

@@ -24,7 +24,7 @@ from scheduler.kube.errors import (
 )
 from solver.domain import PodId
 from tests.scheduler.kube.conftest import Cluster
-from tests.support.kube_proxy import LossyProxy
+from tests.support.shell_proxy import LossyProxy
 
 pytestmark = pytest.mark.controlplane
 
@@ -111,26 +111,20 @@ async def test_a_server_with_another_ca_is_unreachable(control_plane: ControlPla
 
 
 async def test_a_server_that_takes_the_connection_and_says_nothing_is_unreachable_for_reads(
-    control_plane: ControlPlane, tmp_path: Path
+    proxy: LossyProxy, tmp_path: Path
 ) -> None:
-    async with (
-        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
-        Client.connect(proxy.kubeconfig) as client,
-    ):
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
         await client.request("GET", "/version")
-        proxy.be_silent()
+        proxy.partition(requests=False)
         with pytest.raises(Unreachable, match="timed out"):
             await client.request("GET", "/version", timeout_seconds=0.3)
 
 
 async def test_a_binding_whose_answer_is_lost_says_so_and_has_acted(
-    cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
+    cluster: Cluster, proxy: LossyProxy, tmp_path: Path
 ) -> None:
     pod = await cluster.pod()
-    async with (
-        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
-        Client.connect(proxy.kubeconfig) as client,
-    ):
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
         await client.request("GET", "/version")
         proxy.lose_answers()
         with pytest.raises(AnswerLost):
@@ -143,15 +137,12 @@ async def test_a_binding_whose_answer_is_lost_says_so_and_has_acted(
 
 
 async def test_a_write_that_takes_too_long_is_a_lost_answer(
-    cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
+    cluster: Cluster, proxy: LossyProxy, tmp_path: Path
 ) -> None:
     pod = await cluster.pod()
-    async with (
-        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
-        Client.connect(proxy.kubeconfig) as client,
-    ):
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
         await client.request("GET", "/version")
-        proxy.be_silent()
+        proxy.partition(requests=False)
         with pytest.raises(AnswerLost, match="timed out"):
             await writes.bind(client, pod.id, pod.uid, "node-1", timeout_seconds=0.3)
 
@@ -159,9 +150,16 @@ async def test_a_write_that_takes_too_long_is_a_lost_answer(
 async def test_a_write_before_any_connection_is_unreachable_when_the_handshake_fails(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
-        proxy.lose_answers()
-        async with Client.connect(proxy.kubeconfig) as client:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    document = yaml.safe_load(control_plane.kubeconfig.read_text())
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        async with Client.connect(path) as client:
             with pytest.raises(Unreachable):
                 await writes.bind(client, PodId("a", "b"), "u", "n")
 

@@ -16,7 +16,7 @@ from scheduler.kube.decode.gangs import decode_pod_group
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.storage import decode_volume, decode_volume_claim
 from scheduler.kube.encode import EventRecord, GroupCondition, ObjectReference
-from scheduler.kube.lease import Election, Timing, decode_lease
+from scheduler.kube.leader_election.lease import Election, Timing, decode_lease
 from solver.domain import (
     ClaimId,
     ConsumerReference,

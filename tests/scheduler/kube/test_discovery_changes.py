@@ -1,8 +1,10 @@
-"""When the API server counts as changed, while old and new servers answer in turn."""
+"""When the API server counts as changed, while old and new servers answer in turn; and when the cluster is another."""
 
 import random
 
-from scheduler.kube.discovery import ApiChange, DiscoveredKinds
+import pytest
+
+from scheduler.kube.discovery import ApiChange, ClusterIdentity, DiscoveredKinds
 
 OLD, NEW = DiscoveredKinds(minor=36, git_version="v1.36.5"), DiscoveredKinds(minor=37, git_version="v1.37.2")
 
@@ -49,3 +51,21 @@ def test_an_upgrade_of_several_servers_starts_it_again_a_few_times_only() -> Non
             served, restarts = found, restarts + 1
             change.begin(served)
     assert 1 <= restarts <= 3
+
+
+@pytest.mark.parametrize(
+    ("uid", "revision", "expected"),
+    [
+        ("a", "100", ""),
+        ("a", "1000", ""),
+        ("a", "99", "etcd was restored: its revision went back from 100 to 99"),
+        ("b", "100", "it is another cluster: the uid of kube-system is b, and was a"),
+        ("b", "", "it is another cluster: the uid of kube-system is b, and was a"),
+        ("", "101", ""),
+        ("a", "", ""),
+    ],
+)
+def test_another_uid_or_a_revision_that_goes_back_is_another_cluster(uid: str, revision: str, expected: str) -> None:
+    """Not what an answer lacks: then nothing is known."""
+    before = ClusterIdentity(uid="a", revision="100")
+    assert ClusterIdentity(uid=uid, revision=revision).contradiction(before) == expected

@@ -13,11 +13,11 @@ from scheduler.change import Change, Kind
 from scheduler.kube import paths, watch
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.kube.watch import ListWatch
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
-from tests.support.kube_proxy import LossyProxy
+from tests.support.shell_proxy import LossyProxy
 
 pytestmark = pytest.mark.controlplane
 
@@ -53,7 +53,7 @@ class Seen:
 @contextlib.asynccontextmanager
 async def reflecting(client: Client, kind: Kind) -> AsyncIterator[tuple[Seen, Reflector]]:
     seen = Seen()
-    reflector = Reflector(client, kind, seen.on_changes, seen.on_error)
+    reflector = Reflector(client, kind, seen.on_changes, seen.on_error, ages=WatchAges(180.0))
     task = asyncio.create_task(reflector.run())
     try:
         yield seen, reflector
@@ -110,11 +110,10 @@ async def test_a_listing_in_pages_gives_the_same_as_a_stream(cluster: Cluster, m
     assert names <= found
 
 
-async def test_a_broken_connection_loses_nothing(cluster: Cluster, control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_a_broken_connection_loses_nothing(cluster: Cluster, proxy: LossyProxy, tmp_path: Path) -> None:
     old = await cluster.pod("old")
     async with (
-        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
-        Client.connect(proxy.kubeconfig) as client,
+        Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client,
         reflecting(client, Kind.PODS) as (seen, reflector),
     ):
         await seen.until(lambda: f"{cluster.namespace}/old" in seen.objects)

@@ -8,10 +8,20 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.kube.client import Client
-from scheduler.kube.errors import DecodeError, Gone, Invalid, KubeError, Unreachable
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.errors import (
+    DecodeError,
+    Gone,
+    Invalid,
+    KubeError,
+    Unreachable,
+    VersionWentBack,
+    WatchSilent,
+)
+from scheduler.kube.reflector import Reflector, WatchAges
 from tests.support.kube_objects import bookmark, line, namespace, page
+from tests.support.shell_clock import VirtualClock
 
+LIMIT_SECONDS = 180.0
 Answer = bytes | list[bytes] | KubeError
 EXPIRED = line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
 
@@ -36,7 +46,7 @@ class Script:
         *,
         read_timeout_seconds: float,
     ) -> AsyncGenerator[list[bytes], None]:
-        assert read_timeout_seconds > int(query["timeoutSeconds"])
+        assert read_timeout_seconds == LIMIT_SECONDS / 2
         answer = await self._next(query)
         assert isinstance(answer, list)
         if answer:
@@ -67,7 +77,11 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     async def played(*answers: Answer) -> Played:
         script, changes, errors = Script(*answers), list[Change](), list[Exception]()
         reflector = Reflector(
-            cast("Client", script), Kind.NAMESPACES, changes.extend, lambda _, error: errors.append(error)
+            cast("Client", script),
+            Kind.NAMESPACES,
+            changes.extend,
+            lambda _, error: errors.append(error),
+            ages=WatchAges(LIMIT_SECONDS),
         )
         monkeypatch.setattr(asyncio, "sleep", no_pause)
         task = asyncio.create_task(reflector.run())
@@ -174,7 +188,7 @@ async def test_a_line_that_cannot_be_read_leads_to_one_new_listing_and_no_more(p
     script, changes, errors = await play(
         LISTED,
         [torn, line("ADDED", namespace("b", version=8))],
-        [torn, *LISTED],
+        [torn, LISTED[0], bookmark(8, ends_listing=True)],
         [torn, line("ADDED", namespace("c", version=9))],
     )
     assert ["sendInitialEvents" in query for query in script.asked] == [True, False, True, False, False]
@@ -196,9 +210,96 @@ async def test_whatever_is_raised_where_changes_are_taken_the_task_goes_on_and_g
         pauses.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", no_pause)
-    reflector = Reflector(cast("Client", script), Kind.NAMESPACES, take, lambda _, error: errors.append(error))
+    ages = WatchAges(LIMIT_SECONDS)
+    reflector = Reflector(
+        cast("Client", script), Kind.NAMESPACES, take, lambda _, error: errors.append(error), ages=ages
+    )
     task = asyncio.create_task(reflector.run())
     await asyncio.wait_for(script.finished.wait(), 10)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (given, len(errors), len(pauses)) == (["a", "a"], 1, 1)
+
+
+async def test_a_watch_that_was_silent_for_too_long_leads_to_a_new_listing(play: Any) -> None:
+    script, changes, errors = await play(LISTED, WatchSilent("nothing came"), [bookmark(20, ends_listing=True)])
+    assert "sendInitialEvents" in script.asked[2]
+    assert changes == [("a", True), ("a", False)]
+    assert [type(error) for error in errors] == [WatchSilent]
+
+
+async def test_an_old_listing_is_not_believed_but_a_second_one_is(play: Any) -> None:
+    """The first may be an old answer; where the second says the same, etcd was restored."""
+    old = [line("ADDED", namespace("b", version=2)), bookmark(4, ends_listing=True)]
+    script, changes, errors = await play(LISTED, [EXPIRED], old, old)
+    assert [type(error) for error in errors] == [Gone, VersionWentBack]
+    assert changes == [("a", True), ("b", True), ("b", True), ("a", False)]
+    assert [query.get("resourceVersion") for query in script.asked] == [None, "5", None, None, "4"]
+
+
+async def test_an_old_object_of_a_listing_is_not_handed_over(play: Any) -> None:
+    old = [line("ADDED", namespace("a", version=2, team="old"))]
+    _, changes, errors = await play(LISTED, [EXPIRED], old, [*LISTED[:1], bookmark(9, ends_listing=True)])
+    assert [type(error) for error in errors] == [Gone, VersionWentBack]
+    assert str(errors[1]) == "namespaces went back from resourceVersion 3 to 2"
+    assert changes == [("a", True), ("a", True)]
+
+
+async def test_the_ages_hear_of_a_kind_at_the_end_of_its_listing_and_with_each_line_of_its_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A listing that has not ended says nothing of what was deleted, and an old one nothing at all."""
+    clock, heard = VirtualClock(), list[tuple[int, float]]()
+    ages = WatchAges(LIMIT_SECONDS, clock)
+
+    class Slow(Script):
+        async def stream_lines(
+            self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
+        ) -> AsyncGenerator[list[bytes], None]:
+            async for lines in super().stream_lines(path, query, read_timeout_seconds=read_timeout_seconds):
+                for each in lines:
+                    clock.advance(10.0)
+                    yield [each]
+                    heard.append((len(self.asked), ages.age(Kind.NAMESPACES)))
+
+    old = bookmark(4, ends_listing=True)
+    script = Slow(LISTED, [bookmark(6), line("ADDED", namespace("b", version=8)), EXPIRED], [old], LISTED)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    reflector = Reflector(cast("Client", script), Kind.NAMESPACES, lambda _: None, lambda _, __: None, ages=ages)
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.finished.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert heard[:4] == [(1, 0.0), (1, 0.0), (2, 0.0), (2, 0.0)]
+    assert [number for number, _ in heard[4:]] == [4, 4]
+    assert heard[4][1] > 20.0
+    assert heard[5][1] == 0.0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            line("ERROR", {"kind": "Status", "code": 500, "reason": "InternalError", "message": "watch cache"}),
+            id="an error",
+        ),
+        pytest.param(b"<html>maintenance</html>", id="a page of a proxy"),
+        pytest.param(b"", id="empty lines"),
+    ],
+)
+async def test_a_watch_that_says_nothing_of_its_objects_is_not_heard_of_and_asked_for_with_pauses(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    """Each answer comes with status 200, so only its lines say that the watch goes on, or does not."""
+    clock = VirtualClock()
+    began, ages, script = clock(), WatchAges(LIMIT_SECONDS, clock), Script(LISTED, *[[answer]] * 3)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    reflector = Reflector(cast("Client", script), Kind.NAMESPACES, lambda _: None, lambda _, __: None, ages=ages)
+    reflector._relisted_at = float("inf")  # noqa: SLF001 - a line that cannot be read has led to a listing already
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.finished.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(script.asked) == 5
+    assert len(clock.slept) == 3
+    assert ages.age(Kind.NAMESPACES) == clock() - began

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from scheduler.kube import paths, pod_writes, writes
+from scheduler.kube.errors import DecodeError
 from scheduler.kube.pod_writes import UnschedulablePod
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
@@ -18,10 +19,14 @@ async def told(cluster: Cluster, pod: Pod, reason: str = "Unschedulable") -> Non
     await writes.write_pod_condition(cluster.client, pod, reason=reason, message="m", since=SINCE)
 
 
+def _fail(error: DecodeError) -> None:
+    raise error
+
+
 async def found(cluster: Cluster) -> tuple[UnschedulablePod, ...]:
     return tuple(
         each
-        for each in await pod_writes.read_unschedulable_pods(cluster.client)
+        for each in await pod_writes.read_unschedulable_pods(cluster.client, _fail)
         if each.pod.namespace == cluster.namespace
     )
 
@@ -47,3 +52,10 @@ async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.Monk
 
     assert {each.pod for each in await found(cluster)} == {each.id for each in pods}
     assert (await cluster.send("GET", paths.pod(pods[0].id)))["status"]["conditions"][0]["status"] == "False"
+
+
+async def test_all_pods_are_known_by_their_uids(cluster: Cluster) -> None:
+    waiting, bound = await cluster.pod("waits"), await cluster.pod("bound")
+    await writes.bind(cluster.client, bound.id, bound.uid, "node-1")
+
+    assert {waiting.uid, bound.uid} <= await pod_writes.read_pod_uids(cluster.client)

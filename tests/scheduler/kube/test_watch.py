@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, is_older
 from scheduler.kube.errors import DecodeError, Gone, ServerError
 from scheduler.kube.watch import ListWatch, Received
 from solver.domain import Claim, Namespace
@@ -324,3 +324,47 @@ def test_an_object_that_is_no_json_hides_no_other_object() -> None:
     received = mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}")
     assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
     assert [problem.key for problem in received.problems] == ["bad"]
+
+
+def test_a_bookmark_that_goes_back_is_reported_and_not_gone_on_from() -> None:
+    mirrored = listed(version=10)
+    assert took(mirrored, bookmark(12)).went_back is None
+    went_back = took(mirrored, bookmark(11)).went_back
+    assert str(went_back) == "namespaces went back from resourceVersion 12 to 11"
+    assert mirrored.resource_version == "12"
+
+
+def test_a_listing_that_goes_back_deletes_nothing() -> None:
+    mirrored = listed(namespace("a", version=3), version=10)
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(version=9))
+    assert str(received.went_back) == "namespaces went back from resourceVersion 10 to 9"
+    assert received.changes == []
+    assert mirrored.needs_listing
+
+
+def test_after_it_went_back_a_listing_of_any_version_is_taken_with_objects_of_the_same_version() -> None:
+    """A restored etcd gives out versions again that other contents had before."""
+    mirrored = listed(namespace("a", version=3), namespace("b", version=4), version=10)
+    mirrored.distrust()
+    received = mirrored.receive_page(page(namespace("a", version=2), namespace("b", version=4), version=9))
+    assert received.went_back is None
+    assert keys(received.changes) == [("a", True), ("b", True)]
+    assert mirrored.resource_version == "9"
+
+
+def test_an_object_that_was_made_again_may_have_any_version() -> None:
+    mirrored = listed(namespace("a", version=7, uid="first"), version=10)
+    received = took(mirrored, line("ADDED", namespace("a", version=6, uid="second")))
+    assert received.went_back is None
+    assert keys(received.changes) == [("a", False), ("a", True)]
+
+
+@pytest.mark.parametrize(
+    ("version", "other", "expected"),
+    [("9", "10", True), ("10", "9", False), ("10", "10", False), ("18446744073709551616", "18446744073709551617", True)]
+    + [(odd, "10", False) for odd in ("", "a1", "-1")]
+    + [("1", odd, False) for odd in ("", "0", "b")],
+)
+def test_versions_are_compared_as_numbers_where_they_are_some(version: str, other: str, expected: bool) -> None:  # noqa: FBT001 - a table
+    assert is_older(version, other) is expected

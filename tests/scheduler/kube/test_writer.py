@@ -1,9 +1,13 @@
 """One request: through the gate, bounded by it, and again only where it certainly did not act."""
 
+import asyncio
+
 import pytest
 
+from scheduler.change import Kind
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError, TooManyRequests, Unreachable
+from scheduler.kube.reflector import WatchAges
 from scheduler.kube.writer import FencedError, Writer
 from tests.support.shell_clock import VirtualClock
 
@@ -136,3 +140,39 @@ async def test_insisting_ends_with_the_last_error() -> None:
 
     with pytest.raises(AnswerLost, match="try 4"):
         await writer(Door(60.0), VirtualClock()).insist(server)
+
+
+async def test_no_write_starts_while_a_watch_is_stale_and_reads_do() -> None:
+    clock, server = VirtualClock(), Server("read", "written")
+    ages, made = WatchAges(180.0, clock), writer(Door(60.0), clock)
+    made.connect(lambda _: None, ages.until_fresh)
+    ages.heard(Kind.PODS)
+    ages.heard(Kind.CLAIMS)
+    clock.advance(181.0)
+
+    write = asyncio.create_task(made.write(server))
+    await asyncio.sleep(0)
+    assert await made.read(server) == "read"
+    ages.heard(Kind.PODS)
+    await asyncio.sleep(0)
+    assert not write.done()
+    ages.heard(Kind.CLAIMS)
+
+    assert await write == "written"
+
+
+async def test_a_write_that_waited_for_a_watch_still_needs_the_gate() -> None:
+    clock, gate, server = VirtualClock(), Door(60.0), Server("written")
+    ages, made = WatchAges(180.0, clock), writer(gate, clock)
+    made.connect(lambda _: None, ages.until_fresh)
+    ages.heard(Kind.PODS)
+    clock.advance(181.0)
+    write = asyncio.create_task(made.write(server))
+    await asyncio.sleep(0)
+    gate.seconds = 0.0
+    ages.heard(Kind.PODS)
+
+    with pytest.raises(FencedError):
+        await write
+
+    assert server.allowed == []

@@ -1,12 +1,6 @@
-from collections.abc import AsyncIterator
-
-import aiohttp
 import pytest
-import pytest_asyncio
 
-from scheduler.observe.health import Check, CheckState, Health, report, serving
-from scheduler.observe.metrics import Metrics
-from scheduler.settings import Address
+from scheduler.observe.health import Check, CheckState, Health, report
 
 
 class Clock:
@@ -77,44 +71,20 @@ def test_a_degraded_check_fails_nothing() -> None:
     assert report("readyz", health.ready_checks, verbose=False) == (200, "ok\n")
 
 
-@pytest_asyncio.fixture
-async def served() -> AsyncIterator[tuple[Health, Metrics, str]]:
-    health, metrics = Health(), Metrics()
-    async with serving(Address("127.0.0.1", 0), health, metrics) as address:
-        yield health, metrics, f"http://{address}"
+def test_a_check_that_is_not_renewed_fails(clock: Clock) -> None:
+    check = Health(clock).live("event-loop")
+    check.succeed(for_seconds=10)
+    clock.now += 10
+    assert check.state is CheckState.OK
+    clock.now += 5
+    assert check.line() == "[-]event-loop failed for 5 s: not renewed in time"
+    check.succeed(for_seconds=10)
+    assert check.line() == "[+]event-loop ok for 0 s"
 
 
-async def _get(url: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(url) as response:
-        return response.status, await response.text()
-
-
-async def test_readiness_is_served_and_follows_its_checks(served: tuple[Health, Metrics, str]) -> None:
-    health, _, url = served
-    check = health.ready("pods")
-    assert (await _get(f"{url}/readyz"))[0] == 503
-    check.succeed()
-    assert await _get(f"{url}/readyz") == (200, "ok\n")
-    assert await _get(f"{url}/readyz?verbose") == (200, "[+]pods ok for 0 s\nreadyz check passed\n")
-
-
-@pytest.mark.parametrize("path", ["livez", "healthz"])
-async def test_life_does_not_depend_on_readiness(served: tuple[Health, Metrics, str], path: str) -> None:
-    health, _, url = served
-    health.ready("pods").fail("listing")
-    assert await _get(f"{url}/{path}") == (200, "ok\n")
-
-
-async def test_the_series_are_served(served: tuple[Health, Metrics, str]) -> None:
-    _, metrics, url = served
-    metrics.placed_pods.inc(3)
-    status, text = await _get(f"{url}/metrics")
-    assert status == 200
-    assert "dovetail_placed_pods_total 3.0" in text
-
-
-async def test_an_address_in_use_is_an_error(served: tuple[Health, Metrics, str]) -> None:
-    port = int(served[2].rsplit(":", 1)[1])
-    with pytest.raises(OSError, match="address already in use"):
-        async with serving(Address("127.0.0.1", port), Health(), Metrics()):
-            pass
+def test_a_renewed_check_keeps_its_time(clock: Clock) -> None:
+    check = Health(clock).live("event-loop")
+    for _ in range(3):
+        check.succeed(for_seconds=10)
+        clock.now += 8
+    assert check.line() == "[+]event-loop ok for 24 s"

@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.simulation.case_builder import CaseBuilder
-from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.live_cluster import DOCUMENTS, ClusterObjects
+from scheduler.simulation.manifests.documents import Document, ManifestFiles
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import Claim, PodClaim
+from solver import missing_claims
+from solver.domain import Claim, PodClaim, PodId
 from tests.support import builders as b
 from tests.support import manifests as m
 
@@ -23,6 +26,16 @@ def case(*manifests: m.Manifest, live: tuple[Change, ...] = (), name: str = "dov
 
 def claims(found: SimulationCase) -> dict[str, Claim]:
     return {each.id.name: each for each in found.snapshot.claims}
+
+
+def test_the_pods_of_the_manifests_are_found_once() -> None:
+    """Commands ask for each of thousands of pods whether it is one of them."""
+    made = CaseBuilder()
+    made.add([Document("m", m.pod("p"))])
+
+    assert [pod.id for pod in made.pods] == list(made.own)
+    assert made.own is made.own
+    assert made.pods is made.pods
 
 
 def test_limits_are_requests_where_there_are_none() -> None:
@@ -66,6 +79,38 @@ def test_an_entry_that_is_noted_is_not_stamped_again() -> None:
     found = case(m.template(), pod)
     assert found.snapshot.claims == ()
     assert found.batch.pods[0].claims[0].is_skipped
+
+
+def told(found: SimulationCase) -> list[str]:
+    return [each.message for each in missing_claims(found.batch.pods[0], lambda _: False)]
+
+
+def waiting_for(template: str, namespace: str = "default") -> Change:
+    value = replace(b.pod("p"), id=PodId(namespace, "p"), claims=(PodClaim(entry="gpu", template=template),))
+    return Change(kind=Kind.PODS, key=str(value.id), value=value)
+
+
+def test_a_pod_whose_template_does_not_exist_says_so_as_its_condition_does() -> None:
+    words = "ResourceClaimTemplate absent does not exist; the pod waits for it"
+    assert told(case(m.template(), m.pod("p", template_name="absent"))) == [words]
+    assert told(case(m.template(), live=(waiting_for("absent"),), name=b.pod("p").scheduler_name)) == [words]
+
+
+def test_a_live_claim_that_is_late_has_its_template_in_the_namespace_of_the_pod() -> None:
+    late = "the claim of entry gpu, from ResourceClaimTemplate t, does not exist yet; the pod waits for it"
+    name = b.pod("p").scheduler_name
+    assert told(case(m.template(), live=(waiting_for("t"),), name=name)) == [late]
+    assert told(case(m.template(), live=(waiting_for("t", "other"),), name=name)) == [
+        "ResourceClaimTemplate t does not exist; the pod waits for it"
+    ]
+
+
+def test_templates_that_may_not_be_listed_are_not_called_missing() -> None:
+    found = ClusterObjects(changes=(waiting_for("t"),), forbidden=(DOCUMENTS[0][2].rpartition("/")[2],))
+    made = CaseBuilder.of(found, ManifestFiles()).case(b.pod("p").scheduler_name)
+    assert told(made) == [
+        "the claim of entry gpu, from ResourceClaimTemplate t, does not exist yet; the pod waits for it"
+    ]
 
 
 def test_a_missing_namespace_is_default() -> None:

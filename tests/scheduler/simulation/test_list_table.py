@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from scheduler.simulation.list_table import Coloured, ListColumn, show
+from scheduler.simulation.list_table import Coloured, ListColumn, show, write
 
 COLUMNS = (
     ListColumn("DEVICE"),
@@ -54,17 +54,65 @@ def test_wide_has_more_columns() -> None:
 
 def test_sentences_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(terminal(monkeypatch, 70), *ROWS) == [
-        "DEVICE                         HELD   WHY",
-        "gpu-0                             1   it is",
-        "a-very-long-name-of-a-device     12   the device is on a node that is",
-        "                                      cordoned, and it is tainted too",
+        "DEVICE                        HELD  WHY",
+        "gpu-0                            1  it is",
+        "a-very-long-name-of-a-device    12  the device is on a node that is",
+        "                                    cordoned, and it is tainted too",
     ]
 
 
+def test_where_there_is_no_room_sentences_stand_below_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printed(terminal(monkeypatch, 50), *ROWS) == [
+        "DEVICE                        HELD",
+        "gpu-0                            1",
+        "    it is",
+        "a-very-long-name-of-a-device    12",
+        "    the device is on a node that is cordoned, and",
+        "    it is tainted too",
+    ]
+
+
+NAMES = (
+    ListColumn("NODE"),
+    ListColumn("TYPE", rank=1),
+    ListColumn("CLAIM", rank=2),
+    ListColumn("STATE", is_fixed=True),
+    ListColumn("HELD", is_number=True),
+)
+NAMED = ("gpu-node-0001", "NVIDIA H100 80GB HBM3", "trainer-0-gpu-abcde", "held,pool-incomplete", "1")
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (80, ["NODE", "TYPE", "CLAIM", "STATE", "HELD"]),
+        (64, ["NODE", "TYPE", "STATE", "HELD", "(-o wide shows CLAIM too)"]),
+        (44, ["NODE", "STATE", "HELD", "(-o wide shows TYPE, CLAIM too)"]),
+    ],
+)
+def test_columns_are_left_out_before_names_become_unreadable(
+    monkeypatch: pytest.MonkeyPatch, width: int, expected: list[str]
+) -> None:
+    to = terminal(monkeypatch, width)
+    show(NAMES, [NAMED], to)
+    lines = to.getvalue().splitlines()
+    assert lines[0].split() + lines[2:] == expected
+    assert "held,pool-incomplete" in lines[1]
+    assert max(map(len, lines)) <= width
+
+
 def test_names_are_shortened_only_where_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(terminal(monkeypatch, 50), *ROWS)
-    assert lines[2].startswith("a-very-l…-device")
-    assert max(map(len, lines)) <= 50
+    lines = printed(terminal(monkeypatch, 24), *ROWS)
+    assert lines[3].startswith("a-very-lo…a-device ")
+    assert max(map(len, lines)) <= 24
+
+
+def test_sentences_below_a_list_are_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    to, pipe = terminal(monkeypatch, 20), io.StringIO()
+    for each in (to, pipe):
+        write(["", "  pod a holds 1 on node n-1"], each)
+    assert to.getvalue().splitlines() == ["", "  pod a holds 1 on", "  node n-1"]
+    assert pipe.getvalue().splitlines() == ["", "  pod a holds 1 on node n-1"]
 
 
 def test_wide_shortens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +132,13 @@ def test_texts_of_users_are_escaped_and_wide_characters_counted() -> None:
         "a\\x1b[2J      1",
         "北京          2",
     ]
+
+
+def test_sentences_of_two_columns_stand_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (ListColumn("POD"), ListColumn("DEVICES", is_sentence=True), ListColumn("WHY", is_sentence=True))
+    row = ("trainer-0", "gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1", "a node of the zone was drained")
+    narrow, wide = terminal(monkeypatch, 70), io.StringIO()
+    for each in (narrow, wide):
+        show(columns, [row], each)
+    assert narrow.getvalue().splitlines() == ["POD", row[0], f"    {row[1]}", f"    {row[2]}"]
+    assert len(wide.getvalue().splitlines()) == 2

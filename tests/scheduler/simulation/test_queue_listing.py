@@ -6,10 +6,11 @@ import io
 import pytest
 from msgspec.structs import replace
 
-from scheduler.cli import selector_argument
+from scheduler.api import selector_parameter
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue, in_queue_order
 from scheduler.simulation import queue_listing
+from scheduler.status import waiting_pods
 from solver.domain import Pod
 from tests.support import builders as b
 
@@ -69,7 +70,7 @@ def test_gated_pods_have_no_position() -> None:
 def test_positions_are_those_among_all_pods() -> None:
     labelled = replace(created("b", 2), labels=(("app", "x"),))
     pods = [PendingPod(each, None) for each in (created("a", 1), labelled)]
-    selector = selector_argument.parse("app=x")
+    selector = selector_parameter.parse("app=x")
 
     assert [each.position for each in queue_listing.listed(pods, NAMES, "default", selector)] == [2]
     assert queue_listing.listed(pods, NAMES, "team") == ()
@@ -94,10 +95,14 @@ def test_a_pod_that_no_scheduler_has_seen() -> None:
         (COUNTS, "2 node(s) had untolerated taint {a.example.com/b: }, 7 cannot allocate all claims"),
         ("0/9 nodes are available.", "0/9 nodes are available"),
         ("claim c does not exist yet.", "claim c does not exist yet"),
+        (
+            "0/9 nodes are available: 1 Insufficient cpu. 2 node(s) had untolerated taint {a.example.com/b: }.",
+            "1 Insufficient cpu",
+        ),
     ],
 )
 def test_the_short_reason(message: str, short: str) -> None:
-    assert queue_listing.short_reason(message) == short
+    assert waiting_pods.short_reason(message) == short
 
 
 def test_the_table_has_the_whole_reason() -> None:
@@ -105,8 +110,8 @@ def test_the_table_has_the_whole_reason() -> None:
     pods = queue_listing.listed([PendingPod(created("p", 30), condition)], NAMES)
 
     narrow, wide = io.StringIO(), io.StringIO()
-    queue_listing.show(pods, narrow, NOW, is_wide=False, has_namespaces=True)
-    queue_listing.show(pods, wide, NOW, is_wide=True, has_namespaces=False)
+    queue_listing.show(pods, narrow, NOW, is_wide=False, namespace="")
+    queue_listing.show(pods, wide, NOW, is_wide=True, namespace="default")
 
     assert narrow.getvalue().splitlines()[1].split() == ["1", "default", "p", "0", "30m", "Unschedulable", "x" * 100]
     assert wide.getvalue().splitlines()[1].split()[-1] == "x" * 100
@@ -114,6 +119,7 @@ def test_the_table_has_the_whole_reason() -> None:
 
 def test_an_empty_queue() -> None:
     to = io.StringIO()
-    queue_listing.show((), to, NOW, is_wide=False, has_namespaces=True)
+    queue_listing.show((), to, NOW, is_wide=False, namespace="")
+    queue_listing.show((), to, NOW, is_wide=False, namespace="team")
 
-    assert to.getvalue() == "No pod waits.\n"
+    assert to.getvalue() == "No pod waits.\nNo pod waits in namespace team (-A shows all namespaces).\n"

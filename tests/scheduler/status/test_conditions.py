@@ -65,6 +65,11 @@ def test_a_gang_that_cannot_be_placed_is_said_in_kube_scheduler_s_words() -> Non
     )
 
 
+def test_what_kube_scheduler_says_of_a_gang_is_said_once() -> None:
+    gang = Reason(code=ReasonCode.GANG_UNPLACED, message="gang g: 2 pods must run together", status="pod group is …")
+    assert condition_message((gang,), 4) == "0/4 nodes are available: pod group is …. gang g: 2 pods must run together."
+
+
 def test_a_hint_stands_behind_kube_scheduler_s_words_and_before_the_details() -> None:
     gang = Reason(code=ReasonCode.GANG_UNPLACED, message="gang g: 2 pods must run together", status="pod group is …")
     hinted = replace(DEVICES, message=f"{GPUS.message}; hint: did you mean 3?")

@@ -33,6 +33,7 @@ class Server:
     """Stands where conditions are written."""
 
     tells_inventory = True
+    shown = StatusWriter.shown
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
@@ -96,6 +97,13 @@ async def test_a_gang_that_is_bound_is_scheduled() -> None:
 async def test_a_condition_that_is_true_stays_true() -> None:
     scene = Scene(conditions=((SCHEDULED, "True", "Scheduled", ""),))
     scene.groups.report_unschedulable(GANG, "no room")
+    assert await scene.written() == []
+
+
+async def test_what_was_noted_while_another_replica_led_is_not_written() -> None:
+    scene = Scene()
+    scene.groups.report_unschedulable(GANG, "no room")
+    scene.groups.forget_queued()
     assert await scene.written() == []
 
 

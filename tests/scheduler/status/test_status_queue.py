@@ -136,8 +136,7 @@ def test_the_event_of_a_pod_that_is_not_tried_again_is_renewed_before_the_api_se
 
     assert drain(queue, 1799.9) == []
     assert queue.due_in(1799.0, 0.0) == 1.0
-    assert drain(queue, 1800.0, has_token=False) == []
-    (renewed,) = drain(queue, 1801.0)
+    (renewed,) = drain(queue, 1801.0, has_token=False)
     assert drain(queue, 3600.9) == []
     (again,) = drain(queue, 3601.0)
 
@@ -166,24 +165,67 @@ def test_the_event_of_a_pod_that_is_bound_or_gone_is_not_renewed() -> None:
         queue.report_unschedulable(each, (gpus(1),), 4)
     drain(queue, 0.0)
     queue.forget(P.uid)
-    assert queue.take(1800.0, has_token=False) is None  # the renewal of the other one waits for a token
     queue.forget(Q.uid)
 
     assert drain(queue, 1800.0) == []
     assert queue.due_in(1800.0, 0.0) is None
 
 
-def test_a_report_takes_the_place_of_a_renewal_that_waits_for_a_token() -> None:
+def test_a_report_takes_the_place_of_a_renewal_and_renews_the_event() -> None:
+    queue = made()
+    for each in (P, Q):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    drain(queue, 0.0)
+    drain(queue, 1800.0)  # one of the two: the other is 0.1 s later
+    queue.report_unschedulable(Q, (CPU,), 4)
+
+    (written,) = drain(queue, 1801.0, has_token=False)
+
+    assert "Insufficient cpu" in texts([written])[0]
+    assert written.event is not None
+    assert drain(queue, 3599.0) == []
+
+
+def test_a_pod_whose_numbers_wait_for_a_token_gets_its_renewal_all_the_same() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
     drain(queue, 0.0)
-    drain(queue, 1800.0, has_token=False)
-    queue.report_unschedulable(P, (CPU,), 4)
+    queue.report_unschedulable(P, (gpus(2),), 4)
+    assert drain(queue, 1799.0, has_token=False) == []
 
-    (written,) = drain(queue, 1800.0)
+    (written,) = drain(queue, 1800.0, has_token=False)
 
-    assert "Insufficient cpu" in texts([written])[0]
-    assert drain(queue, 3599.0) == []
+    assert "2 free" in texts([written])[0]
+    assert written.event is not None
+    assert written.is_free
+
+
+def test_renewals_are_a_rotation_of_ten_pods_a_second_over_all_namespaces() -> None:
+    queue = made()
+    pods = [pod(f"p{number}", namespace="big" if number < 40 else "small") for number in range(50)]
+    for each in pods:
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    assert len(drain(queue, 0.0)) == 50
+    renewed = []
+    for tenth in range(18000, 18050):
+        (one,) = drain(queue, tenth / 10, has_token=False)
+        renewed.append(one.event)
+        assert queue.due_in(tenth / 10, 99.0) == (pytest.approx(0.1) if len(renewed) < 50 else pytest.approx(1795.1))
+
+    assert {each.regarding.name for each in renewed if each} == {each.id.name for each in pods}
+    assert [each.namespace for each in renewed[:20] if each].count("small") == 10
+
+
+def test_renewals_have_their_turn_while_new_pods_keep_coming() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    for number in range(30):
+        queue.report_unschedulable(pod(f"new{number}"), (gpus(1),), 4)
+
+    found = [take(queue, 1800.0) for _ in range(9)]
+
+    assert [each.event.regarding.name for each in found if each and each.event].count("p") == 1
 
 
 def test_another_cause_is_another_event() -> None:

@@ -296,3 +296,12 @@ async def test_an_exception_at_one_pod_keeps_no_other_from_being_reported(monkey
 
     assert [name for name, _ in at.conditions] == ["p"]
     assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 1
+
+
+def test_conditions_and_events_that_wait_are_counted_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(monkeypatch)
+    scene.writer.report_unschedulable(P, (FULL,), 3)
+    scene.writer.record_scheduled(pod("q"), "n1")
+    (family,) = scene.metrics.waiting_status_writes.collect()
+    waiting = {sample.labels["write"]: sample.value for sample in family.samples}
+    assert waiting == {"first": 1, "changed": 0, "event": 1, "refresh": 0, "renewal": 0}

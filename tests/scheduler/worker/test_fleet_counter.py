@@ -4,16 +4,17 @@ import asyncio
 
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import Settings
-from scheduler.settings.policies import FleetMetrics
+from scheduler.settings.observability import MetricsSettings
 from scheduler.settings.schema import API_VERSION, KIND
 from scheduler.worker.fleet_counter import FleetCounter
-from solver.domain import Policy
 from tests.scheduler.worker.test_child import ask, children_of, forked
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
 from tests.support.shell_process import Shell, running
 
-SETTINGS = Settings(api_version=API_VERSION, kind=KIND, metrics=FleetMetrics(interval_seconds=3600, per_node=True))
+SETTINGS = Settings(
+    api_version=API_VERSION, kind=KIND, metrics=MetricsSettings(interval_seconds=3600, per_node=True, most_namespaces=1)
+)
 
 
 def counter(shell: Shell, metrics: Metrics) -> FleetCounter:
@@ -32,8 +33,10 @@ async def test_the_fleet_is_counted_as_the_shell_knows_it() -> None:
         await counter(shell, metrics).count()
         before = devices(metrics)
         shell.see(seen(b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")))
-        await counter(shell, metrics).count()
+        last = counter(shell, metrics)
+        await last.count()
 
+    assert {each.state for each in last.devices} == {"free", "held"}
     total = sum(before.values())
     assert before == {"free": total}
     assert devices(metrics) == {"free": total - 1, "held": 1}
@@ -47,11 +50,9 @@ async def test_a_count_goes_on_beside_an_isolated_decision_and_batches() -> None
     async with running() as shell:
         isolated = asyncio.create_task(ask(shell, "hang"))
         await forked(shell)
-        totals, plan = await asyncio.gather(
-            shell.worker.count_fleet(shell.cluster.assumptions(), Policy(), "", per_node=False),
-            shell.decide(("p", "c")),
-        )
-        assert totals.devices
+        metrics = Metrics()
+        _, plan = await asyncio.gather(counter(shell, metrics).count(), shell.decide(("p", "c")))
+        assert devices(metrics)
         assert plan.placements
         assert not isolated.done()
         assert len(children_of(shell.worker.pid)) == 1

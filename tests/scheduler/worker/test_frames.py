@@ -94,6 +94,7 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         policy=Policy(),
         node_group_label="pool",
         per_node=True,
+        most_namespaces=3,
         limits=frames.IsolationLimits(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
     )
     with ours, theirs:

@@ -9,11 +9,12 @@ from msgspec import structs
 
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
-from scheduler.worker import frames, serve
+from scheduler.worker import checked_plan, frames, serve
 from scheduler.worker.change_log import without_known_pods
 from scheduler.worker.serve import UNITS_PER_DEVICE
 from solver import SolverCache, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
+from solver.verify import VerifierCache
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
 from tests.support.cluster_builders import seen
@@ -28,16 +29,18 @@ WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{
 def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checker that finds a broken rule in every plan that places the poisonous pod."""
 
-    def check(world: Snapshot, pods: Batch, plan: Plan, policy: Policy) -> tuple[Violation, ...]:
+    def check(
+        world: Snapshot, pods: Batch, plan: Plan, policy: Policy, cache: VerifierCache | None
+    ) -> tuple[Violation, ...]:
         poisonous = [each for each in plan.placements if each.pod == POISON.id]
         found = tuple(Violation(rule="Poison", subject=str(each.pod), message="is poison") for each in poisonous)
-        return honest_check(world, pods, plan, policy) + found
+        return honest_check(world, pods, plan, policy, cache) + found
 
-    monkeypatch.setattr("scheduler.worker.serve.verify.check", check)
+    monkeypatch.setattr("solver.verify.check", check)
 
 
 def decided(*pods: Pod) -> tuple[Plan | None, tuple[Violation, ...]]:
-    return serve.decide(WORLD, batch(*pods), Policy(), Budget(seconds=60.0), solve)
+    return checked_plan.decide(WORLD, batch(*pods), Policy(), Budget(seconds=60.0), solve)
 
 
 def failed(plan: Plan) -> set[str]:
@@ -62,7 +65,7 @@ def test_a_gang_is_never_cut_in_two_when_a_batch_is_halved(first: int) -> None:
     pods[first:first] = [POISON]
     members = {pods[index].id for index in (2, 4, 5)}
     mixed = tuple(member(each, "g") if each.id in members else each for each in pods)
-    plan, _ = serve.decide(WORLD, batch(*mixed, gangs=[gang("g", 3)]), Policy(), Budget(seconds=60.0), solve)
+    plan, _ = checked_plan.decide(WORLD, batch(*mixed, gangs=[gang("g", 3)]), Policy(), Budget(seconds=60.0), solve)
 
     assert plan is not None
     assert len({each.pod for each in plan.placements} & members) in {0, 3}
@@ -76,7 +79,7 @@ def test_a_gang_is_never_cut_in_two_when_a_batch_is_halved(first: int) -> None:
 
 def test_a_gang_whose_plan_breaks_a_rule_leaves_the_others_alone() -> None:
     poisonous = (*(member(each, "g") for each in GOOD[:3]), member(POISON, "g"))
-    plan, _ = serve.decide(
+    plan, _ = checked_plan.decide(
         WORLD, batch(*poisonous, *GOOD[3:], gangs=[gang("g", 4)]), Policy(), Budget(seconds=60.0), solve
     )
     assert plan is not None
@@ -90,9 +93,9 @@ def test_what_is_held_and_who_is_overdue_stays_so_in_a_half(monkeypatch: pytest.
         seen.append(pods)
         return solve_greedily(world, pods, policy, budget)
 
-    monkeypatch.setattr(serve, "solve_greedily", greedy)
+    monkeypatch.setattr("solver.solve_greedily", greedy)
     whole = Batch(pods=(*GOOD, POISON), overdue=(GOOD[0].id,))
-    serve.decide(WORLD, whole, Policy(), Budget(seconds=60.0), solve)
+    checked_plan.decide(WORLD, whole, Policy(), Budget(seconds=60.0), solve)
     assert [each.overdue for each in seen] == [whole.overdue] * len(seen)
 
 
@@ -147,7 +150,7 @@ def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
 def answers(
     changes: list[msgspec.Raw],
     *pods: Pod,
-    solver: serve.Solve = solve,
+    solver: checked_plan.Solve = solve,
     count: int = 1,
     known: frozenset[PodId] = frozenset(),
 ) -> list[Plan | None]:
@@ -202,7 +205,7 @@ def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:
         later = (pods.pods[-1].id,)
         return structs.replace(solve(world, pods.without(later), policy, budget), later=later)
 
-    plan, violations = serve.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), leaving)
+    plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), leaving)
 
     assert violations == ()
     assert plan is not None

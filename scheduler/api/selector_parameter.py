@@ -1,10 +1,9 @@
-"""Label selectors as kubectl takes them with `-l`."""
+"""Label selectors as texts, as kubectl takes them with `-l`."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.cli.arguments import UsageError
 from solver.domain import LabelRequirement, LabelSelector, LabelSelectorOperator
 
 _KEY: Final = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
@@ -16,8 +15,12 @@ _REQUIREMENT: Final = re.compile(
 )
 
 
+class LabelSelectorError(ValueError):
+    """A text is no label selector; the message says what to write instead."""
+
+
 def parse(text: str) -> LabelSelector:
-    """Parse requirements with commas between them; each has to hold. Raise `UsageError`."""
+    """Parse requirements with commas between them; each has to hold. Raise `LabelSelectorError`."""
     return LabelSelector(requirements=tuple(_requirements(text)))
 
 
@@ -26,7 +29,7 @@ def _requirements(text: str) -> Iterator[LabelRequirement]:
     while at < len(text):
         found = _REQUIREMENT.match(text, at)
         if found is None:
-            raise UsageError(
+            raise LabelSelectorError(
                 f"{text[at:].strip()!r} is no label selector: write requirements such as app=web, tier!=test, "
                 "team in (a, b), team notin (a), gpu or !old, with commas between them"
             )

@@ -4,7 +4,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.lease import RECORD, Election, Lease, Timing, decode_lease
+from scheduler.kube.leader_election.lease import (
+    DRAINED,
+    FORMAT,
+    RECORD,
+    RECORD_VERSION,
+    Election,
+    Lease,
+    Timing,
+    decode_lease,
+)
 from tests.support.kube_objects import encoded
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
@@ -19,6 +28,9 @@ def lease(holder: str = "them", *, renewed: int = 0, transitions: int = 3, durat
         "leaseTransitions": transitions,
     }
     return decode_lease(encoded({"metadata": {"uid": "u", "resourceVersion": "9"}, "spec": spec}))
+
+
+RELEASED = lease("", duration=1)
 
 
 def leading(*, started: float = 100.0, before: Lease | None = None) -> Election:
@@ -36,8 +48,9 @@ def test_where_there_is_no_lease_it_is_free() -> None:
 
 def test_a_released_lease_is_free() -> None:
     election = Election("us", TIMING)
-    election.seen(lease(""), 0.0)
-    assert election.can_take(0.0)
+    election.seen(lease(), 0.0)
+    election.seen(RELEASED, 1.0)
+    assert election.can_take(1.0)
 
 
 def test_a_lease_is_free_when_it_has_not_changed_for_its_duration_before_our_eyes() -> None:
@@ -67,18 +80,67 @@ def test_no_write_starts_before_leading() -> None:
     assert not Election("us", TIMING).may_write(0.0)
 
 
-@pytest.mark.parametrize("before", [None, lease("")], ids=["new", "released"])
+@pytest.mark.parametrize("before", [None, RELEASED], ids=["new", "released"])
 def test_a_lease_without_a_holder_lets_us_write_at_once(before: Lease | None) -> None:
     assert leading(before=before).may_write(100.0)
 
 
 @pytest.mark.parametrize("holder", ["them", "us"])
-def test_a_lease_that_was_not_released_has_to_be_held_for_one_duration_first(holder: str) -> None:
-    election = leading(before=lease(holder))
-    election.renewed(lease("us"), 108.0)
-    assert not election.may_write(114.9)
-    assert election.may_write(115.0)
-    assert election.not_before == 115.0
+def test_a_lease_that_was_not_released_is_not_clean(holder: str) -> None:
+    assert not leading(before=lease(holder)).is_clean
+    assert leading(before=RELEASED).is_clean
+    assert leading().is_clean
+
+
+def test_the_api_server_has_ended_a_write_that_starts_late_before_the_lease_ends() -> None:
+    election = leading(started=100.0)
+    assert [election.write_seconds(now) for now in (100.0, 105.0, 110.0)] == [7.5, 5.0, 2.5]
+    assert election.write_seconds(110.1) == 0.0
+    for now in (100.0, 105.0, 110.0):
+        received, allowed = now + election.write_seconds(now), election.write_seconds(now)
+        assert received + allowed <= 100.0 + TIMING.lease_duration
+
+
+@pytest.mark.parametrize("after", [None, lease("")], ids=["deleted", "without its holder"])
+def test_a_lease_that_somebody_takes_from_its_holder_is_free_no_sooner(after: Lease | None) -> None:
+    election = Election("us", TIMING)
+    election.seen(lease(), 0.0)
+    election.seen(after, 5.0)
+    assert not election.can_take(14.9)
+    assert election.can_take(15.0)
+    election.took(lease("us"), 15.0)
+    assert not election.is_clean
+
+
+def test_a_lease_without_its_holder_is_free_no_sooner_to_whom_never_saw_the_holder() -> None:
+    """A replica that starts just after somebody removed the holder, which may still write."""
+    election = Election("us", TIMING)
+    for now in (0.0, 14.9):
+        election.seen(lease(""), now)
+        assert not election.can_take(now)
+    election.seen(lease(""), 15.0)
+    assert election.can_take(15.0)
+    election.took(lease("us"), 15.0)
+    assert not election.is_clean
+
+
+def test_a_lease_that_another_one_takes_from_its_holder_is_held_by_that_one() -> None:
+    election = Election("us", TIMING)
+    election.seen(lease("them"), 0.0)
+    election.seen(lease("others"), 5.0)
+    assert not election.can_take(19.9)
+    assert election.can_take(20.0)
+    assert election.seconds_until_free(18.0) == 2.0
+
+
+def test_a_drained_lease_says_so_and_has_its_holder_until_that_gives_it_up() -> None:
+    election, found = leading(), lease("us")
+    drained = msgspec.structs.replace(found.metadata, annotations={DRAINED: "2026-01-01T12:00:00.123456Z"})
+    states = [(election.is_drained, election.is_leader)]
+    election.seen(msgspec.structs.replace(found, metadata=drained), 101.0)
+    states.append((election.is_drained, election.is_leader))
+    assert states == [(False, True), (True, True)]
+    assert election.drain(NOW, is_drained=False)["metadata"]["annotations"] == {DRAINED: None}
 
 
 def test_writing_ends_with_the_renew_deadline_counted_from_before_the_renewal_was_sent() -> None:
@@ -150,7 +212,15 @@ def test_a_record_is_taken_with_the_lease_and_written_with_every_renewal() -> No
     election.took(msgspec.structs.replace(taken, metadata=left), 200.0)
     assert election.record == "left"
     election.record = "ours"
-    assert election.renewal(NOW)["metadata"]["annotations"] == {RECORD: "ours"}
+    assert election.renewal(NOW)["metadata"]["annotations"] == {RECORD: "ours", RECORD_VERSION: FORMAT}
+
+
+def test_a_record_of_another_version_is_not_written_as_one_of_ours() -> None:
+    taken, election = lease("us"), leading()
+    later = msgspec.structs.replace(taken.metadata, annotations={RECORD: "left", RECORD_VERSION: "2"})
+    election.took(msgspec.structs.replace(taken, metadata=later), 200.0)
+    assert election.record_version == "2"
+    assert "annotations" not in election.renewal(NOW)["metadata"]
 
 
 def test_a_release_has_no_holder() -> None:
@@ -169,10 +239,6 @@ def test_a_release_has_no_holder() -> None:
 def test_timings_that_leave_no_room_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="renewDeadlineSeconds"):
         Timing(**fields)
-
-
-def test_what_is_left_between_deadline_and_end_is_for_the_last_write() -> None:
-    assert Timing().write_seconds == 5.0
 
 
 def test_a_lease_without_anything_in_it_is_free() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 import random
 import socket
-import time
 import uuid
 from collections.abc import Callable
 from typing import Final
@@ -14,18 +13,15 @@ import msgspec
 from scheduler.kube import paths
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.errors import Conflict, KubeError, LeadershipLost, NotFound
-from scheduler.kube.lease import Election, Lease, Timing, decode_lease
+from scheduler.kube.leader_election.boot_clock import boot_time
+from scheduler.kube.leader_election.lease import Election, Lease, Timing, decode_lease
 
-__all__ = ["LeaderElector", "LeadershipLost", "boot_time", "new_identity"]
+__all__ = ["LeaderElector", "LeadershipLost", "new_identity"]
 
 _TRIES: Final = 4
 _PAUSE_SECONDS: Final = 0.1
-
-
-def boot_time() -> float:
-    """Seconds of a clock that counts while the process is stopped and, if possible, while the machine sleeps."""
-    clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+_LOOK_SECONDS: Final = 0.25
+"""How often a standby reads the Lease, so that it takes a lease that is released or has ended at once."""
 
 
 def new_identity() -> str:
@@ -38,8 +34,9 @@ class LeaderElector:
     Leader election for one process.
 
     `client` should have its own connections, so that renewals wait for no other request. `acquire` returns when the
-    lease is ours; then `hold` has to run while we lead, and every write asks `may_write` first. `on_error` gets errors
-    that are retried.
+    lease is ours; then `hold` has to run while we lead, and every write asks `write_seconds` first. `on_error` gets
+    errors that are retried. `drained` is set while the Lease says that no replica may schedule (`dovetail drain`),
+    else `undrained`: no lease is taken then, unless `drains` says that this is the process that drains.
     """
 
     def __init__(
@@ -52,8 +49,11 @@ class LeaderElector:
         timing: Timing,
         on_error: Callable[[Exception], None],
         clock: Callable[[], float] = boot_time,
+        drains: bool = False,
     ) -> None:
         self.election = Election(identity, timing)
+        self.drained, self.undrained = asyncio.Event(), asyncio.Event()
+        self._drains = drains
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -63,9 +63,14 @@ class LeaderElector:
         self._turn = asyncio.Lock()
 
     @property
-    def inherited(self) -> str:
-        """The record in the lease, by earlier leaders or ourselves."""
-        return self.election.record
+    def object_name(self) -> str:
+        """The Lease, for messages."""
+        return f"leases {self._namespace}/{self._name}"
+
+    @property
+    def inherited(self) -> tuple[str, str]:
+        """The record in the lease when it was taken, and the version of its format."""
+        return self.election.record, self.election.record_version
 
     async def hand_down(self, record: str) -> None:
         """Write the record for the next leader. Raises KubeError where it may not have been written."""
@@ -84,22 +89,30 @@ class LeaderElector:
         """Whether a write may start now; false at once when the process resumes after its lease has expired."""
         return self.election.may_write(self._clock())
 
-    async def settled(self) -> None:
-        """Wait until late writes of the leader before us have ended (`hold` has to run meanwhile)."""
-        await asyncio.sleep(max(0.0, self.election.not_before - self._clock()))
+    def write_seconds(self) -> float:
+        """Return how long a write may take that starts now, 0 where none may start."""
+        return self.election.write_seconds(self._clock())
 
     async def acquire(self) -> None:
         """Return when the lease is ours."""
         while True:
+            seconds = min(_LOOK_SECONDS, self._timing.retry_period)
             try:
                 if await self._try_to_take():
                     return
+                seconds = min(seconds, self.election.seconds_until_free(self._clock()) or seconds)
             except KubeError as error:
                 self._on_error(error)
-            await asyncio.sleep(self._timing.retry_period * _jitter())
+                seconds = self._timing.retry_period
+            await asyncio.sleep(seconds * _jitter())
 
     async def hold(self) -> None:
-        """Renew periodically. Raises LeadershipLost, after which nothing may be written."""
+        """
+        Renew periodically. Raises LeadershipLost, after which nothing may be written.
+
+        A renewal whose answer comes after the deadline of the one before counts as none: writes were refused meanwhile,
+        and whoever met that has given up for good.
+        """
         while True:
             await asyncio.sleep(self._timing.retry_period * _jitter())
             try:
@@ -116,14 +129,28 @@ class LeaderElector:
             return
         self.election.resign()
         try:
-            await self._patch(self.election.release(_now()))
+            await self._release()
         except KubeError as error:
             self._on_error(error)
+
+    async def _release(self) -> None:
+        """Release; a renewal that was cancelled may have been stored meanwhile."""
+        for _ in range(_TRIES - 1):
+            try:
+                await self._patch(self.election.release(_now()))
+            except Conflict:
+                self.election.seen(await self._read(), self._clock())
+                if self.election.holder != self.election.identity:
+                    return
+            else:
+                return
+        await self._patch(self.election.release(_now()))
 
     async def _try_to_take(self) -> bool:
         """Read the lease, and take it if it is free."""
         self.election.seen(await self._read(), self._clock())
-        if not self.election.can_take(self._clock()):
+        self._note_drained()
+        if not self.election.can_take(self._clock()) or (self.drained.is_set() and not self._drains):
             return False
         started = self._clock()
         try:
@@ -148,8 +175,7 @@ class LeaderElector:
 
     async def _renew_now(self) -> None:
         started = self._clock()
-        if self.election.has_lost(started):
-            raise LeadershipLost("it could not be renewed before its deadline")
+        self._require_lease()
         try:
             lease = await self._patch(self.election.renewal(_now()))
         except (Conflict, NotFound):
@@ -158,7 +184,36 @@ class LeaderElector:
                 held = "it was deleted" if not self.election.exists else f"{self.election.holder} holds it now"
                 raise LeadershipLost(held) from None
             raise
+        self._require_lease()
         self.election.renewed(lease, started)
+        self._note_drained()
+
+    def _require_lease(self) -> None:
+        if self.election.has_lost(self._clock()):
+            raise LeadershipLost("it could not be renewed before its deadline")
+
+    def _note_drained(self) -> None:
+        now, before = self.drained, self.undrained
+        if not self.election.is_drained:
+            now, before = before, now
+        before.clear()
+        now.set()
+
+    async def drain(self, *, is_drained: bool) -> bool:
+        """Say in the Lease whether replicas may schedule; return whether there is a Lease. Raises KubeError."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._drain(is_drained=is_drained)
+            except Conflict:  # its holder has renewed it
+                await asyncio.sleep(_PAUSE_SECONDS * _jitter())
+        return await self._drain(is_drained=is_drained)
+
+    async def _drain(self, *, is_drained: bool) -> bool:
+        self.election.seen(await self._read(), self._clock())
+        if self.election.exists:
+            self.election.seen(await self._patch(self.election.drain(_now(), is_drained=is_drained)), self._clock())
+            self._note_drained()
+        return self.election.exists
 
     async def _read(self) -> Lease | None:
         try:

@@ -16,6 +16,14 @@ from scheduler.kube.errors import DecodeError
 
 RECORD: Final = "dovetail.dev/record"
 """Annotation with the record that a leader leaves for the next."""
+RECORD_VERSION: Final = "dovetail.dev/record-version"
+"""Annotation with the version of the record's format; without it the record has the first one."""
+FORMAT: Final = "1"
+"""The version of the record's format that is read and written here."""
+DRAINED: Final = "dovetail.dev/drained"
+"""Annotation that `dovetail drain` sets: since when no replica may schedule."""
+_RELEASED_SECONDS: Final = 1
+"""spec.leaseDurationSeconds of a lease that its holder has released, as client-go writes it."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +44,6 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
                 f"retryPeriodSeconds ({self.retry_period:g}) must be less than renewDeadlineSeconds "
                 f"({self.renew_deadline:g}), and that less than leaseDurationSeconds ({self.lease_duration:g})"
             )
-
-    @property
-    def write_seconds(self) -> float:
-        """The time that a write may take to end before the lease does."""
-        return self.lease_duration - self.renew_deadline
 
 
 class _Metadata(Wire, frozen=True):
@@ -69,9 +72,32 @@ class Lease(Wire, frozen=True):
         return self.spec.holder_identity or ""
 
     @property
+    def is_released(self) -> bool:
+        """Whether its last holder has released it; a holder that another client has removed may still write."""
+        return not self.holder and self.spec.lease_duration_seconds == _RELEASED_SECONDS
+
+    @property
+    def was_held(self) -> bool:
+        """Whether it has, or had, a holder."""
+        return bool(self.holder or self.spec.renew_time)
+
+    @property
     def record(self) -> str:
         """The record of its last leader, "" where there is none."""
-        return (self.metadata.annotations or {}).get(RECORD, "")
+        return self._annotation(RECORD)
+
+    @property
+    def record_version(self) -> str:
+        """The version of the record's format."""
+        return self._annotation(RECORD_VERSION) or FORMAT
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no replica may schedule."""
+        return bool(self._annotation(DRAINED))
+
+    def _annotation(self, name: str) -> str:
+        return (self.metadata.annotations or {}).get(name, "")
 
 
 _lease = msgspec.json.Decoder(Lease)
@@ -89,26 +115,40 @@ class Election:
     """
     The state of one candidate.
 
-    `not_before` is when a leader may start to write: a lease that its last holder has not released is held for one
-    whole duration first, so that late writes of that holder have ended. `record` is the text that leaders hand down: it
-    is read when the lease is taken, and written with every renewal.
+    A lease whose holder has not released it is taken when it has been observed unchanged for its whole duration. By
+    then the API server has ended every write that it received from that holder in time (`write_seconds`);
+    `is_clean` says that there can be none anyway, because the holder has released the lease after its last write.
+    `record` is the text that leaders hand down: it is read when the lease is taken, and written with every renewal.
     """
 
     def __init__(self, identity: str, timing: Timing) -> None:
         self.identity = identity
         self.timing = timing
         self.is_leader = False
+        self.is_clean = False
         self.record = ""
-        self.not_before = float("inf")
+        self.record_version = FORMAT
         self._renewed_at = float("-inf")
         self._lease: Lease | None = None
-        self._seen_at = float("-inf")
+        self._free_at = float("-inf")
+        """When the lease is free: the last holder that was seen may have kept it until then."""
 
     # state
 
     def may_write(self, now: float) -> bool:
         """Whether a write may start now."""
-        return self.is_leader and self.not_before <= now <= self._renewed_at + self.timing.renew_deadline
+        return self.is_leader and now <= self._renewed_at + self.timing.renew_deadline
+
+    def write_seconds(self, now: float) -> float:
+        """
+        Return how long a write may take that starts now, 0 where none may start: half of the time until the lease ends.
+
+        We wait so long for the answer. The API server gives the request up when it has had it for so long, so that it
+        ends every request that it receives while we wait before the lease does.
+        """
+        if not self.may_write(now):
+            return 0.0
+        return (self._renewed_at + self.timing.lease_duration - now) / 2
 
     def has_lost(self, now: float) -> bool:
         """Whether the last renewal is too long ago to continue, whatever the Lease says."""
@@ -120,40 +160,57 @@ class Election:
         return self._lease is not None
 
     @property
+    def is_held(self) -> bool:
+        """Whether the lease had a holder when it was read last."""
+        return self._lease is not None and bool(self._lease.holder)
+
+    @property
     def holder(self) -> str:
         """The holder when the lease was read last, for messages."""
-        return "no process" if self._lease is None or not self._lease.holder else self._lease.holder
+        return self._lease.holder if self._lease is not None and self.is_held else "no process"
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the lease says that no replica may schedule."""
+        return self._lease is not None and self._lease.is_drained
 
     def can_take(self, now: float) -> bool:
-        """Whether the lease is free: missing, released, or observed unchanged for its duration."""
-        lease = self._lease
-        if lease is None or not lease.holder:
-            return True
-        duration = float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
-        return now >= self._seen_at + duration
+        """Whether the lease is free: new, released, or its holder has not renewed it for its duration."""
+        return now >= self._free_at
+
+    def seconds_until_free(self, now: float) -> float:
+        """Return the seconds until the lease is free, unless its holder renews it."""
+        return max(0.0, self._free_at - now)
 
     # transitions
 
     def seen(self, lease: Lease | None, now: float) -> None:
-        """Note the answer of a read (None: no Lease) and its time."""
-        if lease is None or self._lease is None or lease.spec != self._lease.spec:
-            self._seen_at = now
-        self._lease = lease
+        """
+        Note the answer of a read (None: no Lease) and its time.
+
+        A client that deletes the Lease or clears its holder stops no write of that holder: the Lease is no sooner free.
+        So a Lease that is there without a holder, and was not released, may have had one just before we saw it first.
+        """
+        before, self._lease = self._lease, lease
+        if lease is not None and lease.is_released:
+            self._free_at = float("-inf")
+        elif lease is not None and (lease.was_held if before is None else lease.holder and lease.spec != before.spec):
+            self._free_at = now + float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
         if lease is None or lease.holder != self.identity:
             self.is_leader = False
 
     def took(self, lease: Lease, started: float) -> None:
         """Note that our acquisition, begun at `started`, was accepted."""
-        before = self._lease.holder if self._lease is not None else ""
-        self.not_before = started + (self.timing.lease_duration if before else 0.0)
+        self.is_clean = self._free_at == float("-inf")
         self.is_leader = True
-        self.record = lease.record
+        self.record_version = lease.record_version
+        self.record = lease.record if self.record_version == FORMAT else ""
         self.renewed(lease, started)
 
     def renewed(self, lease: Lease, started: float) -> None:
         """Note that our renewal, begun at `started`, was accepted: the deadline runs from before it was sent."""
         self._lease = lease
-        self._seen_at = started
+        self._free_at = started + self.timing.lease_duration
         self._renewed_at = started
 
     def resign(self) -> None:
@@ -183,13 +240,18 @@ class Election:
         """Return the merge patch that renews the lease and writes the record."""
         metadata = _guard(self._lease or Lease())
         if self.record:
-            metadata["annotations"] = {RECORD: self.record}
+            metadata["annotations"] = {RECORD: self.record, RECORD_VERSION: FORMAT}
         return {"metadata": metadata, "spec": {"renewTime": micro_timestamp(wall)}}
 
     def release(self, wall: dt.datetime) -> Json:
         """Return the merge patch that releases the lease, so that the next leader need not wait."""
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp(wall)}
+        spec = {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS, "renewTime": micro_timestamp(wall)}
         return {"metadata": _guard(self._lease or Lease()), "spec": spec}
+
+    def drain(self, wall: dt.datetime, *, is_drained: bool) -> Json:
+        """Return the merge patch that says whether replicas may schedule."""
+        moment = micro_timestamp(wall) if is_drained else None
+        return {"metadata": _guard(self._lease or Lease()) | {"annotations": {DRAINED: moment}}}
 
     def _holding(self, wall: dt.datetime) -> Json:
         stamp = micro_timestamp(wall)

@@ -1,0 +1,152 @@
+"""HTTP for callers that are slow, silent or many: bounded connections, time-outs, certificates that change."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.connections import Acceptor
+from scheduler.api.queries import CALLER_HEADER
+from scheduler.api.refusals import Refusal
+from scheduler.settings import Address
+
+_LONGEST_TOKEN: Final = 32 * 1024
+_MOST_HEADERS: Final = 64
+_FIRST_REQUEST_SECONDS: Final = 10.0
+"""How long a new connection may take until its first request; longer than for a handshake. `aiohttp` waits for ever."""
+_SEND_SECONDS: Final = 10.0
+"""How long a caller may take to read a document, which is in memory until then."""
+_CERTIFICATE_SECONDS: Final = 60.0
+"""How often it is looked whether the certificate has changed."""
+
+
+class Certificate(NamedTuple):
+    """Files of a certificate chain and its private key (PEM); both are empty for plain HTTP."""
+
+    cert_file: str = ""
+    key_file: str = ""
+
+
+@contextlib.asynccontextmanager
+async def serving(routes: Iterable[web.RouteDef], address: Address, certificate: Certificate) -> AsyncIterator[Address]:
+    """Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too."""
+    silent = _SilentConnections()
+    application = web.Application(client_max_size=1024, middlewares=(silent.heard,))
+    application.add_routes(routes)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        logger=_unlogged(),
+        shutdown_timeout=1.0,
+        max_headers=_MOST_HEADERS,
+        max_field_size=_LONGEST_TOKEN + 1024,
+        keepalive_timeout=30.0,
+    )
+    await runner.setup()
+    connections = cast("web.Server", runner.server)  # `setup` has made it
+    try:
+        context = _tls(certificate)
+        acceptor = Acceptor(lambda: silent.begin(connections()), lambda: len(connections.connections), context)
+        async with _reloading(context, certificate), acceptor.listening(address) as bound:
+            yield bound
+    finally:
+        await runner.cleanup()
+
+
+def refused(refusal: Refusal) -> web.Response:
+    """Make the response of a refusal."""
+    return web.json_response(refusal.document, status=refusal.status, headers=refusal.headers)
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """Return the bearer token of a request. Raise `Refusal`."""
+    scheme, _, token = (headers.get(CALLER_HEADER) or headers.get("Authorization", "")).partition(" ")
+    if scheme.lower() != "bearer" or not token.strip() or len(token) > _LONGEST_TOKEN or not token.isascii():
+        raise Refusal(401, f"send a bearer token in Authorization, or in {CALLER_HEADER} through the API server")
+    return token.strip()
+
+
+async def send(request: web.Request, response: web.Response) -> None:
+    """Send a response; a connection that does not take it in time is closed."""
+    with contextlib.suppress(ConnectionError):  # `aiohttp` sees it, too
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+
+
+class _SilentConnections:
+    """Closes connections whose first request does not come in time."""
+
+    def __init__(self) -> None:
+        self._silent: Final[set[web.RequestHandler]] = set()
+
+    def begin(self, connection: web.RequestHandler) -> web.RequestHandler:
+        """Wait for the first request of a connection, its handshake included."""
+        self._silent.add(connection)
+        asyncio.get_running_loop().call_later(_FIRST_REQUEST_SECONDS, self._end, connection)
+        return connection
+
+    @web.middleware
+    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note a request."""
+        self._silent.discard(request.protocol)
+        return await handler(request)
+
+    def _end(self, connection: web.RequestHandler) -> None:
+        if connection in self._silent:
+            self._silent.discard(connection)
+            connection.force_close()
+
+
+def _unlogged() -> logging.Logger:
+    """Make a logger that is off: `aiohttp` logs headers that it cannot parse, and these may be tokens."""
+    logger = logging.getLogger("dovetail.api")
+    logger.disabled = True
+    return logger
+
+
+def _tls(certificate: Certificate) -> ssl.SSLContext | None:
+    if not certificate.cert_file:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(*certificate)
+    return context
+
+
+@contextlib.asynccontextmanager
+async def _reloading(context: ssl.SSLContext | None, certificate: Certificate) -> AsyncIterator[None]:
+    """Look for a new certificate while the block runs."""
+    if context is None:
+        yield
+        return
+    reloading = asyncio.create_task(_reload(context, certificate))
+    try:
+        yield
+    finally:
+        reloading.cancel()
+
+
+async def _reload(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Read the certificate again when its file changes; one that cannot be read leaves the old one in use."""
+    path = Path(certificate.cert_file)
+    seen = await in_thread(path.stat)
+    while True:
+        await asyncio.sleep(_CERTIFICATE_SECONDS)
+        with contextlib.suppress(OSError):
+            changed = await in_thread(path.stat)
+            if changed.st_mtime_ns != seen.st_mtime_ns:
+                _tls(certificate)  # a key that does not fit the certificate would leave `context` without any
+                context.load_cert_chain(*certificate)
+                seen = changed

@@ -1,0 +1,116 @@
+"""
+Features that an installation may leave out, with the rights that each needs.
+
+`deploy/components` has a folder of the same name for each, which grants exactly these rights; `deploy/base` grants all
+others. `kube.discovery` asks the API server which of them the scheduler's account has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from scheduler.change import STORAGE_KINDS, Kind
+
+
+class Feature(StrEnum):
+    """What can be left out, by the name of its component."""
+
+    PREEMPTION = "preemption"
+    EXTENDED_RESOURCES = "extended-resources"
+    VOLUMES = "volumes"
+    POD_GROUPS = "pod-groups"
+
+    @property
+    def component(self) -> str:
+        """The folder of manifests that grants the rights."""
+        return f"deploy/components/{self.value}"
+
+
+CONSEQUENCES: Final[Mapping[Feature, str]] = {
+    Feature.PREEMPTION: "no pod is evicted for another one",
+    Feature.EXTENDED_RESOURCES: "pods whose extended resources are served by devices (DRA) wait",
+    Feature.VOLUMES: "pods with PersistentVolumeClaims wait",
+    Feature.POD_GROUPS: "pods that belong to a PodGroup wait",
+}
+"""What is different without a feature."""
+
+
+class Right(NamedTuple):
+    """A verb for a resource in all namespaces; `resource` may name a subresource, as in `pods/eviction`."""
+
+    verb: str
+    group: str
+    resource: str
+    kind: Kind | None = None
+    """The kind that the server has to serve, where not every supported one does."""
+
+    def __str__(self) -> str:
+        """Write it as `kubectl auth can-i` takes it: `list podgroups.scheduling.k8s.io`."""
+        resource, slash, subresource = self.resource.partition("/")
+        return f"{self.verb} {resource}{f'.{self.group}' if self.group else ''}{slash}{subresource}"
+
+
+def _each(verbs: str, group: str, resources: str, kind: Kind | None = None) -> Iterator[Right]:
+    return (Right(verb, group, resource, kind) for resource in resources.split() for verb in verbs.split())
+
+
+RIGHTS: Final[Mapping[Feature, tuple[Right, ...]]] = {
+    Feature.PREEMPTION: (
+        *_each("list watch", "policy", "poddisruptionbudgets"),
+        *_each("create", "", "pods/eviction"),
+        *_each("delete", "", "pods"),
+    ),
+    Feature.EXTENDED_RESOURCES: tuple(_each("create delete", "resource.k8s.io", "resourceclaims")),
+    Feature.VOLUMES: (
+        *_each("get list watch patch", "", "persistentvolumeclaims persistentvolumes"),
+        *_each(
+            "list watch",
+            "storage.k8s.io",
+            "csidrivers csinodes csistoragecapacities storageclasses volumeattachments",
+        ),
+    ),
+    Feature.POD_GROUPS: (
+        *_each("list watch", "scheduling.k8s.io", "podgroups", Kind.POD_GROUPS),
+        *_each("patch", "scheduling.k8s.io", "podgroups/status", Kind.POD_GROUPS),
+        *_each("list watch", "scheduling.x-k8s.io", "podgroups", Kind.COSCHEDULING_GROUPS),
+    ),
+}
+
+KINDS: Final[Mapping[Feature, frozenset[Kind]]] = {
+    Feature.PREEMPTION: frozenset({Kind.BUDGETS}),
+    Feature.EXTENDED_RESOURCES: frozenset(),
+    Feature.VOLUMES: STORAGE_KINDS,
+    Feature.POD_GROUPS: frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS}),
+}
+"""The kinds that are not watched without a feature."""
+
+
+class MissingFeature(NamedTuple):
+    """A feature that is off, and the rights that the account lacks for it."""
+
+    feature: Feature
+    rights: tuple[Right, ...]
+
+    def __str__(self) -> str:
+        """Say what is missing, what follows, and what to do."""
+        listed = ", ".join(map(str, self.rights))
+        return (
+            f"the scheduler's account may not {listed}: {CONSEQUENCES[self.feature]}; "
+            f"{self.feature.component} grants it"
+        )
+
+
+_REFUSED: Final = re.compile(r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
+
+
+def granted_by(refusal: str) -> str:
+    """Return the manifests that grant what RBAC refuses with these words; "" where they are not RBAC's."""
+    found = _REFUSED.search(refusal)
+    if found is None:
+        return ""
+    wanted = (found["verb"], found["group"], found["resource"])
+    return next(
+        (each.component for each, rights in RIGHTS.items() if any(wanted == right[:3] for right in rights)),
+        "deploy/base",
+    )

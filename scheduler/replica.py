@@ -1,0 +1,278 @@
+"""
+One replica of the scheduler: it stands by, leads, and ends in order.
+
+    stand by   watches, mirror, queue and worker process follow the cluster; nothing is decided or written
+    take over  take the lease; wait until each watch has shown what was stored by then; make late writes of the leader
+               before fail (`commit.take_over`)
+    lead       the loops that decide and write
+    end        take no more batches, end the writes under way, give the lease up after the last of them
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from scheduler.api.api_server import SchedulerApi
+from scheduler.api.leadership import answer_callers
+from scheduler.change import Change, Kind, without_ended
+from scheduler.commit.extended_resource_claims import OrphanedClaims
+from scheduler.commit.local_taints import FailedDevices, SuspectDevices
+from scheduler.commit.manually_bound import ManuallyBoundPods
+from scheduler.commit.readmission import Readmission
+from scheduler.commit.restore import restore_waiting_times
+from scheduler.commit.take_over import fence_claims
+from scheduler.components import assemble
+from scheduler.cycle import SchedulingCycle
+from scheduler.history.decision_history import DecisionHistory
+from scheduler.history.device_usage import DeviceUsage
+from scheduler.kube import pod_writes
+from scheduler.kube.client import Client
+from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.kube.leader_election.elector import LeaderElector
+from scheduler.kube.reflector import WatchAges
+from scheduler.kube.writer import FencedError, LeaseFence, NoFence, WriteFence
+from scheduler.observe import logs
+from scheduler.observe.health import Health
+from scheduler.observe.metrics import Metrics
+from scheduler.queue.memory_budget import MemoryBudget
+from scheduler.settings import Settings
+from scheduler.status.missing_rights import possible
+from scheduler.status.misspelled_schedulers import MisspelledSchedulers
+from scheduler.status.unreadable_objects import Quarantine
+from scheduler.watches import Watches
+
+T = TypeVar("T")
+Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
+
+_FIRST_WORKER_SECONDS: Final = 30.0
+"""How long to wait for the first start of the worker process: without it no pod with a claim is placed."""
+_FINISH_SECONDS: Final = 12.0
+"""How long writes under way may take after SIGTERM; with what the last of them may take less than 30 s."""
+_DRAINED: Final = "drained by `dovetail drain`; `dovetail drain --undo` ends it"
+
+_log: Final = logs.logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What replicas of one process have in common, one after the other."""
+
+    settings: Settings
+    client: Client
+    metrics: Metrics
+    health: Health
+    failed_devices: FailedDevices
+    suspects: SuspectDevices
+    history: DecisionHistory
+    usage: DeviceUsage
+    api: SchedulerApi | None
+
+
+class Replica:
+    """A replica for the kinds that the server serves; without an elector it leads at once."""
+
+    def __init__(self, around: Surroundings, served: DiscoveredKinds, elector: LeaderElector | None) -> None:
+        self._around: Final = around
+        self._elector: Final = elector
+        settings = around.settings
+        self._leads: Final = around.metrics.master_status.labels(settings.leader_election.lease_name)
+        self._leads.set(elector is None)
+        fence: WriteFence = NoFence() if elector is None else LeaseFence(elector)
+        ages = WatchAges(settings.commit.max_watch_age_seconds)
+        self._parts: Final = assemble(
+            settings,
+            around.client,
+            fence,
+            elector,
+            ages=ages,
+            failed_devices=around.failed_devices,
+            history=around.history,
+            metrics=around.metrics,
+            health=around.health,
+            missing=served.missing,
+        )
+        self._parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
+        policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}
+        self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
+        around.suspects.connect(self._parts.cluster, self._cycle.see)
+        self._followers: Final = self._make_followers()
+        budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
+        budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
+        see = partial(_see, self._parts.quarantine, budget, self._cycle, self._followers)
+        self._readmission: Final = self._make_readmission(budget, see)
+        self._watches: Final = Watches(
+            (around.client, served, see), ages, around.health, around.metrics, self._parts.quarantine
+        )
+
+    async def run(self, ends: Iterable[Coroutine[Any, Any, object]]) -> None:
+        """
+        Stand by and lead until one of `ends` returns, or the Lease says that no replica may schedule.
+
+        Raises an exception group of LeadershipLost, after which nothing is written.
+        """
+        parts, elector, ending = self._parts, self._elector, asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            following = (
+                *(each.run() for each in self._watches.reflectors),
+                self._watches.report(),
+                parts.worker.run(),
+                self._readmission.run(),
+            )
+            keeping = [group.create_task(each) for each in following]
+            keeping += [group.create_task(_set_after(ending, each)) for each in ends]
+            if elector is not None:
+                keeping.append(group.create_task(self._follow_drain(elector, ending)))
+            if await unless_stopped(ending, self._take_over(group, keeping)):
+                working = [group.create_task(each) for each in self._loops()]
+                await ending.wait()
+                _log.info(logs.STOPPING)
+                await self._finish(working)
+            await parts.writer.close()
+            await cancel(keeping)
+        self._around.suspects.disconnect()
+        if elector is not None:
+            await elector.release()
+
+    async def _take_over(self, group: asyncio.TaskGroup, keeping: list[asyncio.Task[None]]) -> None:
+        """Return when this replica leads, and may decide and write."""
+        parts, elector, settings = self._parts, self._elector, self._around.settings
+        check = self._around.health.ready("leader") if elector is not None else None
+        if check is not None:
+            check.succeed("standing by")
+        await self._watches.listed()
+        _log.info(logs.SYNCED)
+        with contextlib.suppress(TimeoutError):  # without it few pods are decided
+            async with asyncio.timeout(_FIRST_WORKER_SECONDS):
+                await parts.worker.wait_until_tried()
+        if elector is not None and check is not None:
+            _log.info(logs.STANDBY, lease=settings.leader_election.lease_name)
+            await elector.acquire()
+            keeping.append(group.create_task(elector.hold()))
+            check.succeed("leading")
+            self._leads.set(1)
+            _log.info(logs.LEADER, lease=settings.leader_election.lease_name)
+            await self._watches.caught_up()
+        parts.evictions.inherit(self._late_seconds)
+        if elector is None or not elector.election.is_clean:
+            with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
+                await fence_claims(parts.cluster, parts.commit.claims, settings.scheduler_names)
+        remembering = parts.starvation, parts.status
+        await restore_waiting_times(self._around.client, parts.cluster, remembering, settings.scheduler_names)
+        parts.pod_groups.forget_queued()
+        parts.attempt_metrics.is_leading = True
+
+    @property
+    def _late_seconds(self) -> float:
+        """How long to wait for late writes of the leader before that nothing refuses: bindings and evictions."""
+        is_clean = self._elector is None or self._elector.election.is_clean
+        return 0.0 if is_clean else self._around.settings.leader_election.lease_duration_seconds
+
+    async def _follow_drain(self, elector: LeaderElector, ending: asyncio.Event) -> None:
+        """End leading when the Lease says that no replica may schedule, and say so while it does."""
+        check = self._around.health.ready("leader")
+        while True:
+            await elector.drained.wait()
+            _log.warning(logs.DRAINED, lease=self._around.settings.leader_election.lease_name)
+            if elector.election.is_leader:
+                ending.set()
+                return
+            check.succeed(f"standing by, {_DRAINED}")
+            await elector.undrained.wait()
+            check.succeed("standing by")
+
+    async def _finish(self, working: Sequence[asyncio.Task[None]]) -> None:
+        """End what is under way: units that have begun to write are finished, the others stay as they are."""
+        deciding, others = working[:2], working[2:]
+        await cancel(deciding)
+        self._parts.commit.close()
+        if not await self._cycle.finish(_FINISH_SECONDS):
+            _log.warning(logs.STOPPING, unfinished=True)
+        await self._parts.writer.close()  # the other loops write nothing from now on
+        await cancel(others)
+
+    def _loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return what runs from the first decision until the scheduler stops; the first two decide."""
+        parts, (manually_bound, misspelled, _) = self._parts, self._followers
+        orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self._around.metrics)
+        return (
+            self._cycle.decide(),
+            parts.costly_loop.run(self._cycle),
+            parts.stale_allocations.run(self._late_seconds),
+            orphaned.run(),
+            manually_bound.run(),
+            misspelled.run(),
+            parts.pod_groups.run(),
+            parts.fleet_counter.run(),
+            answer_callers(self._around.api, parts, self._around.usage, self._around.settings),
+            parts.status.run(),
+        )
+
+    def _make_followers(self) -> Followers:
+        """Make what follows the changes of the watches beside the scheduling cycle."""
+        parts, names, metrics = self._parts, self._around.settings.scheduler_names, self._around.metrics
+        is_picked_up = partial(pod_writes.is_picked_up, self._around.client)
+        record = parts.status.record_unknown_scheduler
+        return (
+            ManuallyBoundPods(parts.cluster, parts.status, names, metrics),
+            MisspelledSchedulers(parts.cluster, is_picked_up, record, names, metrics),
+            self._around.suspects,
+        )
+
+    def _make_readmission(self, budget: MemoryBudget, see: Callable[[Sequence[Change]], None]) -> Readmission:
+        worker = self._parts.worker
+        return Readmission(
+            self._around.client,
+            budget,
+            see,
+            metrics=self._around.metrics,
+            check=self._around.health.ready("memory"),
+            worker_pid=lambda: worker.pid,
+        )
+
+
+def _see(
+    quarantine: Quarantine,
+    memory_budget: MemoryBudget,
+    cycle: SchedulingCycle,
+    followers: Followers,
+    changes: Sequence[Change],
+) -> None:
+    """Hand on changes of the watches; the scheduling cycle does not see pods and claims without a memory budget."""
+    manually_bound, misspelled, suspects = followers
+    for change in changes:
+        quarantine.isolate(change, suspects.before)
+    admitted: list[Change] = []
+    for change in without_ended(changes):
+        quarantine.isolate(change, lambda each: admitted.extend(memory_budget.admit(each)))
+    cycle.see(admitted)
+    for change in admitted:
+        quarantine.isolate(change, manually_bound.see)
+        quarantine.isolate(change, misspelled.see)
+    for change in changes:  # devices of pods that have ended are suspects, too
+        quarantine.isolate(change, suspects.see)
+
+
+async def unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:
+    """Return what a coroutine gives, in a tuple; None where `stop` is set first, and it is cancelled."""
+    task, stopped = asyncio.create_task(wanted), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return (task.result(),) if task.done() else None
+    finally:
+        await cancel((task, stopped))
+
+
+async def _set_after(event: asyncio.Event, wanted: Coroutine[Any, Any, object]) -> None:
+    await wanted
+    event.set()
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end."""
+    tasks = tuple(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

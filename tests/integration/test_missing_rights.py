@@ -1,0 +1,175 @@
+"""Each component of `deploy/components` on the real API server: what works with it, and what is said without it."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.access import Access
+from e2e.dovetail import Dovetail
+from scheduler.features import RIGHTS, Feature
+from tests.integration.test_gangs import member, pod_group
+from tests.integration.test_own_api import may
+from tests.integration.test_preemption import HIGH, plain
+from tests.support import extended_world as extended
+from tests.support.controlplane import wait_until
+from tests.support.marks import WITH_POD_GROUPS
+from tests.support.shell_world import Start, World
+from tests.support.volume_world import VolumeWorld
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+pytestmark = pytest.mark.controlplane
+
+
+class Granted:
+    """A service account with the rights of `deploy/base` and of every component but one."""
+
+    def __init__(self, world: World, without: Feature) -> None:
+        self._world, self._without, self._names = world, without, list[str]()
+        namespace = world.namespace
+        world.plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "some"}})
+        for role in ("dovetail", *(f"dovetail-{each.value}" for each in Feature if each is not without)):
+            self._bind(role)
+        self.kubeconfig = world.plane.kubeconfig_for_service_account(namespace, "some")
+
+    def add(self) -> None:
+        """Add the component, and wait until the API server knows it."""
+        self._bind(f"dovetail-{self._without.value}")
+        right = RIGHTS[self._without][0]
+        rule = {"verbs": [right.verb], "apiGroups": [right.group], "resources": [right.resource]}
+        wait_until(lambda: may(self._access(), "", rule))
+
+    def clear(self) -> None:
+        for name in self._names:
+            self._world.plane.request("DELETE", f"{RBAC}/{name}")
+
+    def _access(self) -> Access:
+        return self._world.plane.access_for_service_account(self._world.namespace, "some")
+
+    def _bind(self, role: str) -> None:
+        self._names.append(f"{self._world.word}-{role}")
+        body = {
+            "metadata": {"name": self._names[-1]},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": "some", "namespace": self._world.namespace}],
+        }
+        self._world.plane.request("POST", RBAC, body)
+
+
+@pytest.fixture
+def granted(request: pytest.FixtureRequest, world: World, account: Path) -> Iterator[Granted]:
+    """The feature that is left out is the parameter; `account` has installed the roles."""
+    assert account.exists()
+    made = Granted(world, request.param)
+    yield made
+    made.clear()
+
+
+def without(feature: Feature) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("granted", [feature], indirect=True, ids=[feature.value])
+
+
+def said(running: Dovetail) -> list[str]:
+    """The messages of the log about missing rights."""
+    lines = (json.loads(line) for line in running.log.read_text().splitlines() if line.startswith("{"))
+    return [line["message"] for line in lines if line["event"] == "right_missing"]
+
+
+def check(running: Dovetail) -> str:
+    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
+    connection.request("GET", "/readyz?verbose")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    return next(line for line in lines if "]rights " in line)
+
+
+def waits(world: World, pod: str, *words: str) -> None:
+    """Wait until the condition of a pod has some words."""
+    wait_until(lambda: all(each in world.condition(pod).get("message", "") for each in words))
+    assert pod not in world.bound()
+
+
+@without(Feature.VOLUMES)
+def test_volumes_are_noticed_when_their_component_is_added(
+    world: World, volumes: VolumeWorld, start: Start, granted: Granted
+) -> None:
+    (node,) = volumes.add_nodes(1)
+    volumes.volume("v", node)
+    volumes.claim("data", volumes.local)
+    running = start(granted.kubeconfig)
+    volumes.pod("p", "data")
+    volumes.pod("plain")
+
+    waits(world, "p", "may not get persistentvolumeclaims", "deploy/components/volumes grants it")
+    wait_until(lambda: "plain" in world.bound())
+    (line,) = said(running)
+    assert "list volumeattachments.storage.k8s.io" in line
+    assert "pods with PersistentVolumeClaims wait" in line
+    assert check(running).startswith("[~]rights degraded")
+
+    granted.add()
+    wait_until(lambda: "p" in world.bound(), seconds=90)  # without a restart of the process
+    assert check(running).startswith("[+]rights ok")
+
+
+@without(Feature.PREEMPTION)
+def test_nobody_is_evicted_without_the_right_to(world: World, start: Start, granted: Granted) -> None:
+    world.add_nodes(1, devices=1)
+    running = start(granted.kubeconfig)
+    plain(world, "low", "40")
+    wait_until(lambda: "low" in world.bound())
+    plain(world, "high", "40", **HIGH)
+
+    waits(world, "high", "Insufficient cpu")
+    (line,) = said(running)
+    assert "create pods/eviction" in line
+    assert "no pod is evicted for another one; deploy/components/preemption grants it" in line
+    running.stop()
+
+    granted.add()
+    assert said(start(granted.kubeconfig)) == []
+    wait_until(lambda: "high" in world.bound())
+
+
+@pytest.mark.kubernetes(gates=("DRAExtendedResource",))
+@without(Feature.EXTENDED_RESOURCES)
+def test_a_pod_whose_resource_needs_a_claim_says_which_right_is_missing(
+    world: World, start: Start, granted: Granted
+) -> None:
+    world.add_nodes(1, devices=1)
+    extended.map_class(world)
+    running = start(granted.kubeconfig)
+    extended.pod(world, "p")
+
+    waits(world, "p", 'cannot create resource "resourceclaims"', "deploy/components/extended-resources grants it")
+    (line,) = said(running)
+    assert "create resourceclaims.resource.k8s.io, delete resourceclaims.resource.k8s.io" in line
+    running.stop()
+
+    granted.add()
+    assert said(start(granted.kubeconfig)) == []
+    wait_until(lambda: "p" in world.bound())
+
+
+@WITH_POD_GROUPS
+@without(Feature.POD_GROUPS)
+def test_pods_of_a_group_that_may_not_be_read_wait_and_say_so(world: World, start: Start, granted: Granted) -> None:
+    world.add_nodes(1, devices=3)
+    world.template()
+    running = start(granted.kubeconfig)
+    pod_group(world, "g", 2)
+    for index in range(2):
+        member(world, "g", index)
+    world.pod("single")
+
+    waits(world, "g-0", "may not list podgroups.scheduling.k8s.io", "deploy/components/pod-groups grants it")
+    wait_until(lambda: "single" in world.bound())
+    assert len(said(running)) == 1
+    running.stop()
+
+    granted.add()
+    assert said(start(granted.kubeconfig)) == []
+    wait_until(lambda: len(world.bound()) == 3)

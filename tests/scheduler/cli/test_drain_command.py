@@ -1,0 +1,82 @@
+"""What `dovetail drain` says, and its exit statuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.simulation import draining
+from scheduler.simulation.draining import Drained, DrainTimeoutError, LeaseName
+from tests.support import manifests as m
+
+DONE = Drained(special=1, released=3, claims=7, nominations=2, running=285, waiting=15, problems=())
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    document = {"clusters": [cluster], "users": [{"name": "u", "user": {}}], "contexts": [context]}
+    return m.write_yaml(
+        tmp_path / "kubeconfig", {"apiVersion": "v1", "kind": "Config", "current-context": "c", **document}
+    )
+
+
+def config(folder: Path, **election: Any) -> Path:
+    path = folder / "config.yaml"
+    head = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+    path.write_text(yaml.safe_dump({**head, "leaderElection": election}))
+    return path
+
+
+def test_it_says_what_was_done_and_what_comes_next(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    asked: list[LeaseName] = []
+
+    def drain(_: object, __: object, lease: LeaseName, *___: object, **____: object) -> Drained:
+        asked.append(lease)
+        return DONE
+
+    monkeypatch.setattr(draining, "drain", drain)
+    assert m.run("drain", "--kubeconfig", kubeconfig) == 0
+    assert asked == [LeaseName("dovetail-system", "dovetail")]
+    said = capsys.readouterr().err
+    assert "released 3 claims of pods that wait, deleted 1 that were made for extended resources" in said
+    assert "drained: 285 pods run and keep their devices, 15 wait. Remove Dovetail now" in said
+
+
+def test_what_is_left_is_named(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    left = DONE._replace(problems=("claim ns/c is still reserved for a pod",))
+    monkeypatch.setattr(draining, "drain", lambda *_, **__: left)
+    assert m.run("drain", "--kubeconfig", kubeconfig) == 1
+    said = capsys.readouterr().err
+    assert "warning: claim ns/c is still reserved for a pod" in said
+    assert "not drained: 285 pods run and keep their devices, 15 wait; what is named above is left" in said
+
+
+def test_a_leader_that_does_not_end_is_named(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def drain(*_: object, **__: object) -> Drained:
+        raise DrainTimeoutError("pod-1 still holds the lease")
+
+    monkeypatch.setattr(draining, "drain", drain)
+    assert m.run("drain", "--kubeconfig", kubeconfig) == 1
+    assert "pod-1 still holds the lease" in capsys.readouterr().err
+
+
+def test_without_leader_election_there_is_nothing_to_mark(kubeconfig: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert m.run("drain", "--kubeconfig", kubeconfig, "--config", config(tmp_path, enabled=False)) == 2
+    assert "scale the Deployment to 0 instead" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("is_there", "status"), [(True, 0), (False, 2)])
+def test_undo_needs_the_lease(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, *, is_there: bool, status: int
+) -> None:
+    monkeypatch.setattr(draining, "undo", lambda *_: is_there)
+    assert m.run("drain", "--undo", "--kubeconfig", kubeconfig, "--lease-namespace", "here") == status
+    assert "here/dovetail" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""What cannot be read of the state of an earlier process is named in the log, and hides nothing else."""
+
+import datetime as dt
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.cluster import Cluster
+from scheduler.commit.restore import restore_waiting_times
+from scheduler.kube.client import Client
+from scheduler.queue import StarvationTracker
+from scheduler.status.status_writer import StatusWriter
+from tests.support import builders as b
+from tests.support.cluster_builders import seen
+from tests.support.kube_objects import encoded
+
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def manifest(name: str, since: Any = SINCE) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": since}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-default-{name}"}
+    return {"metadata": metadata, "status": {"conditions": [condition]}}
+
+
+class Server:
+    """Lists these pods."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.pods = pods
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        return encoded({"metadata": {"resourceVersion": "1"}, "items": list(self.pods)})
+
+
+class Restored:
+    def __init__(self) -> None:
+        self.since: dict[str, dt.datetime] = {}
+        self.waiting: list[str] = []
+
+    def restore_since(self, uid: str, since: dt.datetime) -> None:
+        self.since[uid] = since
+
+    def restore(self, waiting: list[Any], *_: object) -> None:
+        self.waiting = [pod.id.name for pod, _ in waiting]
+
+
+@pytest.mark.parametrize("since", ["yesterday", 7, {"a": []}])
+async def test_a_condition_that_cannot_be_read_is_named_and_the_others_count(since: Any) -> None:
+    cluster, found = Cluster(), Restored()
+    for name in ("good", "bad"):
+        cluster.apply(seen(b.pod(name, namespace="default")))
+    server = Server(manifest("bad", since), manifest("good"))
+    with capture_logs() as lines:
+        await restore_waiting_times(
+            cast("Client", server),
+            cluster,
+            (cast("StarvationTracker", found), cast("StatusWriter", found)),
+            ("dovetail",),
+        )
+    assert (found.waiting, list(found.since)) == (["good"], ["uid-default-good"])
+    assert [(each["event"], each["object"], each["field"]) for each in lines] == [
+        ("state_unreadable", "pods default/bad", "status.conditions[PodScheduled]")
+    ]

@@ -1,0 +1,156 @@
+"""Questions about the fleet: answered by a child of the worker, one at a time, without what may not be seen."""
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from scheduler.api import selector_parameter
+from scheduler.cluster import Cluster
+from scheduler.settings import default
+from scheduler.visibility import HiddenCounts, VisibleNamespaces
+from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_documents import fleet_document
+from scheduler.worker.fleet_questions import FleetDocument, FleetDocumentKind, FleetQuestion
+from scheduler.worker.supervisor import WorkerAbsentError, WorkerSupervisor
+from solver import fleet_of
+from solver.domain import ClaimId, PodId
+from solver.domain.fleet import FleetQuery, Grouping
+from tests.support import builders as b
+from tests.support.cluster_builders import seen
+from tests.support.shell_clock import VirtualClock
+from tests.support.shell_process import running
+
+EVERYTHING = VisibleNamespaces(everything=True)
+WORLD = b.snapshot(
+    b.node("n1", labels={"pool": "a"}),
+    b.node("n2"),
+    b.gpu_slice("n1", count=2),
+    b.gpu_slice("n2", count=2),
+    b.gpu_class(),
+    b.held("mine", b.result("gpu", "gpu-0", "n1"), namespace="team"),
+    b.held("theirs", b.result("gpu", "gpu-1", "n1"), namespace="others"),
+    b.held("far", b.result("gpu", "gpu-0", "n2"), namespace="others"),
+)
+
+
+def question(kind: FleetDocumentKind = FleetDocumentKind.DEVICES, **fields: Any) -> FleetQuestion:
+    defaults: dict[str, Any] = {
+        "query": FleetQuery(),
+        "by": (Grouping.NAMESPACE,),
+        "node_group_label": "",
+        "claims": EVERYTHING,
+        "limit": 100,
+    }
+    return FleetQuestion(api_version="v1", kind=kind, **{**defaults, **fields})
+
+
+def answered(*, free: bool = False, **fields: Any) -> FleetDocument:
+    kind = FleetDocumentKind.FREE if free else FleetDocumentKind.DEVICES
+    labels = ((node.name, dict(node.labels)) for node in WORLD.nodes)
+    return fleet_document(fleet_of(WORLD), labels, question(kind, **fields))
+
+
+def names(document: FleetDocument) -> list[str]:
+    return [f"{each.id.pool}/{each.id.device}" for each in document.items]
+
+
+def holders(document: FleetDocument) -> list[str]:
+    return [str(holder.claim) for each in document.items for holder in each.holders]
+
+
+async def test_the_worker_answers_with_what_the_shell_knows() -> None:
+    async with running() as shell:
+        asking = FleetAsking(shell.worker, shell.cluster, default())
+        shell.see(seen(b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")))
+        raw = await asking.ask(question(query=FleetQuery(namespace="red")))
+
+    document = msgspec.json.decode(raw, type=FleetDocument)
+    assert (names(document), holders(document)) == (["n1/gpu-0"], ["red/job"])
+
+
+async def test_without_a_worker_there_is_no_answer() -> None:
+    asking = FleetAsking(cast("WorkerSupervisor", _Absent()), Cluster(), default())
+
+    with pytest.raises(WorkerAbsentError):
+        await asking.ask(question())
+
+
+class _Absent:
+    async def ask_child(self, *_: object) -> None:
+        raise WorkerAbsentError("the worker process is starting")
+
+
+async def test_questions_come_one_by_one_with_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, pauses, under_way, most = VirtualClock(), list[float](), 0, 0
+
+    class Slow:
+        async def ask_child(self, *_: object) -> Any:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await real_sleep(0)
+            clock.advance(0.25)
+            under_way -= 1
+            return msgspec.defstruct("Answer", [("document", msgspec.Raw)])(msgspec.Raw(b"{}"))
+
+    real_sleep = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.advance(seconds)
+
+    monkeypatch.setattr("scheduler.worker.fleet_asking.asyncio.sleep", sleep)
+    asking = FleetAsking(cast("WorkerSupervisor", Slow()), Cluster(), default(), clock)
+    await asyncio.gather(*(asking.ask(question()) for _ in range(3)))
+
+    assert most == 1
+    assert pauses == [0.0, 0.75, 0.75]
+
+
+def test_holders_that_may_not_be_seen_are_removed_and_counted() -> None:
+    document = answered(claims=VisibleNamespaces(frozenset({"team"})))
+
+    assert [each.state.value for each in document.items] == ["held", "held", "held", "free"]
+    assert holders(document) == ["team/mine"]
+    assert document.hidden == HiddenCounts(devices=2, namespaces=1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [FleetQuery(namespace="others"), FleetQuery(claim=ClaimId("others", "far")), FleetQuery(pod=PodId("others", "p"))],
+)
+def test_nobody_finds_a_device_by_a_holder_that_may_not_be_seen(query: FleetQuery) -> None:
+    assert answered(query=query, claims=VisibleNamespaces(frozenset({"team"}))).items == ()
+
+
+def test_groups_and_causes_name_nobody_who_may_not_be_seen() -> None:
+    mine = answered(free=True, claims=VisibleNamespaces(frozenset({"team"}))).supply
+    everything = answered(free=True).supply
+
+    assert mine is not None
+    assert everything is not None
+    assert [row.values for row in mine.rows] == [("team",)]
+    assert [row.values for row in everything.rows] == [("others",), ("team",)]
+    assert mine.fragmentation == everything.fragmentation
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (FleetQuery(node="n2"), ["n2/gpu-0", "n2/gpu-1"]),
+        (FleetQuery(nodes=selector_parameter.parse("pool=a")), ["n1/gpu-0", "n1/gpu-1"]),
+        (FleetQuery(namespace="others", node="n1"), ["n1/gpu-1"]),
+        (FleetQuery(claim=ClaimId("others", "far")), ["n2/gpu-0"]),
+    ],
+)
+def test_a_query_chooses_devices(query: FleetQuery, found: list[str]) -> None:
+    assert names(answered(query=query)) == found
+
+
+def test_more_devices_than_are_wanted_are_cut() -> None:
+    document = answered(limit=3)
+
+    assert (len(document.items), document.truncated) == (3, True)
+    assert not answered(limit=4).truncated

@@ -1,0 +1,65 @@
+"""
+The matrix of fail points for docs/robustness.md: how many cases there are for each write and each kind of failure.
+
+`python -m tests.support.fail_point_matrix` writes it into the page.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from tests.support.fail_points import GUARDED, KINDS, LATE, MOMENTS, Moment
+from tests.support.fail_scenes import SCENES
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "robustness.md"
+BEGIN: Final = "<!-- fail points: made by python -m tests.support.fail_point_matrix -->\n\n"
+END: Final = "\n<!-- end of fail points -->"
+GROUPS: Final = (
+    "connection lost",
+    "refused",
+    "process killed",
+    "leader stopped",
+    "leader stopped until all is settled",
+)
+
+
+def group_of(moment: Moment) -> str:
+    """Return the column of a moment."""
+    if moment.holds == LATE:
+        return GROUPS[4]
+    if moment.holds:
+        return GROUPS[2] if moment.holds.startswith("kill") else GROUPS[3]
+    return GROUPS[1] if moment.answer else GROUPS[0]
+
+
+def matrix() -> str:
+    """Return the table, a line for each kind of write, and below it the names of the moments."""
+    moments = {group: [name for name, each in MOMENTS.items() if group_of(each) == group] for group in GROUPS}
+    writes = Counter(kind for scene in SCENES.values() for kind, _ in scene.writes)
+    rows = [
+        ("write", "writes in scenes", *GROUPS),
+        ("---",) * (2 + len(GROUPS)),
+        *(_row(kind, writes, moments) for kind in KINDS),
+    ]
+    total = sum(int(cell) for row in rows[2:] for cell in row[2:])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    names = [f"- {group}: {', '.join(f'`{each}`' for each in names)}" for group, names in moments.items()]
+    scenes = f"{len(SCENES)} scenes, {total} cases: {', '.join(f'`{each}`' for each in SCENES)}."
+    return "\n".join((*lines, "", scenes, "", *names, ""))
+
+
+def _row(kind: str, writes: Counter[str], moments: dict[str, list[str]]) -> tuple[str, ...]:
+    counts = [len(names) * writes[kind] for names in moments.values()]
+    if kind not in GUARDED:
+        counts[-1] = 0
+    return kind, str(writes[kind]), *map(str, counts)
+
+
+def in_page(text: str) -> str:
+    """Return what stands between the marks of the page."""
+    return text.partition(BEGIN)[2].partition(END)[0]
+
+
+if __name__ == "__main__":
+    old = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(old.replace(BEGIN + in_page(old), BEGIN + matrix()), encoding="utf-8")

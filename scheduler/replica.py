@@ -23,7 +23,7 @@ from scheduler.commit.local_taints import FailedDevices, SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
-from scheduler.commit.take_over import fence_claims
+from scheduler.commit.take_over import fence_claims, was_led
 from scheduler.components import assemble
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
@@ -35,7 +35,7 @@ from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.reflector import WatchAges
 from scheduler.kube.writer import FencedError, LeaseFence, NoFence, WriteFence
 from scheduler.observe import logs
-from scheduler.observe.health import Health
+from scheduler.observe.health import Check, Health
 from scheduler.observe.metrics import Metrics
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Settings
@@ -107,9 +107,9 @@ class Replica:
             (around.client, served, see), ages, around.health, around.metrics, self._parts.quarantine
         )
 
-    async def run(self, ends: Iterable[Coroutine[Any, Any, object]]) -> None:
+    async def run(self, stop: Coroutine[Any, Any, object], api_change: Coroutine[Any, Any, str]) -> None:
         """
-        Stand by and lead until one of `ends` returns, or the Lease says that no replica may schedule.
+        Stand by and lead until one of both returns, the cluster is another one, or the Lease says that no replica may.
 
         Raises an exception group of LeadershipLost, after which nothing is written.
         """
@@ -122,6 +122,8 @@ class Replica:
                 self._readmission.run(),
             )
             keeping = [group.create_task(each) for each in following]
+            changes = api_change, self._watches.until_another_cluster()
+            ends = stop, *(_report_change(each) for each in changes)
             keeping += [group.create_task(_set_after(ending, each)) for each in ends]
             if elector is not None:
                 keeping.append(group.create_task(self._follow_drain(elector, ending)))
@@ -149,8 +151,9 @@ class Replica:
                 await parts.worker.wait_until_tried()
         if elector is not None and check is not None:
             _log.info(logs.STANDBY, lease=settings.leader_election.lease_name)
-            await elector.acquire()
-            keeping.append(group.create_task(elector.hold()))
+            is_work_there = was_led(parts.cluster, settings.scheduler_names)
+            await elector.acquire(was_led=is_work_there, on_wait=partial(_say_standing_by, check, elector))
+            keeping.append(group.create_task(elector.hold(partial(check.succeed, "leading"))))
             check.succeed("leading")
             self._leads.set(1)
             _log.info(logs.LEADER, lease=settings.leader_election.lease_name)
@@ -158,7 +161,8 @@ class Replica:
         parts.evictions.inherit(self._late_seconds)
         if elector is None or not elector.election.is_clean:
             with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
-                await fence_claims(parts.cluster, parts.commit.claims, settings.scheduler_names)
+                names, seconds = settings.scheduler_names, self._late_seconds
+                await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
         remembering = parts.starvation, parts.status
         await restore_waiting_times(self._around.client, parts.cluster, remembering, settings.scheduler_names)
         parts.pod_groups.forget_queued()
@@ -171,17 +175,14 @@ class Replica:
         return 0.0 if is_clean else self._around.settings.leader_election.lease_duration_seconds
 
     async def _follow_drain(self, elector: LeaderElector, ending: asyncio.Event) -> None:
-        """End leading when the Lease says that no replica may schedule, and say so while it does."""
-        check = self._around.health.ready("leader")
+        """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
             _log.warning(logs.DRAINED, lease=self._around.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return
-            check.succeed(f"standing by, {_DRAINED}")
             await elector.undrained.wait()
-            check.succeed("standing by")
 
     async def _finish(self, working: Sequence[asyncio.Task[None]]) -> None:
         """End what is under way: units that have begun to write are finished, the others stay as they are."""
@@ -233,6 +234,10 @@ class Replica:
         )
 
 
+def _say_standing_by(check: Check, elector: LeaderElector) -> None:
+    check.succeed("standing by" + f", {_DRAINED}" * elector.election.is_drained)
+
+
 def _see(
     quarantine: Quarantine,
     memory_budget: MemoryBudget,
@@ -263,6 +268,11 @@ async def unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) ->
         return (task.result(),) if task.done() else None
     finally:
         await cancel((task, stopped))
+
+
+async def _report_change(change: Coroutine[Any, Any, str]) -> None:
+    """Log a change after which the scheduler starts again in its process."""
+    _log.warning(logs.SERVER_CHANGED, change=await change)
 
 
 async def _set_after(event: asyncio.Event, wanted: Coroutine[Any, Any, object]) -> None:

@@ -129,7 +129,8 @@ class Process:
         replica_check.succeed()
         status = _LOST
         try:
-            await replica.run((stop.wait(), self._wait_until_changed(found[0])))
+            api_change = discovery.until_changed(self._client, found[0], self._api_change)
+            await replica.run(stop.wait(), api_change)
             status = _STOPPED if stop.is_set() else _AGAIN
         except* LeadershipLost as lost:
             _log.error(logs.LEADER_LOST, error=str(lost.exceptions[0]))
@@ -168,11 +169,6 @@ class Process:
                 _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
                 reported = problem
             await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _wait_until_changed(self, served: discovery.DiscoveredKinds) -> None:
-        """Return when the scheduler has to start again: see `discovery.until_changed`."""
-        change = await discovery.until_changed(self._client, served, self._api_change)
-        _log.warning(logs.SERVER_CHANGED, change=change)
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
         """Read one object of every kind, so that a missing right shows before the lease is taken."""

@@ -9,7 +9,7 @@ from scheduler.change import Change, Kind
 from scheduler.kube import discovery
 from scheduler.kube.catch_up import catch_up
 from scheduler.kube.client import Client
-from scheduler.kube.errors import DecodeError, Gone, KubeError, VersionWentBack, WatchSilent
+from scheduler.kube.errors import ApiError, DecodeError, Gone, KubeError, Unreachable, VersionWentBack, WatchSilent
 from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.observe import logs
 from scheduler.observe.health import Health
@@ -22,6 +22,8 @@ _REPORT_SECONDS: Final = 1.0
 
 _NOT_LISTED: Final = "not listed yet"
 _RETRY_SECONDS: Final = 1.0
+_IDENTIFY_SECONDS: Final = 10.0
+"""How often the cluster is asked whether it is the same, while no connection is lost."""
 
 See = Callable[[Sequence[Change]], None]
 
@@ -83,6 +85,28 @@ class Watches:
                 self._failed(reflector.kind, error)
             await asyncio.sleep(_RETRY_SECONDS)
 
+    async def until_another_cluster(self) -> str:
+        """
+        Return what says that what was listed is void, when that shows: another cluster, or etcd from a backup.
+
+        A watch that goes on from a later revision than etcd's would leave changes out. A server whose etcd is restored
+        ends its connections; after a lost connection nothing is written until the cluster is known to be the same.
+        """
+        known: discovery.ClusterIdentity | None = None
+        while True:
+            interruptions = self._ages.interruptions
+            try:
+                identity = await discovery.identify(self._client)
+                if known is not None and (problem := identity.contradiction(known)):
+                    return problem
+                known = identity
+            except KubeError as error:
+                if not isinstance(error, ApiError):  # else the server refuses to say it
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    continue
+            self._ages.confirmed(interruptions)
+            await self._ages.until_interrupted(_IDENTIFY_SECONDS)
+
     async def report(self) -> None:
         """Report which kinds are stale, and which are not any more, until cancelled."""
         while True:
@@ -111,6 +135,8 @@ class Watches:
     def _failed(self, kind: Kind, error: Exception) -> None:
         why = cut(str(error) if isinstance(error, KubeError) else repr(error))
         self._ages.failed(kind, why)
+        if isinstance(error, Unreachable):
+            self._ages.interrupted()
         if isinstance(error, Gone | VersionWentBack | WatchSilent):
             self._metrics.watch_relists.labels(kind).inc()
             _log.info(logs.RELISTED, kind=kind, error=why)

@@ -10,27 +10,57 @@ on the node of its allocated claims, where the new leader places it, too; so the
 back for another lease duration, and evicts no pod. The kubelet refuses a pod without claims that has no room.
 """
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.commit.claims import ClaimWriter
 from scheduler.kube.encode import FINALIZER
+from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.observe import logs
 from scheduler.observe.unexpected_errors import together
 from solver.domain import Claim
 
+_PAUSE_SECONDS: Final = 1.0
+"""Between two rounds of claims that cannot be written."""
+
 _log: Final = logs.logger()
 
 
-async def fence_claims(cluster: Cluster, writer: ClaimWriter, scheduler_names: Collection[str]) -> None:
-    """Write the claims once more for which a write of the leader before may be under way."""
+def was_led(cluster: Cluster, scheduler_names: Collection[str]) -> bool:
+    """Whether a leader has worked here: it has bound a pod, or holds a claim for one."""
+    is_claim_held = any(FINALIZER in each.finalizers for each in cluster.seen_claims())
+    return is_claim_held or any(each.scheduler_name in scheduler_names for each in cluster.snapshot().pods)
+
+
+async def fence_claims(
+    cluster: Cluster, writer: ClaimWriter, scheduler_names: Collection[str], late_seconds: float
+) -> None:
+    """
+    Write the claims once more for which a write of the leader before may be under way.
+
+    A claim that cannot be written is tried again for as long as a late write of that leader may arrive.
+    """
     claims = [each for each in cluster.seen_claims() if _may_be_written(cluster, each, scheduler_names)]
-    fenced = await together(writer.fence(each) for each in claims)
-    failed = [str(claim.id) for claim, is_fenced in zip(claims, fenced, strict=True) if not is_fenced]
+    until, failed = boot_time() + late_seconds, await _fence(writer, claims)
+    while failed and boot_time() < until:
+        _report(claims, failed)
+        await asyncio.sleep(_PAUSE_SECONDS)
+        failed = await _fence(writer, failed)
     if claims:
-        log = _log.warning if failed else _log.info
-        log(logs.CLAIMS_FENCED, claims=len(claims), failed=failed)
+        _report(claims, failed)
+
+
+async def _fence(writer: ClaimWriter, claims: Sequence[Claim]) -> Sequence[Claim]:
+    """Write claims once more; return those that could not be written."""
+    fenced = await together(writer.fence(each) for each in claims)
+    return [claim for claim, is_fenced in zip(claims, fenced, strict=True) if not is_fenced]
+
+
+def _report(claims: Sequence[Claim], failed: Sequence[Claim]) -> None:
+    log = _log.warning if failed else _log.info
+    log(logs.CLAIMS_FENCED, claims=len(claims), failed=[str(each.id) for each in failed])
 
 
 def _may_be_written(cluster: Cluster, claim: Claim, scheduler_names: Collection[str]) -> bool:

@@ -269,19 +269,12 @@ class ApiChange:
 
 async def until_changed(client: Client, served: DiscoveredKinds, api_change: ApiChange) -> str:
     """
-    Return what has changed when nothing that was listed or discovered before may be used any more.
+    Return what has changed when what was discovered before may not be used any more.
 
-    That is other kinds, versions or rights than those `served` (`ApiChange`), or another `ClusterIdentity`: a watch
-    that goes on from a later revision than etcd's would leave changes out.
+    That is other kinds, versions or rights than those `served`; see `ApiChange`.
     """
     api_change.begin(served)
-    known: ClusterIdentity | None = None
     while True:
-        with contextlib.suppress(KubeError):
-            identity = await identify(client)
-            if known is not None and (problem := identity.contradiction(known)):
-                return problem
-            known = identity
         await asyncio.sleep(_PERIOD_SECONDS)
         with contextlib.suppress(KubeError):
             found = await discover_permitted(client, [each.feature for each in served.missing])

@@ -71,7 +71,7 @@ class WatchAges:
     The ages of all watches, in seconds of a clock that suspends do not stop.
 
     A kind counts from the end of its first listing. Kinds that the server does not have are never heard of, and so
-    never stale.
+    never stale. After a lost connection all of them are stale until the cluster is known to be the same (`confirmed`).
     """
 
     def __init__(self, limit_seconds: float, clock: Callable[[], float] = boot_time) -> None:
@@ -80,6 +80,9 @@ class WatchAges:
         self._heard_at: Final[dict[Kind, float]] = {}
         self._errors: Final[dict[Kind, str]] = {}
         self._heard: Final = asyncio.Event()
+        self._interrupted: Final = asyncio.Event()
+        self.interruptions = 0
+        """How many connections were lost."""
 
     def heard(self, kind: Kind) -> None:
         """Note that the watch of a kind shows its objects as they are now."""
@@ -105,9 +108,26 @@ class WatchAges:
         now = self._clock()
         return {kind: now - at for kind, at in self._heard_at.items() if now - at > self.limit_seconds}
 
+    def interrupted(self) -> None:
+        """Note that a connection was lost: etcd may be restored from a backup before the next one."""
+        self.interruptions += 1
+        self._interrupted.set()
+
+    def confirmed(self, interruptions: int) -> None:
+        """Note that the cluster is the same as before; so many connections had been lost when it was asked."""
+        if interruptions == self.interruptions:
+            self._interrupted.clear()
+            self._heard.set()
+
+    async def until_interrupted(self, seconds: float) -> None:
+        """Return when a connection is lost, after some seconds at the latest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._interrupted.wait()
+
     async def until_fresh(self) -> None:
         """Return when no kind is stale."""
-        while self.stale():
+        while self._interrupted.is_set() or self.stale():
             self._heard.clear()
             await self._heard.wait()
 

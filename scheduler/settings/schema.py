@@ -255,6 +255,10 @@ class QueueTimes(Section, frozen=True):
     """
 
 
+LAST_WRITES_SECONDS: Final = 0.5
+"""Least time from the renew deadline to the end of the lease, in which the leader's last writes end."""
+
+
 class LeaderElection(Section, frozen=True):
     """Which of several replicas schedules (a Lease of coordination.k8s.io)."""
 
@@ -272,8 +276,8 @@ class LeaderElection(Section, frozen=True):
 
     renew_deadline_seconds: Seconds = 10.0
     """
-    Seconds after its last successful renewal after which a leader stops writing and exits. Must be shorter than
-    `leaseDurationSeconds`.
+    Seconds after its last successful renewal after which a leader stops writing and exits: at least half a second
+    less than `leaseDurationSeconds`.
     """
 
     retry_period_seconds: Seconds = 2.0

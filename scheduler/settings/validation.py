@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 import msgspec
 
 from scheduler.settings.observability import ApiSettings, MetricsSettings
-from scheduler.settings.schema import API_VERSION, KIND, LeaderElection, Settings
+from scheduler.settings.schema import API_VERSION, KIND, LAST_WRITES_SECONDS, LeaderElection, Settings
 
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<four>[^:\[\]\s/]*)):(?P<port>[0-9]{1,5})", re.ASCII
@@ -244,10 +244,11 @@ def _folders(settings: Settings) -> Iterator[str]:
 def _election(election: LeaderElection) -> Iterator[str]:
     if not election.enabled:
         return
-    if election.renew_deadline_seconds >= election.lease_duration_seconds:
+    longest = election.lease_duration_seconds - LAST_WRITES_SECONDS
+    if election.renew_deadline_seconds > longest:
         yield (
             f"leaderElection.renewDeadlineSeconds: {election.renew_deadline_seconds:g} is too long, "
-            f"write less than leaseDurationSeconds ({election.lease_duration_seconds})"
+            f"write at most leaseDurationSeconds - {LAST_WRITES_SECONDS:g} ({longest:g})"
         )
     if election.retry_period_seconds * _JITTER >= election.renew_deadline_seconds:
         yield (

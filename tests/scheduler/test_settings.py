@@ -143,8 +143,8 @@ def test_every_field_of_the_schema_is_described() -> None:
         ),
         pytest.param(HEAD + "solver:", "solver: expected a mapping, got nothing", id="empty section"),
         pytest.param(
-            HEAD + "leaderElection: {renewDeadlineSeconds: 15}",
-            "leaderElection.renewDeadlineSeconds: 15 is too long, write less than leaseDurationSeconds (15)",
+            HEAD + "leaderElection: {renewDeadlineSeconds: 14.95}",
+            "leaderElection.renewDeadlineSeconds: 14.95 is too long, write at most leaseDurationSeconds - 0.5 (14.5)",
             id="renewal as long as the lease",
         ),
         pytest.param(

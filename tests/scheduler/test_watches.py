@@ -1,14 +1,16 @@
 """What is said of watches that are stale, and of what cannot be read."""
 
-from collections.abc import Mapping
-from typing import cast
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, cast
 
 import pytest
 
 from scheduler.change import Kind
+from scheduler.kube import discovery
 from scheduler.kube.client import Client
-from scheduler.kube.discovery import DiscoveredKinds
-from scheduler.kube.errors import DecodeError, Unreachable, VersionWentBack
+from scheduler.kube.discovery import ClusterIdentity, DiscoveredKinds
+from scheduler.kube.errors import ApiError, DecodeError, Forbidden, Unreachable, VersionWentBack
 from scheduler.kube.reflector import WatchAges
 from scheduler.observe.health import CheckState, Health
 from scheduler.observe.metrics import Metrics
@@ -96,3 +98,43 @@ def test_a_kind_that_went_back_counts_as_listed_again(stage: Stage) -> None:
     stage.watches._failed(Kind.PODS, VersionWentBack("pods went back"))  # noqa: SLF001 - reflectors call it
 
     assert stage.sample("dovetail_watch_relists_total", {"resource": "pods"}) == 1.0
+
+
+class Identities:
+    """Answers who the cluster is, one answer after the other, as often as a test lets it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: asyncio.Queue[str | ApiError] = asyncio.Queue()
+        monkeypatch.setattr(discovery, "identify", self._identify)
+
+    async def _identify(self, _: object) -> ClusterIdentity:
+        answer = await self.answers.get()
+        if isinstance(answer, ApiError):
+            raise answer
+        return ClusterIdentity(uid="u", revision=answer)
+
+
+async def test_after_a_lost_connection_nothing_is_written_until_the_cluster_is_known_to_be_the_same(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identities = Identities(monkeypatch)
+    identities.answers.put_nowait("100")
+    looking = asyncio.create_task(stage.watches.until_another_cluster())
+    await asyncio.sleep(0.01)
+    for answer in ("101", Forbidden(403)):
+        stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+        writing = asyncio.create_task(stage.ages.until_fresh())
+        await asyncio.sleep(0.01)
+        assert not writing.done()
+        identities.answers.put_nowait(answer)
+        await asyncio.wait_for(writing, 5)
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    identities.answers.put_nowait("90")
+    assert await asyncio.wait_for(looking, 5) == "etcd was restored: its revision went back from 101 to 90"
+    assert not await is_done_soon(stage.ages.until_fresh())
+
+
+async def is_done_soon(wanted: Coroutine[Any, Any, None]) -> bool:
+    task = asyncio.create_task(wanted)
+    await asyncio.sleep(0.01)
+    return task.done() or not task.cancel()

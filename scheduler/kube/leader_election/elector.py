@@ -61,6 +61,8 @@ class LeaderElector:
         self._on_error = on_error
         self._clock = clock
         self._turn = asyncio.Lock()
+        self._asked_at: float | None = None
+        """When an acquisition was sent that may have been stored although its answer is not known."""
 
     @property
     def object_name(self) -> str:
@@ -93,20 +95,26 @@ class LeaderElector:
         """Return how long a write may take that starts now, 0 where none may start."""
         return self.election.write_seconds(self._clock())
 
-    async def acquire(self) -> None:
-        """Return when the lease is ours."""
+    async def acquire(self, *, was_led: bool = False, on_wait: Callable[[], object] = lambda: None) -> None:
+        """
+        Return when the lease is ours.
+
+        `was_led` says that the cluster shows the work of a leader; a Lease that does not exist may have been deleted
+        under it. `on_wait` is called whenever the lease was read and is not free.
+        """
         while True:
             seconds = min(_LOOK_SECONDS, self._timing.retry_period)
             try:
-                if await self._try_to_take():
+                if await self._try_to_take(was_led=was_led):
                     return
+                on_wait()
                 seconds = min(seconds, self.election.seconds_until_free(self._clock()) or seconds)
             except KubeError as error:
                 self._on_error(error)
                 seconds = self._timing.retry_period
             await asyncio.sleep(seconds * _jitter())
 
-    async def hold(self) -> None:
+    async def hold(self, on_renewed: Callable[[], object] = lambda: None) -> None:
         """
         Renew periodically. Raises LeadershipLost, after which nothing may be written.
 
@@ -117,6 +125,7 @@ class LeaderElector:
             await asyncio.sleep(self._timing.retry_period * _jitter())
             try:
                 await self._renew()
+                on_renewed()
             except KubeError as error:
                 if self.election.has_lost(self._clock()):
                     self.election.resign()
@@ -124,12 +133,13 @@ class LeaderElector:
                 self._on_error(error)
 
     async def release(self) -> None:
-        """Release the lease at a clean stop, after the last write. Does nothing where we do not lead."""
-        if not self.election.is_leader:
-            return
-        self.election.resign()
+        """Release the lease at a clean stop, after the last write. Does nothing where it is not ours."""
         try:
-            await self._release()
+            if self._asked_at is not None:
+                self._note_ours(await self._read())
+            if self.election.is_leader:
+                self.election.resign()
+                await self._release()
         except KubeError as error:
             self._on_error(error)
 
@@ -146,17 +156,32 @@ class LeaderElector:
                 return
         await self._patch(self.election.release(_now()))
 
-    async def _try_to_take(self) -> bool:
+    async def _try_to_take(self, *, was_led: bool) -> bool:
         """Read the lease, and take it if it is free."""
-        self.election.seen(await self._read(), self._clock())
+        lease = await self._read()
+        if self._note_ours(lease):
+            return True
+        self.election.seen(lease, self._clock(), was_led=was_led)
         self._note_drained()
         if not self.election.can_take(self._clock()) or (self.drained.is_set() and not self._drains):
             return False
-        started = self._clock()
+        started = self._asked_at = self._clock()
         try:
             self.election.took(await self._write_ours(), started)
         except Conflict:
+            self._asked_at = None
             return False  # another candidate was faster
+        self._asked_at = None
+        return True
+
+    def _note_ours(self, lease: Lease | None) -> bool:
+        """Return whether the acquisition whose answer is not known was stored, in time to lead."""
+        asked_at, self._asked_at = self._asked_at, None
+        if asked_at is None or lease is None or lease.holder != self.election.identity:
+            return False
+        if self._clock() > asked_at + self._timing.renew_deadline:
+            return False
+        self.election.took(lease, asked_at)
         return True
 
     async def _write_ours(self) -> Lease:

@@ -6,6 +6,7 @@ counts as expired when we have observed it unchanged for its whole duration, as 
 """
 
 import datetime as dt
+import math
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
+from scheduler.settings.schema import LAST_WRITES_SECONDS
 
 RECORD: Final = "dovetail.dev/record"
 """Annotation with the record that a leader leaves for the next."""
@@ -39,10 +41,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
+        if not 0 < self.retry_period < self.renew_deadline <= self.lease_duration - LAST_WRITES_SECONDS:
             raise ValueError(
                 f"retryPeriodSeconds ({self.retry_period:g}) must be less than renewDeadlineSeconds "
-                f"({self.renew_deadline:g}), and that less than leaseDurationSeconds ({self.lease_duration:g})"
+                f"({self.renew_deadline:g}), and that at most leaseDurationSeconds ({self.lease_duration:g}) "
+                f"- {LAST_WRITES_SECONDS:g}"
             )
 
 
@@ -130,6 +133,7 @@ class Election:
         self.record_version = FORMAT
         self._renewed_at = float("-inf")
         self._lease: Lease | None = None
+        self._has_looked = False
         self._free_at = float("-inf")
         """When the lease is free: the last holder that was seen may have kept it until then."""
 
@@ -184,17 +188,22 @@ class Election:
 
     # transitions
 
-    def seen(self, lease: Lease | None, now: float) -> None:
+    def seen(self, lease: Lease | None, now: float, *, was_led: bool = False) -> None:
         """
         Note the answer of a read (None: no Lease) and its time.
 
         A client that deletes the Lease or clears its holder stops no write of that holder: the Lease is no sooner free.
         So a Lease that is there without a holder, and was not released, may have had one just before we saw it first.
+        So may one that is not there when we look first, where the cluster shows a leader's work (`was_led`).
         """
         before, self._lease = self._lease, lease
-        if lease is not None and lease.is_released:
+        is_first, self._has_looked = not self._has_looked, True
+        if lease is None:
+            if is_first and was_led:
+                self._free_at = now + self.timing.lease_duration
+        elif lease.is_released:
             self._free_at = float("-inf")
-        elif lease is not None and (lease.was_held if before is None else lease.holder and lease.spec != before.spec):
+        elif lease.was_held if before is None else lease.holder and lease.spec != before.spec:
             self._free_at = now + float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
         if lease is None or lease.holder != self.identity:
             self.is_leader = False
@@ -257,7 +266,7 @@ class Election:
         stamp = micro_timestamp(wall)
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, round(self.timing.lease_duration)),
+            "leaseDurationSeconds": math.ceil(self.timing.lease_duration),
             "acquireTime": stamp,
             "renewTime": stamp,
         }

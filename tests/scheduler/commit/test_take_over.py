@@ -1,5 +1,6 @@
 """A new leader makes the API server refuse claim writes that the leader before has under way, and no others."""
 
+import asyncio
 from typing import Any, cast
 
 import msgspec
@@ -7,16 +8,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.cluster import Cluster
+from scheduler.commit import take_over
 from scheduler.commit.claims import ClaimWriter, OwnWrites
-from scheduler.commit.take_over import fence_claims
+from scheduler.commit.take_over import fence_claims, was_led
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
-from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, TooManyRequests
 from scheduler.kube.writer import ApiCall, Writer
-from solver.domain import Claim, ClaimId
+from solver.domain import Claim, ClaimId, Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
+from tests.support.shell_clock import VirtualClock
 
 HELD = b.allocation(b.result("r", "gpu-0", "n1"))
 
@@ -52,14 +55,14 @@ class Server:
     async def _read(self, _: object, key: ClaimId, **__: object) -> Claim | None:
         return self.claims.get(key)
 
-    async def take_over(self, *objects: Any) -> OwnWrites:
+    async def take_over(self, *objects: Any, late_seconds: float = 0.0) -> OwnWrites:
         cluster, own = Cluster(), OwnWrites()
         for each in objects:
             cluster.apply(seen(each))
             if isinstance(each, Claim):
                 self.claims[each.id] = each
         claims = ClaimWriter(cast("Client", None), cast("Writer", Slots()), own, cluster.acknowledge)
-        await fence_claims(cluster, claims, ("dovetail",))
+        await fence_claims(cluster, claims, ("dovetail",), late_seconds)
         return own
 
 
@@ -99,10 +102,40 @@ async def test_a_claim_that_a_late_write_has_changed_is_read_and_written(
     assert server.written == ["begun"]
 
 
-async def test_a_claim_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server(monkeypatch, Forbidden(403))
+async def test_a_claim_that_cannot_be_written_is_tried_for_as_long_as_a_late_write_may_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = VirtualClock()
+    monkeypatch.setattr(take_over, "boot_time", clock)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    server = Server(monkeypatch, Forbidden(403), TooManyRequests(429))
     with capture_logs() as lines:
-        await server.take_over(claim("begun", FINALIZER))
-    assert [(each["event"], each["log_level"], each["failed"]) for each in lines] == [
-        ("claims_fenced", "warning", [str(claim("begun").id)])
-    ]
+        await server.take_over(claim("begun", FINALIZER), claim("other", FINALIZER), late_seconds=15.0)
+    assert sorted(server.written) == ["begun", "other"]
+    assert [(each["log_level"], len(each["failed"])) for each in lines] == [("warning", 2), ("info", 0)]
+
+
+async def test_a_claim_that_could_not_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = VirtualClock()
+    monkeypatch.setattr(take_over, "boot_time", clock)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    server = Server(monkeypatch, *[Forbidden(403)] * 16)
+    with capture_logs() as lines:
+        await server.take_over(claim("begun", FINALIZER), late_seconds=15.0)
+    assert {each["event"] for each in lines} == {"claims_fenced"}
+    assert (lines[-1]["log_level"], lines[-1]["failed"]) == ("warning", [str(claim("begun").id)])
+    assert server.written == []
+
+
+@pytest.mark.parametrize(
+    "work", [b.pod("p", node_name="n1"), claim("c", FINALIZER)], ids=["a bound pod", "a claim that is held"]
+)
+def test_the_work_of_a_leader_is_seen(work: Pod | Claim) -> None:
+    cluster = Cluster()
+    for each in (b.pod("waits"), claim("free")):
+        cluster.apply(seen(each))
+    assert not was_led(cluster, (b.pod("p").scheduler_name,))
+    cluster.apply(seen(work))
+    assert was_led(cluster, (b.pod("p").scheduler_name,))
+    if isinstance(work, Pod):
+        assert not was_led(cluster, ("another",))

@@ -69,3 +69,18 @@ async def test_a_kind_that_gets_stale_meanwhile_is_waited_for_too() -> None:
     assert not waiting.done()
     ages.heard(Kind.NODES)
     await waiting
+
+
+async def test_after_a_lost_connection_the_cluster_has_to_be_confirmed() -> None:
+    ages = WatchAges(180.0, VirtualClock())
+    await ages.until_interrupted(0.0)
+    ages.interrupted()
+    await asyncio.wait_for(ages.until_interrupted(60.0), 5)
+    waiting = asyncio.create_task(ages.until_fresh())
+    asked = ages.interruptions
+    ages.interrupted()
+    ages.confirmed(asked)  # says nothing about the connection that was lost meanwhile
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    ages.confirmed(ages.interruptions)
+    await asyncio.wait_for(waiting, 5)

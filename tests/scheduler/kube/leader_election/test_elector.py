@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.leader_election.elector import LeaderElector, new_identity
 from scheduler.kube.leader_election.lease import Timing
 from tests.scheduler.kube.conftest import Cluster
-from tests.support.shell_proxy import LossyProxy
+from tests.support.shell_proxy import Asked, LossyProxy, the_first
 
 pytestmark = pytest.mark.controlplane
 
@@ -191,6 +192,62 @@ async def test_a_server_that_comes_back_in_time_keeps_the_leader(
         assert leader.may_write()
         assert not hold.done()
         hold.cancel()
+
+
+async def test_an_acquisition_whose_answer_is_lost_leads_at_once(
+    proxy: LossyProxy, namespace: str, tmp_path: Path
+) -> None:
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
+        leader = elector(client, namespace, "first")
+        proxy.loses = the_first(lambda method, _: method == "POST")
+        began = boot_time()
+        await asyncio.wait_for(leader.acquire(), 10)
+        assert proxy.lost
+        assert boot_time() - began < TIMING.lease_duration
+        assert leader.may_write()
+
+
+async def test_an_acquisition_that_is_given_up_under_way_is_released(
+    cluster: Cluster, proxy: LossyProxy, tmp_path: Path
+) -> None:
+    """As a process that is told to stop while it takes the lease does."""
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
+        leader = elector(client, cluster.namespace, "first")
+        arrived = threading.Event()
+
+        def meet(asked: Asked, is_done: bool) -> None:  # noqa: FBT001 - as `Meets` has it
+            if is_done and asked.method == "POST":
+                proxy.partition(requests=False)
+                arrived.set()
+
+        proxy.meet = meet
+        acquiring = asyncio.create_task(leader.acquire())
+        await asyncio.to_thread(arrived.wait, 10)
+        acquiring.cancel()
+        await asyncio.gather(acquiring, return_exceptions=True)
+        proxy.recover()
+        await leader.release()
+    assert not (await stored(cluster)).get("holderIdentity")
+
+
+async def test_renewals_that_go_on_are_said(proxy: LossyProxy, namespace: str, tmp_path: Path) -> None:
+    errors: list[Exception] = []
+    renewed = asyncio.Event()
+    async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
+        leader = elector(client, namespace, "first", errors)
+        await leader.acquire()
+        proxy.loses = the_first(lambda method, _: method == "PATCH")
+        hold = asyncio.create_task(leader.hold(lambda: renewed.set() if errors else None))
+        await asyncio.wait_for(renewed.wait(), 5)
+        hold.cancel()
+
+
+async def test_a_standby_says_that_it_waits(cluster: Cluster, first: LeaderElector) -> None:
+    await first.acquire()
+    waits = asyncio.Event()
+    second = asyncio.create_task(elector(cluster.client, cluster.namespace, "second").acquire(on_wait=waits.set))
+    await asyncio.wait_for(waits.wait(), 5)
+    second.cancel()
 
 
 LEADER = """

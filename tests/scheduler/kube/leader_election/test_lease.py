@@ -124,6 +124,18 @@ def test_a_lease_without_its_holder_is_free_no_sooner_to_whom_never_saw_the_hold
     assert not election.is_clean
 
 
+def test_a_lease_that_is_not_there_is_free_no_sooner_where_a_leader_has_worked() -> None:
+    """A replica that starts just after the Lease was deleted under its holder, which may still write."""
+    election = Election("us", TIMING)
+    for now in (0.0, 14.9):
+        election.seen(None, now, was_led=True)
+        assert not election.can_take(now)
+    election.seen(None, 15.0, was_led=True)
+    assert election.can_take(15.0)
+    election.took(lease("us"), 15.0)
+    assert not election.is_clean
+
+
 def test_a_lease_that_another_one_takes_from_its_holder_is_held_by_that_one() -> None:
     election = Election("us", TIMING)
     election.seen(lease("them"), 0.0)
@@ -230,11 +242,11 @@ def test_a_release_has_no_holder() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"renew_deadline": 15.0},
+        {"renew_deadline": 14.6},
         {"retry_period": 10.0},
         {"retry_period": 0.0},
     ],
-    ids=["deadline not before the end", "one try before the deadline", "no pause"],
+    ids=["last writes beyond the end", "one try before the deadline", "no pause"],
 )
 def test_timings_that_leave_no_room_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="renewDeadlineSeconds"):

@@ -10,6 +10,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final, get_args
 
@@ -43,22 +44,21 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests and print the table; 1 when a test failed."""
     options = _parser().parse_args(arguments)
-    try:
-        outcomes = [
-            _run(kubernetes, mode, options.tests)
-            for kubernetes in options.kubernetes or versions.SUPPORTED
-            for mode in options.gates or get_args(gates.FeatureGates)
-        ]
-    except build.BuildError as error:
-        print(error, file=sys.stderr)
-        return 1
-    console = Console(width=WIDTH)
-    console.print(_table(outcomes))
-    for outcome in outcomes:
+    console, outcomes = Console(width=WIDTH), list[Outcome]()
+    for kubernetes, mode in product(
+        options.kubernetes or versions.SUPPORTED, options.gates or get_args(gates.FeatureGates)
+    ):
+        try:
+            outcome = _run(kubernetes, mode, options.tests)
+        except build.BuildError as error:
+            print(error, file=sys.stderr)
+            return 1
+        outcomes.append(outcome)
         for failure in outcome.failures:
             console.print(f"{outcome.kubernetes}, gates {outcome.gates}: {escape(failure)}")
-    if options.write:
-        write_section(PAGE, (BEGIN, END), markdown(outcomes, PAGE.read_text()))
+        if options.write:  # each as soon as it is known: all of them take hours
+            write_section(PAGE, (BEGIN, END), markdown([outcome], PAGE.read_text()))
+    console.print(_table(outcomes))
     return int(any(outcome.failures for outcome in outcomes))
 
 

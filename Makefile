@@ -23,7 +23,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare latency differential bench chaos hostile upstream upstream-short perf versions upgrade alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -65,6 +65,9 @@ versions: sync ## The tests on the API server with every supported Kubernetes, g
 
 upgrade: sync ## The API server goes up and down through the versions while Dovetail schedules, in one table
 	@$(VENV)/python -m e2e.upgrade $(ARGS)
+
+rollout: sync ## Dovetail is upgraded from an earlier commit and rolled back while it schedules, in one table (ARGS=commit)
+	@$(VENV)/python -m e2e.upgrade.rollout $(ARGS)
 
 alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
 	@$(VENV)/python -m e2e.alerts

@@ -44,16 +44,20 @@ def install(plane: ControlPlane) -> Path:
 class Dovetail(Component):
     """The running scheduler; `stop` ends it as a kubelet does, with SIGTERM and some grace."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str, home: Path = REPOSITORY) -> None:
+        """`home` is the checkout that runs, with an environment of its own where it is another one than this."""
         self._port = free_port()
-        command = [sys.executable, "-m", "e2e.dovetail", "run", f"--kubeconfig={kubeconfig}"]
+        python = sys.executable if home == REPOSITORY else str(home / ".venv" / "bin" / "python")
+        command = [python, "-m", "e2e.dovetail", "run", f"--kubeconfig={kubeconfig}"]
         address = f"--bind-address=127.0.0.1:{self._port}"
-        super().__init__("dovetail", [*command, address, *arguments], log, cwd=REPOSITORY)
+        super().__init__("dovetail", [*command, address, *arguments], log, cwd=home)
 
     @classmethod
-    def start(cls, kubeconfig: Path, log: Path, *arguments: str, leader_elect: bool = True) -> Self:
+    def start(
+        cls, kubeconfig: Path, log: Path, *arguments: str, leader_elect: bool = True, home: Path = REPOSITORY
+    ) -> Self:
         """Start it and wait until it is ready. Raises ComponentError, with nothing left running."""
-        started = cls(kubeconfig, log, f"--leader-elect={str(leader_elect).lower()}", *arguments)
+        started = cls(kubeconfig, log, f"--leader-elect={str(leader_elect).lower()}", *arguments, home=home)
         try:
             started.wait_until_ready()
         except BaseException:

@@ -159,10 +159,9 @@ class Replica:
             _log.info(logs.LEADER, lease=settings.leader_election.lease_name)
             await self._watches.caught_up()
         parts.evictions.inherit(self._late_seconds)
-        if elector is None or not elector.election.is_clean:
-            with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
-                names, seconds = settings.scheduler_names, self._late_seconds
-                await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
+        with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
+            names, seconds = settings.scheduler_names, self._late_seconds
+            await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
         remembering = parts.starvation, parts.status
         await restore_waiting_times(self._around.client, parts.cluster, remembering, settings.scheduler_names)
         parts.pod_groups.forget_queued()

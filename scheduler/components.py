@@ -36,6 +36,7 @@ from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
 from scheduler.worker.decision_recorder import DecisionRecorder
 from scheduler.worker.fleet_counter import FleetCounter
+from scheduler.worker.fork_server import ForkServers
 from scheduler.worker.supervisor import WorkerSupervisor
 from scheduler.worker.telemetry import SolverTelemetry
 
@@ -77,6 +78,7 @@ def assemble(
     metrics: Metrics,
     health: Health,
     missing: Sequence[MissingFeature] = (),
+    servers: ForkServers,
 ) -> Components:
     """Make the components by these settings; nothing runs yet. Failed devices and the history are older."""
     cluster = Cluster(time.monotonic)
@@ -89,7 +91,7 @@ def assemble(
     writer.connect(partial(_count_write, metrics, reports), ages.until_fresh)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
     commit = Commit(client, cluster, writer, waits)
-    worker, decider = _solver(settings, cluster, metrics, health)
+    worker, decider = _solver(settings, cluster, metrics, health, servers)
     history.connect(cluster.claim)
     report = partial(reports.report_unschedulable, node_count=0)
     attempts = AttemptMetrics(metrics, claim=cluster.claim, is_leading=False)
@@ -126,12 +128,14 @@ def _status_writer(
     return StatusWriter(client, writer, metrics, events, bucket, renewal_seconds=renewal, missing=missing)
 
 
-def _solver(settings: Settings, cluster: Cluster, metrics: Metrics, health: Health) -> tuple[WorkerSupervisor, Decider]:
+def _solver(
+    settings: Settings, cluster: Cluster, metrics: Metrics, health: Health, servers: ForkServers
+) -> tuple[WorkerSupervisor, Decider]:
     """Make the supervisor of the worker process, and what asks it."""
     batches, costly = decision_limits.of_batches(settings.solver), decision_limits.of_costly(settings.solver)
     folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
     telemetry = SolverTelemetry(metrics, health.ready("solver"), folder)
-    worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started)
+    worker = WorkerSupervisor(batches, on_start=telemetry.started, on_failure=telemetry.not_started, servers=servers)
     recorder = DecisionRecorder(settings.history.files, metrics)
     return worker, Decider(worker, cluster, (batches, costly), telemetry, recorder=recorder)
 

@@ -43,6 +43,7 @@ from scheduler.status.missing_rights import possible
 from scheduler.status.misspelled_schedulers import MisspelledSchedulers
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.watches import Watches
+from scheduler.worker.fork_server import ForkServers
 
 T = TypeVar("T")
 Followers = tuple[ManuallyBoundPods, MisspelledSchedulers, SuspectDevices]
@@ -69,6 +70,7 @@ class Surroundings:
     history: DecisionHistory
     usage: DeviceUsage
     api: SchedulerApi | None
+    servers: ForkServers
 
 
 class Replica:
@@ -93,6 +95,7 @@ class Replica:
             metrics=around.metrics,
             health=around.health,
             missing=served.missing,
+            servers=around.servers,
         )
         self._parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}

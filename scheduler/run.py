@@ -32,6 +32,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.replica import Replica, Surroundings, unless_stopped
 from scheduler.settings import Settings
 from scheduler.status.missing_rights import FeatureReport
+from scheduler.worker.fork_server import ForkServers
 
 _RETRY_SECONDS: Final = 5.0
 _STOPPED, _LOST, _MISCONFIGURED, _AGAIN = 0, 1, 2, 3
@@ -41,9 +42,9 @@ _DEFAULT_NAMESPACE: Final = "dovetail-system"
 _log: Final = logs.logger()
 
 
-def run(settings: Settings, kubeconfig: Path | None = None) -> int:
+def run(settings: Settings, kubeconfig: Path | None, servers: ForkServers) -> int:
     """
-    Schedule until SIGTERM or SIGINT; return the exit status.
+    Schedule until SIGTERM or SIGINT; return the exit status. `servers` launches the worker's fork server.
 
     0 after a clean stop, 1 when the lease was lost, 2 when the way into the cluster is configured wrongly. Without a
     kubeconfig it is the pod's own service account, or outside a cluster the file that $KUBECONFIG names.
@@ -51,15 +52,15 @@ def run(settings: Settings, kubeconfig: Path | None = None) -> int:
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ and os.environ.get("KUBECONFIG"):
         kubeconfig = Path(os.environ["KUBECONFIG"])
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(settings, kubeconfig))
+        return runner.run(_run(settings, kubeconfig, servers))
 
 
-async def _run(settings: Settings, kubeconfig: Path | None) -> int:
+async def _run(settings: Settings, kubeconfig: Path | None, servers: ForkServers) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        async with Process.started(settings, kubeconfig) as process:
+        async with Process.started(settings, kubeconfig, servers) as process:
             return await process.run(stop)
     except ConfigurationError as error:
         _log.error(logs.STOPPED, error=str(error))
@@ -69,10 +70,12 @@ async def _run(settings: Settings, kubeconfig: Path | None) -> int:
 class Process:
     """One run of the scheduler: what exists whether it leads or not."""
 
-    def __init__(self, settings: Settings, client: Client, lease_client: Client, health: Health) -> None:
+    def __init__(
+        self, settings: Settings, clients: tuple[Client, Client], health: Health, servers: ForkServers
+    ) -> None:
         self._settings: Final = settings
-        self._client: Final = client
-        self._lease_client: Final = lease_client
+        self._servers: Final = servers
+        self._client, self._lease_client = clients
         self._health: Final = health
         self.metrics: Final = Metrics(version())
         self._failed_devices: Final = FailedDevices(settings.commit.avoid_failed_device_seconds, self.metrics)
@@ -85,14 +88,16 @@ class Process:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def started(cls, settings: Settings, kubeconfig: Path | None) -> AsyncIterator["Process"]:
+    async def started(
+        cls, settings: Settings, kubeconfig: Path | None, servers: ForkServers
+    ) -> AsyncIterator["Process"]:
         """Open the connections, health and metrics; the lease has its own connection."""
         connections = settings.commit.max_concurrency
         async with (
             Client.connect(kubeconfig, max_connections=connections) as client,
             Client.connect(kubeconfig, max_connections=2) as lease_client,
         ):
-            process = cls(settings, client, lease_client, Health())
+            process = cls(settings, (client, lease_client), Health(), servers)
             async with contextlib.AsyncExitStack() as ends:
                 ports = settings.health, settings.metrics
                 serving = monitoring(ports, kubeconfig, process._health, process.metrics)
@@ -148,6 +153,7 @@ class Process:
             history=self._history,
             usage=self._usage,
             api=self._api,
+            servers=self._servers,
         )
 
     async def _discover(self) -> discovery.DiscoveredKinds:
@@ -172,8 +178,7 @@ class Process:
 
     async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
         """Read one object of every kind, so that a missing right shows before the lease is taken."""
-        for _, path in served.paths:
-            await self._client.request("GET", path, query={"limit": "1"})
+        await asyncio.gather(*(self._client.request("GET", path, query={"limit": "1"}) for _, path in served.paths))
 
     def _elector(self) -> LeaderElector:
         election = self._settings.leader_election

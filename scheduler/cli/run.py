@@ -1,8 +1,14 @@
 """`dovetail run`: schedule pods until stopped."""
 
 import argparse
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from scheduler.settings import Settings
+    from scheduler.worker.fork_server import ForkServers
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("json", "console")
@@ -60,15 +66,24 @@ def execute(options: argparse.Namespace) -> int:
         ),
         deprecations.append,
     )
-    from scheduler.observe import logs  # noqa: PLC0415 - the cluster's client and the solver take a second to import
+    from scheduler.worker.fork_server import ForkServers  # noqa: PLC0415 - other commands have no worker
+
+    with contextlib.closing(ForkServers(settings.solver.memory_limit_mib)) as servers:
+        servers.launch_ahead()  # it imports the solver while this process imports the cluster's client
+        return _run(settings, options.kubeconfig, deprecations, servers)
+
+
+def _run(settings: "Settings", kubeconfig: Path | None, deprecations: Sequence[str], servers: "ForkServers") -> int:
+    """Run with these settings; the last line of a crash is a log line like the others."""
+    from scheduler.observe import logs  # noqa: PLC0415 - the cluster's client takes a second to import
     from scheduler.run import run  # noqa: PLC0415 - the same
 
     logs.configure(settings.logging)
     for message in deprecations:
         logs.logger().warning(logs.SETTING_DEPRECATED, message=message)
     try:
-        return run(settings, options.kubeconfig)
-    except Exception:  # noqa: BLE001 - the last line of a crash is a log line like the others
+        return run(settings, kubeconfig, servers)
+    except Exception:  # noqa: BLE001 - as above
         logs.logger().exception(logs.CRASHED)
         return 1
 

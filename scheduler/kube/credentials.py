@@ -6,25 +6,19 @@ plugins expire. `Credentials` calls them when a renewal is due.
 """
 
 import asyncio
+import atexit
+import base64
 import datetime as dt
+import functools
 import os
 import ssl
+import tempfile
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from kubernetes.client.configuration import Configuration
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.config.incluster_config import (
-    SERVICE_CERT_FILENAME,
-    SERVICE_HOST_ENV_NAME,
-    SERVICE_TOKEN_FILENAME,
-    InClusterConfigLoader,
-)
-from kubernetes.config.kube_config import KubeConfigLoader
+from typing import Any, Final, NamedTuple
 
 from scheduler.kube import kubeconfig
 from scheduler.kube.errors import ConfigurationError
@@ -34,6 +28,9 @@ TOKEN_FILE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 10.0
 """Wait after a failed renewal; the old credentials are used meanwhile."""
 _EARLY_SECONDS: Final = 60.0
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
+_SERVICE_PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
 class Tls(NamedTuple):
@@ -62,72 +59,138 @@ class ClientConfig(NamedTuple):
 
 
 def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
-    """Read a kubeconfig file; runs its exec plugin. Raises ConfigurationError."""
+    """Read a kubeconfig file; runs its credential plugin. Raises ConfigurationError."""
     path = path.expanduser().absolute()
-    selected = kubeconfig.run_plugin(kubeconfig.select(path, context))
-    configuration = Configuration(host=selected.cluster["server"])
+    selected = kubeconfig.run_plugin(kubeconfig.ask_provider(kubeconfig.select(path, context)))
+    cluster, user = selected.cluster, selected.user
+    server = cluster["server"].rstrip("/")
     try:
-        loader = KubeConfigLoader(selected.as_config(), config_base_path=str(path.parent))  # type: ignore[no-untyped-call] # the package is untyped
-        loader.load_and_set(configuration)  # type: ignore[no-untyped-call] # the package is untyped
-    except (ConfigException, OSError, ValueError) as error:
+        authorization = _authorization(path.parent, user)
+        files = _no_files() if not server.startswith("https") else _tls_files(path.parent, cluster, user)
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    expires_at = selected.expires_at or getattr(loader, "expiry", None)
-    if expires_at is not None:
-        left = (expires_at - dt.datetime.now(dt.UTC)).total_seconds()
-        refresh_seconds: float | None = max(left - _EARLY_SECONDS, left / 2, 1.0)
-    else:
-        refresh_seconds = TOKEN_FILE_SECONDS if "tokenFile" in selected.user else None
-    return _access(configuration, refresh_seconds, f"{path}: ")
+    refresh_seconds: float | None = TOKEN_FILE_SECONDS if "tokenFile" in user else None
+    if selected.expires_at is not None:
+        left = (selected.expires_at - dt.datetime.now(dt.UTC)).total_seconds()
+        refresh_seconds = max(left - _EARLY_SECONDS, left / 2, 1.0)
+    return _config(
+        server,
+        authorization,
+        files,
+        is_verified=not cluster.get("insecure-skip-tls-verify"),
+        server_name=cluster.get("tls-server-name") or "",
+        proxy=cluster.get("proxy-url"),
+        refresh_seconds=refresh_seconds,
+        said_by=f"{path}: ",
+    )
 
 
 def load_in_cluster(
-    token: Path = Path(SERVICE_TOKEN_FILENAME),
-    certificate: Path = Path(SERVICE_CERT_FILENAME),
+    token: Path = _SERVICE_ACCOUNT / "token",
+    certificate: Path = _SERVICE_ACCOUNT / "ca.crt",
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Read the service account that the kubelet mounts. Raises ConfigurationError."""
-    if SERVICE_HOST_ENV_NAME not in environment:
+    host, port = environment.get(_SERVICE_HOST), environment.get(_SERVICE_PORT)
+    if not host or not port:
+        missing = _SERVICE_PORT if host else _SERVICE_HOST
         raise ConfigurationError(
-            f"no kubeconfig was given and this is no pod ({SERVICE_HOST_ENV_NAME} is not set): "
+            f"no kubeconfig was given and this is no pod ({missing} is not set): "
             "write --kubeconfig FILE, or run in the cluster"
         )
-    configuration = Configuration()
-    loader = InClusterConfigLoader(  # type: ignore[no-untyped-call] # the package is untyped
-        str(token), str(certificate), try_refresh_token=False, environ=environment
-    )
     try:
-        loader.load_and_set(configuration)  # type: ignore[no-untyped-call] # the package is untyped
-    except (ConfigException, OSError) as error:
+        authorization = f"Bearer {_filled(token).strip()}"
+        _filled(certificate)
+    except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"the pod's service account ({token.parent}) cannot be used: {error} "
+            f"the pod's service account ({token.parent}) cannot be used: {error}. "
             "Set automountServiceAccountToken: true in the pod's spec"
         ) from error
-    return _access(configuration, TOKEN_FILE_SECONDS, f"{token.parent}: ")
+    server = f"https://[{host}]:{port}" if ":" in host or "%" in host else f"https://{host}:{port}"
+    files = (str(certificate), "", "")
+    return _config(server, authorization, files, refresh_seconds=TOKEN_FILE_SECONDS, said_by=f"{token.parent}: ")
 
 
-def _access(configuration: Configuration, refresh_seconds: float | None, said_by: str) -> ClientConfig:
-    """Convert the kubernetes package's configuration."""
-    authorization = (configuration.api_key.get("BearerToken") or "").strip()
-    scheme, _, token = authorization.partition(" ")
-    if scheme.lower() == "bearer":
-        authorization = f"Bearer {token}"
+def _filled(path: Path) -> str:
+    """Return the text of a file. Raises OSError, and ValueError where it is empty."""
+    text = path.read_text()
+    if not text:
+        raise ValueError(f"{path} is empty")
+    return text
+
+
+def _authorization(folder: Path, user: Mapping[str, Any]) -> str:
+    """Make the header of a user's token, or of name and password; "" without. Raises OSError and ValueError."""
+    token = user["token"] if "token" in user else _text_of(folder, user.get("tokenFile"))
+    if token:
+        return f"Bearer {token.strip()}"
+    if "username" in user and "password" in user:
+        return f"Basic {base64.b64encode(':'.join((user['username'], user['password'])).encode()).decode()}"
+    return ""
+
+
+def _text_of(folder: Path, name: str | None) -> str:
+    return (folder / name).read_text() if name else ""
+
+
+def _no_files() -> tuple[str, str, str]:
+    return "", "", ""
+
+
+def _tls_files(folder: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the files of the authority, the client certificate and its key; "" where there is none."""
+    authority = _file(folder, cluster, "certificate-authority")
+    return authority, _file(folder, user, "client-certificate"), _file(folder, user, "client-key")
+
+
+def _file(folder: Path, mapping: Mapping[str, Any], key: str) -> str:
+    """Return the file of a certificate or key; one whose content is in the kubeconfig is written to a file."""
+    if data := mapping.get(f"{key}-data"):
+        if not Path(_temporary_file(base64.b64decode(data))).is_file():
+            _temporary_file.cache_clear()  # something tidies the folder for temporary files
+        return _temporary_file(base64.b64decode(data))
+    return str(folder / mapping[key]) if mapping.get(key) else ""
+
+
+@functools.cache
+def _temporary_file(content: bytes) -> str:
+    """Write a file that only this user can read, until this process ends: OpenSSL reads certificates from files."""
+    descriptor, name = tempfile.mkstemp()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    atexit.register(Path(name).unlink, missing_ok=True)
+    return name
+
+
+def _config(
+    server: str,
+    authorization: str,
+    files: tuple[str, str, str],
+    *,
+    is_verified: bool = True,
+    server_name: str = "",
+    proxy: str | None = None,
+    refresh_seconds: float | None,
+    said_by: str,
+) -> ClientConfig:
+    """Read the files, and choose the proxy: without one in the kubeconfig that of the environment."""
     if not authorization.isprintable():
         raise ConfigurationError(f"{said_by}the token holds characters that a header cannot carry: log in again")
-    server = configuration.host.rstrip("/")
-    names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-    files = tuple(str(name or "") for name in names)
     try:
         authority, certificate, key = (Path(name).read_bytes() if name else b"" for name in files)
     except OSError as error:
         raise ConfigurationError(f"{said_by}{error}") from error
-    host = urllib.parse.urlsplit(server).hostname or ""
+    parts = urllib.parse.urlsplit(server)
+    if proxy is None:
+        proxies = urllib.request.getproxies()
+        proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
     return ClientConfig(
         server=server,
         authorization=authorization,
-        tls=Tls(authority, certificate, key, bool(configuration.verify_ssl)) if server.startswith("https") else None,
-        files=(files[0], files[1], files[2]),
-        server_name=configuration.tls_server_name or "",
-        proxy="" if urllib.request.proxy_bypass(host) else configuration.proxy or "",
+        tls=Tls(authority, certificate, key, is_verified) if server.startswith("https") else None,
+        files=files,
+        server_name=server_name,
+        proxy="" if urllib.request.proxy_bypass(parts.hostname or "") else proxy,
         refresh_seconds=refresh_seconds,
     )
 

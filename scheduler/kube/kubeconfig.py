@@ -1,9 +1,9 @@
 """
 Reads a kubeconfig file, with errors that name file and field.
 
-The `kubernetes` package does the rest (file or data, exec plugins, auth providers); it gets only the context that
-was chosen, because its own messages name neither file nor field and it goes on without credentials where a plugin
-failed.
+The `kubernetes` package runs exec plugins and auth providers, and is imported only for users who have one: that takes a
+second. It gets only the context that was chosen, because its own messages name neither file nor field and it goes on
+without credentials where a plugin failed.
 """
 
 import base64
@@ -16,9 +16,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.config.exec_provider import ExecProvider
-from kubernetes.config.kube_config import ConfigNode
 
 from scheduler.kube.errors import ConfigurationError
 
@@ -92,6 +89,16 @@ def _has_context(document: Mapping[str, Any], name: str) -> bool:
     return isinstance(entries, list) and any(isinstance(each, dict) and each.get("name") == name for each in entries)
 
 
+def ask_provider(selected: Selected) -> Selected:
+    """Replace `user.auth-provider` by the token that it gives, which wins over others. Raises ConfigurationError."""
+    if "auth-provider" not in selected.user:
+        return selected
+    user = {key: value for key, value in selected.user.items() if key != "auth-provider"}
+    only_provider = selected._replace(user={"auth-provider": selected.user["auth-provider"]})
+    token, expires_at = _provider_token(only_provider)
+    return selected._replace(user=user | ({"token": token} if token else {}), expires_at=expires_at)
+
+
 def run_plugin(selected: Selected) -> Selected:
     """
     Replace `user.exec` by what the credential plugin gives, waiting for it to end.
@@ -107,21 +114,40 @@ def run_plugin(selected: Selected) -> Selected:
     if shutil.which(command) is None and not (folder / command).is_file():
         hint = str(plugin.get("installHint") or "install it, or write its whole path").strip()
         raise ConfigurationError(f"{field}.command: {command!r} is not installed: {hint}")
+    return _with_plugin_answer(selected, field, _plugin_answer(selected, field))
+
+
+def _provider_token(selected: Selected) -> tuple[str, dt.datetime | None]:
+    """Return the token of the auth provider ("": it gives none), and when it expires."""
+    from kubernetes.client.configuration import Configuration  # noqa: PLC0415 - see above
+    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415 - the same
+    from kubernetes.config.kube_config import KubeConfigLoader  # noqa: PLC0415 - the same
+
+    make_loader: Any = KubeConfigLoader  # the package is untyped
+    configuration = Configuration()
     try:
-        given = _plugin_answer(dict(plugin), str(folder), dict(selected.cluster))
+        loader = make_loader(selected.as_config(), config_base_path=str(selected.path.parent))
+        loader.load_and_set(configuration)
+    except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{selected.path}: users[{selected.user_name}].user.auth-provider: {error}") from error
+    authorization: str = configuration.api_key.get("BearerToken") or ""
+    return authorization.removeprefix("Bearer").strip(), getattr(loader, "expiry", None)
+
+
+def _plugin_answer(selected: Selected, field: str) -> Mapping[str, Any]:
+    """Run the exec plugin and return its ExecCredential.status."""
+    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415 - see above
+    from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - the same
+    from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415 - the same
+
+    make_provider: Any = ExecProvider  # the package is untyped
+    node: Any = ConfigNode
+    plugin, cluster = node("exec", dict(selected.user["exec"])), node("cluster", dict(selected.cluster))
+    try:
+        provider = make_provider(plugin, str(selected.path.parent), cluster)
+        status: Mapping[str, Any] = provider.run()
     except (ConfigException, OSError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{field}: the credential plugin failed: {error}") from error
-    return _with_plugin_answer(selected, field, given)
-
-
-def _plugin_answer(plugin: dict[str, Any], folder: str, cluster: dict[str, Any]) -> Mapping[str, Any]:
-    """Run the plugin and return its ExecCredential.status."""
-    provider: Any = ExecProvider(  # type: ignore[no-untyped-call] # the package is untyped
-        ConfigNode("exec", plugin),  # type: ignore[no-untyped-call] # the same
-        folder,
-        ConfigNode("cluster", cluster),  # type: ignore[no-untyped-call] # the same
-    )
-    status: Mapping[str, Any] = provider.run()
     return status
 
 

@@ -13,11 +13,12 @@ In the shell:
 - `decider`: what `scheduler.cycle` calls. It gives a checked plan for every batch, even while there is no worker.
 - `supervisor`: starts the worker, keeps its replica up to date, asks it, and kills it when it takes too long
   (watchdog).
+- `fork_server`: launches the fork server, the first one before the rest of the scheduler is imported.
 - `solver_process`: the fork server and one worker as the shell sees them; `change_log`: what the replica has not got
   yet.
 - `decision_limits`: the limits of decisions, from the settings; `telemetry`: logs, series, readiness.
 - `recording`: saves a decision's input as a file, for bug reports and `dovetail replay`.
 
-In the worker: `serve`, its loop; `child`, the isolated decision; on both sides `frames`, the messages. Nothing here
+In the worker: `serve`, its loop; `child`, the isolated decision, and `learned_results`, what it tells its parent; on both sides `frames`, the messages. Nothing here
 talks to the API server.
 """

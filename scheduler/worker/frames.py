@@ -9,16 +9,14 @@ decision (`recording`) has one.
 
 import socket
 import struct
-from asyncio import StreamReader
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
 from scheduler.worker.fleet_questions import FleetQuestion
-from solver import SelectorResults
 from solver.domain import (
     Batch,
     Claim,
@@ -43,6 +41,9 @@ from solver.domain import (
     VolumeAttachment,
 )
 from solver.domain.fleet import FleetTotals
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader  # the worker has no tasks
 
 _LENGTH: Final = struct.Struct("!Q")
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -217,7 +218,6 @@ _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)
 _names: Final = msgspec.json.Decoder(_Name)
 _orders: Final = msgspec.json.Decoder(Order)
-_learned: Final = msgspec.json.Decoder(tuple[SelectorResults, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
 
 
@@ -265,7 +265,7 @@ def receive_order(connection: socket.socket) -> Order | None:
     return _orders.decode(body) if body else None
 
 
-async def read_answer(reader: StreamReader) -> Answer:
+async def read_answer(reader: "StreamReader") -> Answer:
     """
     Wait for the next answer.
 
@@ -296,17 +296,6 @@ def split(received: bytes | bytearray) -> tuple[memoryview, ...]:
         bodies.append(view[_LENGTH.size : end])
         view = view[end:]
     return tuple(bodies)
-
-
-def encode_learned(learned: tuple[SelectorResults, ...]) -> bytes:
-    """Encode the new cache entries of a child, for its parent."""
-    return _encoder.encode(learned)
-
-
-def decode_learned(body: bytes | memoryview) -> tuple[SelectorResults, ...]:
-    """Decode the new cache entries of a child."""
-    learned: tuple[SelectorResults, ...] = _learned.decode(body)
-    return learned
 
 
 def framed(body: bytes) -> bytes:

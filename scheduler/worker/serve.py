@@ -27,6 +27,7 @@ from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
 from scheduler.worker.fleet_documents import fleet_document
+from scheduler.worker.learned_results import decode_learned, encode_learned
 from solver import SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
 from solver.domain import (
     Budget,
@@ -173,7 +174,7 @@ class _Service:
             self._connection.sendall(frames.encode(result))
             return
         answer, learned = result
-        self._cache.learn(frames.decode_learned(learned), slices)
+        self._cache.learn(decode_learned(learned), slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
     def _remove_child(self, child: Child) -> tuple[ResourceSlice, ...]:
@@ -188,7 +189,7 @@ class _Service:
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
         totals = totals_of(fleet, per_node=order.per_node, most_namespaces=order.most_namespaces)
         answer = frames.FleetCounted(id=order.id, totals=totals)
-        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
+        return frames.encode_body(answer), encode_learned(self._cache.learned())
 
     def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Answer a question about the fleet, in a child; return the encoded answer and the new cache entries."""
@@ -197,7 +198,7 @@ class _Service:
         labels = ((node.name, dict(node.labels)) for node in snapshot.nodes)
         document = frames.encode_raw(fleet_document(fleet, labels, order.question))
         answer = frames.FleetAnswered(id=order.id, document=document)
-        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
+        return frames.encode_body(answer), encode_learned(self._cache.learned())
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Decide, in the child; return the encoded answer and the new cache entries."""
@@ -206,7 +207,7 @@ class _Service:
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
-        return frames.encode_body(answer), frames.encode_learned(self._cache.learned())
+        return frames.encode_body(answer), encode_learned(self._cache.learned())
 
     def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.SolveFailed:
         budget = Budget(

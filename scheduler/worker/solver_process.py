@@ -10,12 +10,12 @@ import contextlib
 import os
 import signal
 import socket
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 from scheduler.worker import frames
+from scheduler.worker.fork_server import ForkServers, LaunchedServer
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _AFTER_NAME: Final = b") "
@@ -119,23 +119,18 @@ class SolverProcess:
 
 
 _START_SECONDS: Final = 60.0
-_ENVIRONMENT: Final = {
-    "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would use up the memory limit
-    "OPENBLAS_NUM_THREADS": "1",  # a fork does not copy threads
-}
 
 
 class ForkServer:
     """A running fork server."""
 
-    def __init__(self, process: Process, control: socket.socket) -> None:
-        self._process: Final = process
-        self._control: Final = control
+    def __init__(self, launched: LaunchedServer) -> None:
+        self._launched: Final = launched
 
     @property
     def is_running(self) -> bool:
         """Whether it can fork another worker."""
-        return self._process.returncode is None
+        return self._launched.process.poll() is None
 
     @contextlib.asynccontextmanager
     async def start_worker(self) -> AsyncIterator[SolverProcess]:
@@ -143,7 +138,7 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+                socket.send_fds(self._launched.control, [b"+"], [theirs.fileno()])
             ours.setblocking(False)  # noqa: FBT003 - the library's own signature
             reader, writer = await asyncio.open_connection(sock=ours)
             with contextlib.closing(writer):
@@ -152,36 +147,14 @@ class ForkServer:
 
 
 @contextlib.asynccontextmanager
-async def start_fork_server(command: Sequence[str], memory_limit_mib: int) -> AsyncIterator[ForkServer]:
+async def start_fork_server(servers: ForkServers) -> AsyncIterator[ForkServer]:
     """Run a fork server for the block; it is killed at the end. Raise `OSError` if it cannot be started."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        process = await _executed(command, theirs, memory_limit_mib)
-        try:  # no await before this: a cancellation would leave the process running
-            yield ForkServer(process, ours)
-        finally:
-            await _kill(process)
-
-
-async def _executed(command: Sequence[str], control: socket.socket, memory_limit_mib: int) -> Process:
-    """Start the command with its end of the control socket; close that end here, so that an exit is noticed."""
-    with control:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            str(control.fileno()),
-            str(memory_limit_mib),
-            pass_fds=(control.fileno(),),
-            stdin=DEVNULL,
-            env=os.environ | _ENVIRONMENT,
-        )
-
-
-async def _kill(process: Process) -> None:
-    if process.returncode is None:
-        # Not Process.kill: it polls the process and takes its exit status from asyncio's child watcher.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
+    launched = servers.take()
+    try:
+        yield ForkServer(launched)
+    finally:
+        launched.kill()
+        await asyncio.to_thread(launched.process.wait)
 
 
 async def _ready_pid(reader: asyncio.StreamReader) -> int:

@@ -8,7 +8,6 @@ one question about it can be under way at the same time.
 import asyncio
 import contextlib
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
@@ -21,12 +20,11 @@ from scheduler.cluster import Assumptions
 from scheduler.worker import frames
 from scheduler.worker.change_log import ChangeLog, without_known_pods
 from scheduler.worker.decision_limits import Limits
+from scheduler.worker.fork_server import COMMAND, ForkServers
 from scheduler.worker.solver_process import ForkServer, SolverProcess, start_fork_server
 from solver.domain import Batch, Policy
 
 A = TypeVar("A", frames.FleetCounted, frames.FleetAnswered)
-
-COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
 _CHUNK: Final = 500
 """Changes encoded without a yield to the event loop."""
@@ -112,10 +110,16 @@ class WorkerSupervisor:
         command: Sequence[str] = COMMAND,
         on_start: Callable[[int], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
+        *,
+        servers: ForkServers | None = None,
     ) -> None:
-        """`on_start` gets the process id of a ready worker, `on_failure` the error of one that did not start."""
+        """
+        `on_start` gets the process id of a ready worker, `on_failure` the error of one that did not start.
+
+        `servers` launches fork servers (default: by `command`).
+        """
         self._limits: Final = limits
-        self._command: Final = tuple(command)
+        self._servers: Final = servers or ForkServers(limits.memory_limit_mib, command)
         self._on_start: Final = on_start or _ignore
         self._on_failure: Final = on_failure or _ignore
         self._changes: Final = ChangeLog()
@@ -301,7 +305,7 @@ class WorkerSupervisor:
 
     async def _run_fork_server(self) -> None:
         """Run a fork server, and one worker after the other until one does not become ready."""
-        async with start_fork_server(self._command, self._limits.memory_limit_mib) as server:
+        async with start_fork_server(self._servers) as server:
             while server.is_running and await self._run_worker(server):
                 await self._pause()
 

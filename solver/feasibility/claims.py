@@ -1,7 +1,7 @@
 """Reasons against a pod from its own state, its claims and their classes, without looking at nodes."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from solver.domain import (
@@ -20,6 +20,7 @@ from solver.domain import (
 )
 from solver.domain.claim import SubRequest
 from solver.feasibility import lint, selectors
+from solver.feasibility.missing_claims import late_claim, not_pending
 
 MAX_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
@@ -30,42 +31,10 @@ _LONGEST_PROBLEM: Final = 512
 
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
     """Return the reasons why a pod cannot be decided; empty if it can."""
-    if problem := pod.invalid or _not_pending(pod):
+    if problem := pod.invalid or not_pending(pod):
         return (Reason(code=ReasonCode.POD_INVALID, message=wording.quoted(problem, _LONGEST_PROBLEM)),)
     found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
     return tuple(dict.fromkeys(found))
-
-
-def missing_claims(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
-    """
-    Return the reasons of a pod of which no claim exists yet; they are known without a solve.
-
-    Empty if there can be other reasons: for a pod with volumes or a gang, or with a claim that exists.
-    """
-    entries = [entry for entry in pod.claims if not entry.is_skipped]
-    if pod.gang is not None or pod.volumes or pod.invalid or _not_pending(pod):
-        return ()
-    if any(entry.claim is not None and is_made(entry.claim) for entry in entries):
-        return ()
-    return tuple(dict.fromkeys(_late(entry) for entry in entries))
-
-
-def with_missing_templates(pod: Pod, reasons: Sequence[Reason], templates: Collection[str]) -> tuple[Reason, ...]:
-    """Name the templates that do not exist in the reasons of a pod whose claims do not exist yet."""
-    there = {each.template for each in pod.claims}.difference(templates)
-    late = {_late(each): _late(each.checked(there)) for each in pod.claims}
-    return tuple(dict.fromkeys(late.get(each, each) for each in reasons))
-
-
-def _not_pending(pod: Pod) -> str:
-    """Say why a pod does not wait for a node; empty if it waits."""
-    if pod.node_name:
-        return f"the pod is bound to node {pod.node_name}"
-    if pod.scheduling_gates:
-        return f"the pod is gated by {', '.join(pod.scheduling_gates)}"
-    if pod.is_terminal or pod.is_deleting:
-        return "the pod has ended" if pod.is_terminal else "the pod is being deleted"
-    return ""
 
 
 def _entry_objections(
@@ -75,7 +44,7 @@ def _entry_objections(
         return
     claim = claims.get(entry.claim) if entry.claim is not None else None
     if claim is None:
-        yield _late(entry)
+        yield late_claim(entry)
     elif entry.template and not _is_owned(pod, claim):
         message = f"claim {claim.id.name} of entry {entry.entry} belongs to another pod"
         status = f"ResourceClaim {claim.id} was not created for Pod {pod.id} (Pod is not owner)"
@@ -90,16 +59,6 @@ def _entry_objections(
         yield from _allocated_objections(pod, claim)
     else:
         yield from _spec_objections(claim, classes)
-
-
-def _late(entry: PodClaim) -> Reason:
-    source = f"from ResourceClaimTemplate {entry.template}"
-    what, status = f"the claim of entry {entry.entry}, {source}, does not exist yet", ""
-    if entry.lacks_template:
-        what = f"ResourceClaimTemplate {entry.template} does not exist"
-    if entry.claim is not None:
-        what, status = f"claim {entry.claim.name} does not exist yet", f'could not find ResourceClaim "{entry.claim}"'
-    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it", status=status)
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:

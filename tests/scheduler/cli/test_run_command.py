@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +16,14 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]]:
     calls: list[tuple[Settings, Path | None]] = []
     root = ModuleType("scheduler.run")
 
-    def run(settings: Settings, kubeconfig: Path | None) -> int:
+    def run(settings: Settings, kubeconfig: Path | None, _: object) -> int:
         calls.append((settings, kubeconfig))
         return 7
 
     root.__dict__["run"] = run
     monkeypatch.setitem(sys.modules, "scheduler.run", root)
     monkeypatch.setattr("scheduler.observe.logs.configure", lambda _: None)
+    monkeypatch.setattr("scheduler.worker.fork_server.ForkServers.launch_ahead", lambda _: None)
     return calls
 
 
@@ -68,3 +70,20 @@ def test_a_crash_is_logged_like_everything_else(
 def test_a_wrong_configuration_never_runs(ran: list[tuple[Settings, Path | None]]) -> None:
     assert main(["--config", "/absent"]) == 2
     assert ran == []
+
+
+def test_a_run_imports_neither_the_solver_nor_what_only_some_configurations_need() -> None:
+    slow = ("kubernetes", "numpy", "ortools", "lark", "rich", "solver.decide", "solver.feasibility.selectors")
+    code = f"import scheduler.run, sys; print([name for name in {slow} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_worker_is_launched_before_the_cluster_is_talked_to(
+    ran: list[tuple[Settings, Path | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[int] = []
+    name = "scheduler.worker.fork_server.ForkServers.launch_ahead"
+    monkeypatch.setattr(name, lambda _: launched.append(len(ran)))
+    assert main([]) == 7
+    assert launched == [0]

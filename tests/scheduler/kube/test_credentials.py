@@ -270,3 +270,68 @@ async def test_a_renewal_that_fails_leaves_what_there_is_and_is_tried_again_late
     clock.now = 70.0
     assert (await known.current()).authorization == "Bearer 1"
     assert known.problem == ""
+
+
+def test_name_and_password_become_the_authorization(tmp_path: Path) -> None:
+    user = {"username": "ann", "password": "geheim: ü"}
+    expected = "Basic " + base64.b64encode(b"ann:geheim: \xc3\xbc").decode()
+    assert credentials.load_kubeconfig(kubeconfig(tmp_path, user=user)).authorization == expected
+
+
+def test_an_auth_provider_gives_the_token(tmp_path: Path) -> None:
+    token = "e30.e30.signature"
+    provider = {"name": "oidc", "config": {"id-token": token}}
+    user = {"auth-provider": provider, "token": "of-the-file"}
+    assert credentials.load_kubeconfig(kubeconfig(tmp_path, user=user)).authorization == f"Bearer {token}"
+
+
+def test_without_a_token_of_its_provider_a_user_has_that_of_the_file(tmp_path: Path) -> None:
+    user = {"auth-provider": {"name": "unknown"}, "token": "of-the-file"}
+    assert credentials.load_kubeconfig(kubeconfig(tmp_path, user=user)).authorization == "Bearer of-the-file"
+
+
+def test_the_error_of_an_auth_provider_names_the_file(tmp_path: Path) -> None:
+    expired = ".".join(("e30", base64.urlsafe_b64encode(b'{"exp": 1}').decode().rstrip("="), "signature"))
+    path = kubeconfig(tmp_path, user={"auth-provider": {"name": "oidc", "config": {"id-token": expired}}})
+    with pytest.raises(ConfigurationError, match=str(path)):
+        credentials.load_kubeconfig(path)
+
+
+def test_certificates_of_the_kubeconfig_become_files_that_are_written_again_when_they_vanish(tmp_path: Path) -> None:
+    cluster = {"server": "https://x", "certificate-authority-data": CERTIFICATE}
+    first = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
+    assert first.tls is not None
+    assert first.tls.certificate_authority == b"not a certificate"
+    Path(first.files[0]).unlink()
+    again = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
+    assert Path(again.files[0]).read_bytes() == b"not a certificate"
+
+
+def test_certificates_are_read_beside_the_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"authority")
+    (tmp_path / "user.crt").write_bytes(b"certificate")
+    cluster = {"server": "https://x", "certificate-authority": "ca.crt"}
+    user = {"client-certificate": "user.crt", "client-key-data": CERTIFICATE}
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster, user=user))
+    assert access.tls == credentials.Tls(b"authority", b"certificate", b"not a certificate", is_verified=True)
+
+
+def test_without_a_proxy_in_the_kubeconfig_that_of_the_environment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    there = kubeconfig(tmp_path, cluster={"server": "https://there"})
+    assert credentials.load_kubeconfig(there).proxy == "http://proxy:3128"
+    assert credentials.load_kubeconfig(kubeconfig(tmp_path)).proxy == ""
+
+
+def test_the_address_in_a_pod_may_be_of_ipv6(tmp_path: Path) -> None:
+    token, certificate = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("t")
+    certificate.write_text("ca")
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    assert credentials.load_in_cluster(token, certificate, environment).server == "https://[fd00::1]:443"
+    certificate.write_text("")
+    with pytest.raises(ConfigurationError, match=r"ca\.crt is empty"):
+        credentials.load_in_cluster(token, certificate, environment)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.worker.decision_limits import Limits
+from scheduler.worker.fork_server import COMMAND
 from scheduler.worker.frames import Cause, Decided
-from scheduler.worker.supervisor import COMMAND, ChildEndedError, DecisionRequest, SolveFailedError, WorkerLostError
+from scheduler.worker.supervisor import ChildEndedError, DecisionRequest, SolveFailedError, WorkerLostError
 from solver.domain import Policy
 from tests.support.builders import batch, pod
 from tests.support.shell_process import LIMITS, Shell, running

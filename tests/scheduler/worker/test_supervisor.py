@@ -12,7 +12,8 @@ import pytest
 from scheduler.change import Change
 from scheduler.worker import frames
 from scheduler.worker.decision_limits import Limits
-from scheduler.worker.supervisor import COMMAND, SolveFailedError, WorkerAbsentError, WorkerLostError, WorkerSupervisor
+from scheduler.worker.fork_server import COMMAND
+from scheduler.worker.supervisor import SolveFailedError, WorkerAbsentError, WorkerLostError, WorkerSupervisor
 from solver.domain import Policy
 from tests.support import shell_garbler, shell_listener
 from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result, toleration

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver import solve_greedily
+from solver import missing_claims, solve_greedily
 from solver.domain import (
     Budget,
     Claim,
@@ -246,7 +246,7 @@ def test_every_objection_is_given_and_each_once() -> None:
     ],
 )
 def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say(pod: Pod) -> None:
-    late = claims.missing_claims(pod, lambda _: False)
+    late = missing_claims(pod, lambda _: False)
 
     assert late
     assert late == objections(pod)
@@ -267,4 +267,4 @@ def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say
     ],
 )
 def test_a_pod_of_which_more_can_be_said_than_that_its_claims_are_late_is_not_late(pod: Pod) -> None:
-    assert claims.missing_claims(pod, lambda claim: claim.name == "made") == ()
+    assert missing_claims(pod, lambda claim: claim.name == "made") == ()

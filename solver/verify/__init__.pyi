@@ -1,0 +1,3 @@
+from .checker import check as check
+from .snapshot_index import VerifierCache as VerifierCache
+from .violations import Rule as Rule

@@ -5,11 +5,3 @@ The name of every log event and every series is defined here, once. `unexpected_
 exceptions that no code expects; `memory` measures the processes; `terminal` escapes texts of users. Nothing here makes
 decisions. The composition root creates one `Metrics` and one `Health` and passes them on.
 """
-
-import sys
-
-if "rich" not in sys.modules:
-    sys.modules["rich"] = None  # type: ignore[assignment] # as if it were not installed
-    import structlog  # noqa: F401 - it imports rich for tracebacks, which are written without, and that takes 0.2 s
-
-    del sys.modules["rich"]

@@ -11,9 +11,9 @@ import sys
 from typing import Any, Final, TextIO
 
 import msgspec
-import structlog
 
 from scheduler.observe import terminal
+from scheduler.observe.plain_structlog import structlog
 from scheduler.settings import LogFormat, Logging
 
 # Process

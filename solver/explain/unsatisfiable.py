@@ -45,8 +45,6 @@ class UnsatisfiableRequirements:
     """By label key its values, each with one node."""
     suggestions: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Results of `instead` by key and value."""
-    sizes: dict[str, Amounts] = field(default_factory=dict)
-    """By resource the allocatable amount of each node."""
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
         """Return the reasons for labels that no node has, and for resources for which no node is large enough."""
@@ -130,9 +128,11 @@ class UnsatisfiableRequirements:
 
     def sizes_of(self, resource: str) -> Amounts:
         """Return the allocatable amount of a resource by node."""
-        if resource not in self.sizes:
-            self.sizes[resource] = allocatable(self.problem.inventory.nodes, resource)
-        return self.sizes[resource]
+        inventory, key = self.problem.inventory, ("allocatable", resource)
+        found: Amounts | None = inventory.counted.get(key)
+        if found is None:
+            found = inventory.counted[key] = allocatable(inventory.nodes, resource)
+        return found
 
 
 def _around(name: str, known: Iterable[str]) -> Sequence[str]:

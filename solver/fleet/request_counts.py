@@ -7,17 +7,21 @@ Conditions, events and `dovetail explain` count here; what is free follows from 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.domain import Taint
 from solver.feasibility import capacity, node_fit
 from solver.fleet.availability import Availability, Obstacle
+from solver.fleet.kept_counts import KeptCounts, is_countable
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
 from solver.problem.requests.demand import Verdict
+
+_KEPT_BYTES: Final = 100
+"""Estimated bytes of `KeptCounts` for each device that answers."""
 
 
 class ShortCapacity(NamedTuple):
@@ -61,7 +65,12 @@ class DeviceSupplies:
         """Count the devices that some nodes can use for a request."""
         key = (ask.demand, roomy.tobytes())
         if key not in self.known:
-            self.known[key] = self._count(ask, set(np.flatnonzero(roomy).tolist()))
+            kept = self._kept(ask.demand)
+            self.known[key] = (
+                self._count(ask, set(np.flatnonzero(roomy).tolist()))
+                if kept is None
+                else self._changed(kept, ask.demand, roomy)
+            )
         return self.known[key]
 
     def together(self, asks: Iterable[Ask]) -> int | None:
@@ -83,6 +92,36 @@ class DeviceSupplies:
         able = (index for index in answers.verdicts if answers.at(records[index], node) is Verdict.YES)
         return [index for index in able if not self.obstacle(index, ask.demand)]
 
+    def _kept(self, demand: int) -> KeptCounts | None:
+        """Return the counts of a demand in an earlier problem, or empty ones; None where they cannot be kept."""
+        answers, inventory = self.problem.requests.answers[demand], self.problem.inventory
+        found: KeptCounts | None = inventory.counted.get(self.problem.requests.demands[demand])
+        if found is not None and found.answers is answers:
+            return found
+        if not is_countable(inventory, answers):
+            return None
+        made = KeptCounts(answers)
+        inventory.counted.put(self.problem.requests.demands[demand], made, _KEPT_BYTES * len(answers.verdicts))
+        return made
+
+    def _changed(self, kept: KeptCounts, demand: int, roomy: Mask) -> DeviceSupply:
+        """Count devices over nodes, of which each belongs to one, from what changed since the last count."""
+        view = _DemandView(self, demand)
+        kept.follow(view, self.problem.inventory, self.problem.available.usage, roomy)
+        short: dict[str, ShortCapacity] = {}
+        if kept.obstacles[Obstacle.CAPACITY]:
+            lacking = (index for index, obstacle in kept.hurdles.items() if obstacle is Obstacle.CAPACITY)
+            self._note_all_short(lacking, demand, short)
+        return DeviceSupply(
+            verdicts=+kept.verdicts,
+            obstacles=+kept.obstacles,
+            free=kept.free.total(),
+            most=max(kept.free.values(), default=0),
+            largest=max(kept.matching.values(), default=0),
+            taints=+kept.taints,
+            short=short,
+        )
+
     def _count(self, ask: Ask, wanted: set[int]) -> DeviceSupply:
         """Count devices over nodes; a device that several nodes can use counts once."""
         problem, answers = self.problem, self.problem.requests.answers[ask.demand]
@@ -93,6 +132,7 @@ class DeviceSupplies:
         matching: Counter[int] = Counter()
         taints: Counter[Taint] = Counter()
         short: dict[str, ShortCapacity] = {}
+        lacking: list[int] = []
         is_same = bool(wanted) and not (answers.unfit or answers.spared or inventory.undeclared)
         for index, answer in answers.verdicts.items():
             record = inventory.records[index]
@@ -102,7 +142,7 @@ class DeviceSupplies:
             verdicts[verdict] += 1
             matching[record.home] += 1
             if verdict is Verdict.TAINTED:
-                taints.update(self._taint(record, ask.demand))
+                taints.update(self.untolerated(record, ask.demand))
             if verdict is not Verdict.YES:
                 continue
             obstacle = self.obstacle(index, ask.demand)
@@ -111,16 +151,22 @@ class DeviceSupplies:
             else:
                 free[record.home] += 1
             if obstacle is Obstacle.CAPACITY:
-                self._note_short(record, ask.demand, short)
+                lacking.append(index)
+        self._note_all_short(lacking, ask.demand, short)
         wide = free.pop(-1, 0)
         most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
         largest += matching.get(-1, 0) if len(matching) > 1 else 0
         return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest, taints, short)
 
-    def _taint(self, record: DeviceRecord, demand: int) -> Iterable[Taint]:
+    def untolerated(self, record: DeviceRecord, demand: int) -> Iterable[Taint]:
         """Return the first taint that a demand does not tolerate."""
         taint = node_fit.first_untolerated_taint(record.taints, self.problem.requests.demands[demand].tolerations)
         return () if taint is None else (Taint(key=taint.key, value=taint.value, effect=taint.effect),)
+
+    def _note_all_short(self, lacking: Iterable[int], demand: int, short: dict[str, ShortCapacity]) -> None:
+        """Note what devices with too little capacity lack; amounts are written as that of the first one."""
+        for index in sorted(lacking):
+            self._note_short(self.problem.inventory.records[index], demand, short)
 
     def _note_short(self, record: DeviceRecord, demand: int, short: dict[str, ShortCapacity]) -> None:
         """Note the capacities of which a shared device has too little left."""
@@ -151,6 +197,20 @@ class DeviceSupplies:
             return None
         consumption = self.problem.requests.answers[demand].consumption.get(index, ())
         return self.availability.obstacle(index, consumption)
+
+
+@dataclass(frozen=True, slots=True)
+class _DemandView:
+    """One demand of a problem, for `KeptCounts`."""
+
+    supplies: DeviceSupplies
+    demand: int
+
+    def obstacle(self, index: int) -> Obstacle | None:
+        return self.supplies.obstacle(index, self.demand)
+
+    def taints(self, record: DeviceRecord) -> Iterable[Taint]:
+        return self.supplies.untolerated(record, self.demand)
 
 
 def _reaches(record: DeviceRecord, nodes: set[int]) -> bool:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from solver.domain import (
     Snapshot,
     WeightedPodAffinityTerm,
 )
+from solver.fleet.request_counts import DeviceSupplies
 from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
 from solver.problem.node_arrays import MOST, PODS
@@ -83,9 +85,9 @@ def _pods(draw: st.DrawFn, nodes: list[str]) -> list[Pod]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Situation, list[Snapshot]]:
+def histories(draw: st.DrawFn, features: frozenset[Feature] = FEATURES) -> tuple[Situation, list[Snapshot]]:
     """Draw snapshots that have some of the same objects each; some come again, as preemption goes back and forth."""
-    situation = draw(situations(FEATURES, most_pods=3))
+    situation = draw(situations(features, most_pods=3))
     first = situation.snapshot
     devices = [DeviceId(each.driver, each.pool, device.name) for each in first.slices for device in each.devices]
     devices = draw(st.permutations([*devices, b.device_id("gone", "n0", DRIVERS[0])]))[:3]
@@ -193,6 +195,32 @@ def test_what_is_counted_from_changes_is_what_objects_say(case: tuple[Situation,
         keys, key_of = problem.device_keys()
         assert [keys[number] for number in key_of.tolist()] == list(map(problem.device_key, range(problem.node_count)))
         assert keys == list(dict.fromkeys(map(problem.device_key, range(problem.node_count))))
+
+
+@PROPERTY
+@given(histories(FEATURES - {Feature.WIDE} | {Feature.TAINTS, Feature.ADMIN}), st.data())
+def test_devices_counted_from_changes_are_those_counted_from_nothing(
+    case: tuple[Situation, list[Snapshot]], data: st.DataObject
+) -> None:
+    situation, snapshots = case
+    cache, problems = SolverCache(), list[Problem]()
+    for snapshot in snapshots:
+        problems.append(prepare(snapshot, situation.batch, Policy(), cache))
+        _check_supplies(problems[-1], data)
+    for problem in problems:
+        _check_supplies(problem, data)
+
+
+def _check_supplies(problem: Problem, data: st.DataObject) -> None:
+    nodes = np.array([data.draw(st.booleans()) for _ in range(problem.node_count)], dtype=np.bool_)
+    asks = [ask for each in problem.requests.components for asks in each.requests for ask in asks]
+    for ask in asks:
+        supplies = DeviceSupplies(problem)
+        found = supplies.of(ask, nodes)
+        assert found == supplies._count(ask, set(np.flatnonzero(nodes).tolist()))  # noqa: SLF001 - the general way
+        assert all(found.verdicts.values())
+        assert all(found.obstacles.values())
+        assert all(found.taints.values())
 
 
 def _check_usage(problem: Problem) -> None:

@@ -166,6 +166,7 @@ def updated_inventory(
         own_taints=before.own_taints.copy(),
         pairings=before.pairings.copy(),
         hints=BoundedCache(before.hints.most_bytes),
+        counted=BoundedCache(before.counted.most_bytes),
     )
     replaced = _replaced(inventory, now_of)
     return UpdatedInventory(inventory, replaced) if _keeps_pairs(inventory, replaced.values()) else None

@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
 """The selectors of a class and of a request."""
 _VALUE_SCALE = 100
 _HINTS_BYTES = 4 * MIB
+_COUNTED_BYTES = 64 * MIB
 
 
 @dataclass(slots=True, eq=False)
@@ -143,6 +144,8 @@ class Inventory:
     """By node, the places where devices of several drivers stand together."""
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
     """Texts of `solver.explain.hints` about selectors that match nothing; valid as long as the inventory."""
+    counted: BoundedCache[Hashable, Any] = field(default_factory=partial(BoundedCache, _COUNTED_BYTES))
+    """Counts of `solver.fleet.request_counts` by demand, and sizes of nodes; valid as long as the inventory."""
 
     _slices: tuple[ResourceSlice, ...] | None = field(default=None, init=False)
     _nodes_by_label: dict[str, NodesByLabel] = field(default_factory=dict, init=False)

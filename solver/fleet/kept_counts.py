@@ -1,0 +1,121 @@
+"""
+The counts of one demand over some nodes, kept from one decision to the next and changed by what changed.
+
+A pod that fits nowhere is explained in every decision that it is part of. Counting all devices of a large cluster for
+it costs more than the decision; a claim that came or went concerns a few devices, and a pod that came or went one node.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from solver.domain import CounterId, Taint
+from solver.fleet.availability import Obstacle
+from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.devices.usage import Usage
+from solver.problem.requests.demand import Answers, Verdict
+
+
+class DemandView(Protocol):
+    """What a problem says of one demand and a device."""
+
+    def obstacle(self, index: int, /) -> Obstacle | None:
+        """Say why a device that answers YES has no room for one more allocation; None if it has."""
+        ...
+
+    def taints(self, record: DeviceRecord, /) -> Iterable[Taint]:
+        """Return the first taint that the demand does not tolerate."""
+        ...
+
+
+def is_countable(inventory: Inventory, answers: Answers) -> bool:
+    """Whether each device that answers belongs to one node and answers there whatever other nodes are looked at."""
+    if answers.unfit or answers.spared or inventory.undeclared:
+        return False
+    return not any(index in answers.verdicts for index in inventory.wide)
+
+
+@dataclass(slots=True, eq=False)
+class KeptCounts:
+    """
+    Counts of the devices that answer a demand on some nodes: `matching` and `free` by node.
+
+    `hurdles` has the able devices without room. Invariant: after `follow` all equals what is counted from nothing for
+    the same usage and nodes, apart from counts of zero; a property checks it.
+    """
+
+    answers: Answers
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    taints: Counter[Taint] = field(default_factory=Counter)
+    matching: Counter[int] = field(default_factory=Counter)
+    obstacles: Counter[Obstacle] = field(default_factory=Counter)
+    free: Counter[int] = field(default_factory=Counter)
+    hurdles: dict[int, Obstacle] = field(default_factory=dict)
+    _able: dict[CounterId, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The able devices that draw on a counter."""
+    _usage: Usage = field(default_factory=Usage)
+    _nodes: Mask | None = None
+
+    def follow(self, view: DemandView, inventory: Inventory, usage: Usage, nodes: Mask) -> None:
+        """Make these the counts for a usage and some nodes; the inventory is that of all calls."""
+        verdicts, records = self.answers.verdicts, inventory.records
+        before = np.zeros_like(nodes) if self._nodes is None else self._nodes
+        for index in self._changed(usage):
+            if verdicts.get(index) is Verdict.YES and before[records[index].home]:
+                self._give_up(records[index])
+                self._take(view, records[index])
+        self._usage = usage
+        for node in np.flatnonzero(nodes != before).tolist():
+            for index in inventory.by_home[node]:
+                if index in verdicts:
+                    self._count(view, records[index], 1 if nodes[node] else -1)
+        self._nodes = nodes.copy()
+
+    def _changed(self, usage: Usage) -> Iterator[int]:
+        """Return the devices, each once, that may have another obstacle than with the last usage."""
+        was, found = self._usage, set[int]()
+        if was.exclusive is not usage.exclusive:
+            found |= was.exclusive ^ usage.exclusive
+        if was.shared is not usage.shared:
+            every = was.shared.keys() | usage.shared.keys()
+            found |= {index for index in every if was.shared.get(index) != usage.shared.get(index)}
+        if was.drawn is not usage.drawn:
+            for counter in was.drawn.keys() | usage.drawn.keys():
+                if was.drawn.get(counter) != usage.drawn.get(counter):
+                    found |= self._able.get(counter, set())
+        return iter(found)
+
+    def _count(self, view: DemandView, record: DeviceRecord, sign: int) -> None:
+        """Count a device of a node that was added, or one of a node that was taken away."""
+        verdict = self.answers.verdicts[record.index]
+        self.verdicts[verdict] += sign
+        self.matching[record.home] += sign
+        if verdict is Verdict.TAINTED:
+            for taint in view.taints(record):
+                self.taints[taint] += sign
+        elif verdict is Verdict.YES and sign > 0:
+            self._take(view, record)
+        elif verdict is Verdict.YES:
+            self._give_up(record)
+
+    def _take(self, view: DemandView, record: DeviceRecord) -> None:
+        for counter, _ in record.counters:
+            self._able[counter].add(record.index)
+        obstacle = view.obstacle(record.index)
+        if obstacle is None:
+            self.free[record.home] += 1
+        else:
+            self.hurdles[record.index] = obstacle
+            self.obstacles[obstacle] += 1
+
+    def _give_up(self, record: DeviceRecord) -> None:
+        for counter, _ in record.counters:
+            self._able[counter].discard(record.index)
+        obstacle = self.hurdles.pop(record.index, None)
+        if obstacle is None:
+            self.free[record.home] -= 1
+        else:
+            self.obstacles[obstacle] -= 1

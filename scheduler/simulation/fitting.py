@@ -17,7 +17,7 @@ from scheduler.simulation import defragment, plan_output, printing, simulator
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult
 from scheduler.worker.recording import Record
-from solver import max_count
+from solver import SolverCache, max_count
 from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, Relocation
 
 MOST_COPIES: Final = 100_000
@@ -54,20 +54,21 @@ class Fit(NamedTuple):
 
 def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
     """Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many."""
-    left = simulator.after_others(asked, own)
-    result = simulator.answer(left)
+    cache = SolverCache()
+    left = simulator.after_others(asked, own, cache)
+    result = simulator.answer(left, cache)
     unit = _unit(left.batch)
     copies = None
     if most is not None:
         budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
-        copies = max_count(left.snapshot, unit, left.policy, budget, most)
+        copies = max_count(left.snapshot, unit, left.policy, budget, most, cache)
     found = Fit(result, copies, len(unit.pods), most or 0)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]
-    return _with_help(found, left, stuck[0]) if stuck else found
+    return _with_help(found, left, stuck[0], cache) if stuck else found
 
 
-def _with_help(found: Fit, left: Record, stuck: PodId) -> Fit:
+def _with_help(found: Fit, left: Record, stuck: PodId, cache: SolverCache) -> Fit:
     """Add the moves that let all pods in, else the changes that let one of them in that does not start."""
     if len(left.batch.pods) <= _MOST_MOVED_FOR:
         moves = defragment.relocation(left, left.batch, seconds=_MOVES_SECONDS)
@@ -76,7 +77,8 @@ def _with_help(found: Fit, left: Record, stuck: PodId) -> Fit:
     pod = next(pod for pod in left.batch.pods if pod.id == stuck)
     plan = found.result.plan
     own = frozenset(claim for each in plan.placements for claim in each.claims)
-    return found._replace(changes=simulator.explained(simulator.after_placed(left, plan), pod, kept=own).changes)
+    explained = simulator.explained(simulator.after_placed(left, plan), pod, cache, kept=own)
+    return found._replace(changes=explained.changes)
 
 
 def _unit(batch: Batch) -> Batch:

@@ -125,7 +125,7 @@ _STATUS: Final = {
 def show(answer: SimulationResult, to: TextIO) -> None:
     """Print the table and a summary line."""
     console = printing.console(to)
-    answer = printing.visible(answer)
+    answer = printing.visible(_with_shown_claims(answer))
     if answer.plan.placements or answer.plan.unplaced:
         console.print(_table(answer))
     if any(each.victims for each in answer.plan.preemptions):
@@ -133,6 +133,14 @@ def show(answer: SimulationResult, to: TextIO) -> None:
     console.print(Text(_summary(answer)))
     for line in _others(answer):
         console.print(Text(line))
+
+
+def _with_shown_claims(answer: SimulationResult) -> SimulationResult:
+    """Keep only the allocations that the tables show: of pods that are placed, and of those that evictions free."""
+    placed = (claim for each in answer.plan.placements for claim in each.claims)
+    freed = (claim for claims in answer.freed for claim in claims)
+    known = answer.allocations
+    return dataclasses.replace(answer, allocations={claim: known[claim] for claim in (*placed, *freed) if claim in known})
 
 
 def _table(answer: SimulationResult) -> Table:

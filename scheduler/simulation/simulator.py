@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,8 +20,7 @@ from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
 from scheduler.worker import recording
-from scheduler.worker.checked_plan import decide
-from scheduler.worker.decider import all_failed
+from scheduler.worker.checked_plan import all_failed, decide
 from scheduler.worker.recording import Record
 from solver import SolverCache, explain_placed, explain_pod, is_freed, reserve_for_nominated, snapshot_after, solve
 from solver.domain import (
@@ -99,15 +99,16 @@ def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
     )
 
 
-def after_others(asked: Record, own: Collection[PodId]) -> Record:
+def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | None = None) -> Record:
     """Return the case of some of the waiting pods, after those of the same or a higher priority are decided."""
+    cache = cache or SolverCache()
     pods = tuple(pod for pod in asked.batch.pods if pod.id in own)
     least = min((pod.priority for pod in pods), default=0)
     others = tuple(pod for pod in asked.batch.pods if pod.id not in own and pod.priority >= least)
     snapshot = asked.snapshot
     if others:
         batch = Batch(pods=others, gangs=asked.batch.gangs_of(others))
-        for part, plan in _parts(snapshot, batch, lambda part: _decided(asked, part, [])):
+        for part, plan in _parts(snapshot, batch, lambda part: _decided(asked, part, [], cache)):
             snapshot = _after(part.snapshot, part.batch, plan)
     return msgspec.structs.replace(
         asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=()
@@ -268,11 +269,15 @@ def _at_present(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, preemption=rules)
 
 
-def answer(asked: Record) -> SimulationResult:
-    """Solve and check. Never raises: after a defect of the solver the plan places no pod and `defects` says why."""
-    started = time.monotonic()
+def answer(asked: Record, cache: SolverCache | None = None) -> SimulationResult:
+    """
+    Solve and check. Never raises: after a defect of the solver the plan places no pod and `defects` says why.
+
+    `cache` is that of the solves of one question: what they read of the cluster is the same.
+    """
+    started, cache = time.monotonic(), cache or SolverCache()
     defects: list[str] = []
-    found = _parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects))
+    found = _parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects, cache))
     plan = _joined(asked.batch, [plan for _, plan in found])
     report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None} | {
@@ -294,10 +299,11 @@ def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tu
         yield tuple(claim.id for claim in touched if is_freed(claim, gone))
 
 
-def _decided(asked: Record, part: SubBatch, defects: list[str]) -> Plan:
+def _decided(asked: Record, part: SubBatch, defects: list[str], cache: SolverCache) -> Plan:
     """Decide a part; add what went wrong to `defects`."""
     try:
-        plan, violations = decide(part.snapshot, part.batch, asked.policy, _budget(asked), solve)
+        solve_it = partial(solve, cache=cache)
+        plan, violations = decide(part.snapshot, part.batch, asked.policy, _budget(asked), solve_it)
         defects += (f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
     except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
         plan = None
@@ -319,17 +325,20 @@ def _budget(asked: Record) -> Budget:
     return budget.replaying(asked.stopped) if asked.stopped else budget
 
 
-def explained(asked: Record, pod: Pod, *, kept: frozenset[ClaimId] = frozenset()) -> PodDiagnosis:
+def explained(
+    asked: Record, pod: Pod, cache: SolverCache | None = None, *, kept: frozenset[ClaimId] = frozenset()
+) -> PodDiagnosis:
     """Explain one pod of a case, after the parts that are decided before it; claims in `kept` keep their devices."""
-    snapshot, batch = asked.snapshot, asked.batch
-    for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
+    snapshot, batch, cache = asked.snapshot, asked.batch, cache or SolverCache()
+    for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod, cache)):
         snapshot, batch = part
         if pod in batch.pods:
             break
     budget = _budget(asked)
     # So that nodes show what is reserved on them.
-    seen = reserve_for_nominated(snapshot, batch, asked.policy, SolverCache(), budget)
-    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget, kept=kept)
+    seen = reserve_for_nominated(snapshot, batch, asked.policy, cache, budget)
+    alone = msgspec.structs.replace(seen, nominated=())
+    return explain_pod(alone, batch, pod, asked.policy, budget, cache, kept=kept)
 
 
 def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:
@@ -337,9 +346,9 @@ def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:
     return explain_placed(msgspec.structs.replace(asked.snapshot, nominated=()), pod, asked.policy, _budget(asked))
 
 
-def _decided_before(asked: Record, part: SubBatch, pod: Pod) -> Plan:
+def _decided_before(asked: Record, part: SubBatch, pod: Pod, cache: SolverCache) -> Plan:
     """Decide a part, unless the pod itself is in it; `explain_pod` decides that part."""
-    return all_failed(part.batch, _FAILED) if pod in part.batch.pods else _decided(asked, part, [])
+    return all_failed(part.batch, _FAILED) if pod in part.batch.pods else _decided(asked, part, [], cache)
 
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:

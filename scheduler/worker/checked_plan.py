@@ -11,7 +11,21 @@ from typing import Final
 import msgspec
 
 import solver
-from solver.domain import Batch, Budget, GangId, Plan, PodId, Policy, Reason, ReasonCode, Snapshot, Unplaced, Violation
+from solver.domain import (
+    Batch,
+    Budget,
+    GangId,
+    Plan,
+    PodId,
+    Policy,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+    Unplaced,
+    Violation,
+)
 
 Solve = Callable[..., Plan]
 """A function with the signature of `solver.solve`."""
@@ -77,3 +91,10 @@ def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
         is_first = number == 0 or (not second and len(first) + len(unit) <= len(batch.pods) // 2)
         (first if is_first else second).update(unit)
     return first, second
+
+
+def all_failed(batch: Batch, message: str) -> Plan:
+    """Return a plan that places no pod, each with the reason SolverFailed."""
+    reason = Reason(code=ReasonCode.SOLVER_FAILED, message=message)
+    unplaced = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods)
+    return Plan(unplaced=unplaced, report=SearchReport(status=SearchStatus.FALLBACK))

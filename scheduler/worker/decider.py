@@ -236,7 +236,7 @@ class Decider:
         if violations:
             self._telemetry.violated(violations)
             self._save(batch, policy, "the plan broke a rule")
-        plan = plan or all_failed(batch, _DROPPED)
+        plan = plan or checked_plan.all_failed(batch, _DROPPED)
         if plan.report.defects:
             self._telemetry.contradicted(plan.report.defects, batch)
             self._save(batch, policy, "the search contradicted itself")
@@ -334,13 +334,6 @@ def _record(cause: str, snapshot: Snapshot, batch: Batch, policy: Policy, limits
         seed=limits.seed,
         workers=limits.workers,
     )
-
-
-def all_failed(batch: Batch, message: str) -> Plan:
-    """Return a plan that places no pod, each with the reason SolverFailed."""
-    reason = Reason(code=ReasonCode.SOLVER_FAILED, message=message)
-    unplaced = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods)
-    return structs.replace(_empty_plan(), unplaced=unplaced)
 
 
 def _empty_plan() -> Plan:

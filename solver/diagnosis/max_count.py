@@ -43,19 +43,19 @@ _FACTOR: Final = 4
 _SOURCE: Final = "copy"
 """The source of gangs that hold the pods of a copy together."""
 
+Solving = tuple[Policy, Budget, SolverCache]
 
-def max_count(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
-    """Count the copies of a batch that fit, `most` at most; no pod is evicted for them."""
-    plain = replace(policy, levels=())
+
+def max_count(
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int, cache: SolverCache | None = None
+) -> CopyCount:
+    """Count the copies of a batch that fit, `most` at most; no pod is evicted for them. `cache` is of other solves."""
+    solving = replace(policy, levels=()), budget, cache or SolverCache()
     if _is_local(snapshot, batch):
-        return _node_by_node(snapshot, batch, plain, budget, most)
-    solving = plain, budget, SolverCache()
+        return _node_by_node(snapshot, batch, solving, most)
     if len({pod.gang for pod in batch.pods}) > 1:
         return _bisected(snapshot, _with_whole_gangs(batch), solving, most)
     return _growing(snapshot, _as_one_gang(batch), solving, most)
-
-
-Solving = tuple[Policy, Budget, SolverCache]
 
 
 def _growing(snapshot: Snapshot, batch: Batch, solving: Solving, most: int) -> CopyCount:
@@ -98,9 +98,9 @@ def _is_local(snapshot: Snapshot, batch: Batch) -> bool:
     return len(batch.pods) == 1 and not any(tied) and own and devices_are_local
 
 
-def _node_by_node(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int) -> CopyCount:
+def _node_by_node(snapshot: Snapshot, batch: Batch, solving: Solving, most: int) -> CopyCount:
     """Add up what each node takes; nodes with equal devices in an equal state and equal room are counted once."""
-    cache = SolverCache()
+    policy, budget, cache = solving
     problem = prepare(snapshot, batch, policy, cache)
     alike = Counter[object]()
     first: dict[object, int] = {}

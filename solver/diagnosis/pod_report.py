@@ -109,6 +109,7 @@ def explain_pod(
     pod: Pod,
     policy: Policy,
     budget: Budget,
+    cache: SolverCache | None = None,
     *,
     kept: frozenset[ClaimId] = frozenset(),
 ) -> PodDiagnosis:
@@ -116,9 +117,9 @@ def explain_pod(
     Solve a batch, and report what the plan does with one of its pods and why.
 
     Every change in the report has been solved, and takes no devices from the claims in `kept`. This takes dozens of
-    small solves; `budget` is that of each solve.
+    small solves; `budget` is that of each solve, `cache` that of the whole cluster's solves.
     """
-    cache = SolverCache()
+    cache = cache or SolverCache()
     plan = solve(snapshot, batch, policy, budget, cache)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())

@@ -112,9 +112,7 @@ def _config(address: str) -> str:
     )
 
 
-def _rows(
-    options: argparse.Namespace, file: str, flags: tuple[tuple[str, ...], tuple[str, ...]]
-) -> Iterator[str]:
+def _rows(options: argparse.Namespace, file: str, flags: tuple[tuple[str, ...], tuple[str, ...]]) -> Iterator[str]:
     """Ask each question of each source that answers it; return the lines of the table."""
     local, remote = flags
     yield "| question | command | API server | running scheduler |"
@@ -141,7 +139,10 @@ def _timed(words: Sequence[str], runs: int) -> Timed:
 def _once(words: Sequence[str]) -> Timed:
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "scheduler", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=REPOSITORY
+        [sys.executable, "-m", "scheduler", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=REPOSITORY,
     )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -55,7 +55,9 @@ async def _run(session: aiohttp.ClientSession, running: Sequence[_Holder]) -> No
     for pod, claim, (_, _, allocation) in zip(pods, claims, running, strict=True):
         user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         status = {"allocation": allocation, "reservedFor": [user]}
-        updates.append(objects.request(session, "PUT", f"{objects.object_path(claim)}/status", claim | {"status": status}))
+        updates.append(
+            objects.request(session, "PUT", f"{objects.object_path(claim)}/status", claim | {"status": status})
+        )
     await asyncio.gather(*updates)
 
 

@@ -44,14 +44,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, explain, print."""
-    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second to import
-
     access = None if options.snapshot else cluster_access(options)
     target = target_of(options.target, options, _KINDS, access)
-    try:
-        seen = _live(options, access, target) if access else _from_file(options.snapshot, target)
-    except simulator.SavedError as error:
-        return refuse(str(error))
+    seen = _live(options, access, target) if access else _from_file(options.snapshot)
+    if seen is None:
+        return ExitStatus.WRONG
     if target.kind is TargetKind.POD_GROUP:
         return _gang(options, target, seen)
     return _pod(options, target, seen)
@@ -68,7 +65,7 @@ class _Seen(NamedTuple):
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
-    from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - as above
+    from scheduler.simulation import explanation, explanation_output, printing  # noqa: PLC0415 - the solver takes a second
 
     pod = seen.pods.get(target[1:])
     if pod is None:
@@ -101,24 +98,30 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
     return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
 
 
-def _from_file(path: Path, target: Target) -> _Seen:
+def _from_file(path: Path) -> _Seen | None:
+    """Read a saved case; say why and return None where it cannot be used."""
     from scheduler.kube.pod_writes import PendingPod  # noqa: PLC0415 - as above
     from scheduler.simulation import simulator  # noqa: PLC0415 - as above
 
-    del target
-    asked = simulator.load(path)
+    try:
+        asked = simulator.load(path)
+    except simulator.SavedError as error:
+        refuse(str(error))
+        return None
     pods = {pod.id: PendingPod(pod, None) for pod in (*asked.snapshot.pods, *asked.batch.pods)}
     return _Seen(asked, pods, is_live=False)
 
 
 def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     """Read the live cluster as the scheduler would that the pod names, and the conditions of pods."""
-    from scheduler.simulation import case_builder, defragment, explanation, live_cluster, simulator  # noqa: PLC0415 - as above
+    from scheduler.simulation import live_cluster, warm_up  # noqa: PLC0415 - the cluster's client takes a while to import
+
+    name = target.name if target.kind is TargetKind.POD else ""
+    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=warm_up.load)
+    from scheduler.simulation import case_builder, defragment, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this
 
-    name = target.name if target.kind is TargetKind.POD else ""
-    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name)
     missing = explanation.NEEDED & set(found.forbidden)
     if missing:
         return _Seen(None, pods, forbidden=found.forbidden)

@@ -62,10 +62,9 @@ def execute(options: argparse.Namespace) -> int:
     paths, wanted = manifests(options), _count(options.count)
     if not paths:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
-    from scheduler.simulation import case_builder, fitting, live_cluster, printing, simulator  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import live_cluster, warm_up  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    builder = case_builder.CaseBuilder
     of_cluster = documents.read(options.cluster)
     if of_cluster.problems:
         report((), of_cluster.problems)
@@ -75,8 +74,11 @@ def execute(options: argparse.Namespace) -> int:
     if not asked.documents:
         report((), asked.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
-    found = builder.as_cluster(of_cluster) if access is None else live_cluster.fetch(access)
-    made = builder.of(found, asked)
+    found = None if access is None else live_cluster.fetch(access, meanwhile=warm_up.load)
+    from scheduler.simulation import case_builder, fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
+
+    found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
+    made = case_builder.CaseBuilder.of(found, asked)
     name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
     warn_of_other_scheduler(options.config, "a pod of the files", name)
     case = made.case(name)

@@ -61,7 +61,7 @@ def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
     copies = None
     if most is not None:
         budget = Budget(seconds=_COUNT_SECONDS, deterministic_seconds=_COUNT_SECONDS, seed=left.seed)
-        copies = max_count(left.snapshot, unit, left.policy, budget, most, cache)
+        copies = max_count(left.snapshot, unit, left.policy, budget, most, cache=cache)
     found = Fit(result, copies, len(unit.pods), most or 0)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]

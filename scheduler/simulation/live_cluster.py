@@ -1,7 +1,7 @@
 """Lists the objects of a live cluster once; writes nothing."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -54,13 +54,20 @@ def without_cluster(version: str) -> ClusterObjects:
     return ClusterObjects(served=discovery.DiscoveredKinds(minor=int(version.removeprefix("1."))))
 
 
-def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None) -> ClusterObjects:
+def _nothing() -> None:
+    """Do nothing meanwhile."""
+
+
+def fetch(
+    access: ClusterAccess, kinds: Collection[Kind] | None = None, *, meanwhile: Callable[[], object] = _nothing
+) -> ClusterObjects:
     """
     List the objects that matter for scheduling, or those of some kinds, without templates and priority classes.
 
-    Raise `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
+    `meanwhile` is called in a thread, for what can be done while the API server prepares its answers. Raise `KubeError`
+    for a problem of the server or the access, but not for kinds that the caller may not list.
     """
-    return wait_for(_fetch(access, kinds))
+    return wait_for(_fetch(access, kinds, meanwhile))
 
 
 class PendingPods(NamedTuple):
@@ -90,21 +97,24 @@ async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
 
 
 def fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str
+    access: ClusterAccess, namespace: str, name: str, *, meanwhile: Callable[[], object] = _nothing
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     """
-    List the objects that matter for scheduling, and read the condition of a pod.
+    List the objects that matter for scheduling, and read the condition of a pod; `meanwhile` as in `fetch`.
 
     Without a name these are the pods of the namespace that have no node; by their keys. Raise `KubeError`.
     """
-    return wait_for(_fetch_with_conditions(access, namespace, name))
+    return wait_for(_fetch_with_conditions(access, namespace, name, meanwhile))
 
 
 async def _fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str
+    access: ClusterAccess, namespace: str, name: str, meanwhile: Callable[[], object]
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     async with access.connect() as client:
-        return await asyncio.gather(fetch_by(client), _pods_of(client, namespace, name))
+        found, pods, _ = await asyncio.gather(
+            fetch_by(client), _pods_of(client, namespace, name), asyncio.to_thread(meanwhile)
+        )
+        return found, pods
 
 
 async def _pods_of(client: Client, namespace: str, name: str) -> dict[PodId, PendingPod]:
@@ -125,9 +135,12 @@ async def _pod_uids(access: ClusterAccess) -> frozenset[str] | None:
             return None
 
 
-async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None) -> ClusterObjects:
+async def _fetch(
+    access: ClusterAccess, kinds: Collection[Kind] | None, meanwhile: Callable[[], object]
+) -> ClusterObjects:
     async with access.connect() as client:
-        return await fetch_by(client, kinds)
+        found, _ = await asyncio.gather(fetch_by(client, kinds), asyncio.to_thread(meanwhile))
+        return found
 
 
 async def fetch_by(client: Client, kinds: Collection[Kind] | None = None) -> ClusterObjects:

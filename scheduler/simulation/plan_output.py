@@ -140,7 +140,9 @@ def _with_shown_claims(answer: SimulationResult) -> SimulationResult:
     placed = (claim for each in answer.plan.placements for claim in each.claims)
     freed = (claim for claims in answer.freed for claim in claims)
     known = answer.allocations
-    return dataclasses.replace(answer, allocations={claim: known[claim] for claim in (*placed, *freed) if claim in known})
+    return dataclasses.replace(
+        answer, allocations={claim: known[claim] for claim in (*placed, *freed) if claim in known}
+    )
 
 
 def _table(answer: SimulationResult) -> Table:

@@ -338,7 +338,7 @@ def explained(
     # So that nodes show what is reserved on them.
     seen = reserve_for_nominated(snapshot, batch, asked.policy, cache, budget)
     alone = msgspec.structs.replace(seen, nominated=())
-    return explain_pod(alone, batch, pod, asked.policy, budget, cache, kept=kept)
+    return explain_pod(alone, batch, pod, asked.policy, budget, cache=cache, kept=kept)
 
 
 def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:

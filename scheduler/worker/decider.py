@@ -44,7 +44,6 @@ from solver.domain import (
     Pod,
     PodId,
     Policy,
-    Reason,
     ReasonCode,
     Request,
     RequestName,

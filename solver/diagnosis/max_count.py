@@ -47,7 +47,7 @@ Solving = tuple[Policy, Budget, SolverCache]
 
 
 def max_count(
-    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int, cache: SolverCache | None = None
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, most: int, *, cache: SolverCache | None = None
 ) -> CopyCount:
     """Count the copies of a batch that fit, `most` at most; no pod is evicted for them. `cache` is of other solves."""
     solving = replace(policy, levels=()), budget, cache or SolverCache()

@@ -109,8 +109,8 @@ def explain_pod(
     pod: Pod,
     policy: Policy,
     budget: Budget,
-    cache: SolverCache | None = None,
     *,
+    cache: SolverCache | None = None,
     kept: frozenset[ClaimId] = frozenset(),
 ) -> PodDiagnosis:
     """

@@ -64,7 +64,7 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
     sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}
     yield from _negative((f"counter {name}/{each}", at) for name, found in sets.items() for each, at in found.items())
-    for device in (device for each in slices for device in each.devices):
+    for device in (device for each in slices for device in each.devices if not _is_sound(device)):
         yield from _unknown_counters(device, sets)
         yield from _negative(_amounts(device))
         yield from (
@@ -73,6 +73,13 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
             for draws in device.consumes_counters
             if len(draws.compatibility_groups) > MAX_COMPATIBILITY_GROUPS
         )
+
+
+def _is_sound(device: Device) -> bool:
+    """Whether a device has whole capacities only, none of them negative, as most devices: it contradicts nothing."""
+    return not device.consumes_counters and all(
+        each.request_policy is None and each.value.nano >= 0 for _, each in device.capacities
+    )
 
 
 def _negative(amounts: Iterable[tuple[str, Quantity]]) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """ResourceSlices, DeviceClasses (resource.k8s.io/v1) and DeviceTaintRules (v1, v1beta2, v1alpha3: the same fields)."""
 
 import functools
+import operator
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -288,6 +290,8 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
     )
 
 
+_name: Final = operator.itemgetter(0)
+
 _shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
 """Equal values of thousands of devices are one object."""
 
@@ -308,10 +312,6 @@ def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue]
         found.append((name, value))
     found.sort(key=_name)
     return tuple(found)
-
-
-def _name(pair: tuple[str, object]) -> str:
-    return pair[0]
 
 
 def _rare_attribute(wire: _Attribute) -> AttributeValue | None:

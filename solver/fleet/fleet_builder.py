@@ -168,7 +168,8 @@ class _FleetBuilder:
         inventory, published = self.inventory, set[DeviceId]()
         for record in inventory.records:
             yield self._of_record(record)
-        for each in (each for pool in inventory.pools.values() for each in pool.slices):
+        whole = _recorded_whole(inventory)
+        for each in (each for pool in inventory.pools.values() for each in pool.slices if id(each) not in whole):
             for device_id, device in _without_record(inventory, each):
                 if device_id not in published:
                     published.add(device_id)
@@ -327,6 +328,13 @@ class _FleetBuilder:
             )
             for each, takes in record.counters
         )
+
+
+def _recorded_whole(inventory: Inventory) -> set[int]:
+    """Return the identities of the slices of which every device has a record: all, in most clusters."""
+    spans, ends = inventory.spans, (*(start for _, start in inventory.spans[1:]), len(inventory.records))
+    pairs = zip(spans, ends, strict=False)
+    return {id(each) for (each, start), end in pairs if end - start == len(each.devices)}
 
 
 def _without_record(inventory: Inventory, each: ResourceSlice) -> list[tuple[DeviceId, Device]]:

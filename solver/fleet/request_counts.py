@@ -88,8 +88,9 @@ class DeviceSupplies:
 
     def free_on(self, ask: Ask, node: int) -> list[int]:
         """Return the records that a request can get on a node."""
-        answers, records = self.problem.requests.answers[ask.demand], self.problem.inventory.records
-        able = (index for index in answers.verdicts if answers.at(records[index], node) is Verdict.YES)
+        answers, inventory = self.problem.requests.answers[ask.demand], self.problem.inventory
+        there = (index for index in (*inventory.by_home[node], *inventory.wide) if index in answers.verdicts)
+        able = (index for index in there if answers.at(inventory.records[index], node) is Verdict.YES)
         return [index for index in able if not self.obstacle(index, ask.demand)]
 
     def _kept(self, demand: int) -> KeptCounts | None:

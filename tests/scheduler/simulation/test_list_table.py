@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from scheduler.simulation import list_table
 from scheduler.simulation.list_table import Coloured, ListColumn, show, write
 
 COLUMNS = (
@@ -142,3 +143,24 @@ def test_sentences_of_two_columns_stand_below_each_other(monkeypatch: pytest.Mon
         show(columns, [row], each)
     assert narrow.getvalue().splitlines() == ["POD", row[0], f"    {row[1]}", f"    {row[2]}"]
     assert len(wide.getvalue().splitlines()) == 2
+
+
+@pytest.mark.parametrize("cell", ["", "a", "ab cd  "])
+def test_plain_lines_are_those_of_the_general_way(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
+    rows = [("n1", Coloured("free", "green"), cell, "7"), ("a-longer-name", "held", "x" * 40, cell)]
+    columns = [ListColumn("NODE"), ListColumn("STATE"), ListColumn("WHY", is_sentence=True), ListColumn("N", is_number=True)]
+    plain, general = io.StringIO(), io.StringIO()
+
+    list_table.show(columns, rows, plain)
+    monkeypatch.setattr(list_table, "_plain_lines", lambda *_: [])
+    list_table.show(columns, rows, general)
+
+    assert plain.getvalue() == general.getvalue()
+
+
+def test_forced_colours_are_printed_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    to = io.StringIO()
+    list_table.show([ListColumn("STATE")], [(Coloured("free", "green"),)], to)
+    assert "\x1b[32mfree" in to.getvalue()

@@ -19,6 +19,7 @@ from .feasible import feasible_nodes as feasible_nodes
 from .fleet import fleet_of as fleet_of
 from .fleet import grouped_supply as grouped_supply
 from .fleet import selected_devices as selected_devices
+from .fleet import selected_pools as selected_pools
 from .fleet import totals_of as totals_of
 from .preemption.defragmentation import fewest_moves as fewest_moves
 from .preemption.nominated_room import reserve_for_nominated as reserve_for_nominated

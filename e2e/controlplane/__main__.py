@@ -15,6 +15,8 @@ from e2e.controlplane.processes import ComponentError
 from e2e.fleet import fleets, publish
 
 CHECK_SECONDS = 1.0
+_API = "127.0.0.1:8443"
+"""Where the scheduler that is started by hand serves its API."""
 
 
 def main() -> None:
@@ -57,8 +59,11 @@ def _arguments() -> argparse.Namespace:
 
 def _usage(plane: ControlPlane, *, has_nodes: bool) -> str:
     nodes = (
-        "It has nodes with devices, for the files in examples/; their pods name the scheduler dovetail:\n\n"
-        "  .venv/bin/dovetail --leader-elect=false --log-format=console"
+        "It has nodes with devices, for the files in examples/; their pods name the scheduler dovetail. "
+        "Start it with its API:\n\n"
+        f"  .venv/bin/dovetail --config={_with_api(plane.folder)} --leader-elect=false --log-format=console\n\n"
+        f"and ask it (without --server a command reads the API server):\n\n"
+        f"  .venv/bin/dovetail free --server=http://{_API}"
         if has_nodes
         else "It has no nodes yet: start it with --examples, or create Node objects and patch their status."
     )
@@ -72,6 +77,15 @@ The control plane of Kubernetes {plane.kubernetes} is up: {plane.server} ({", ".
 
 Logs are in {plane.folder}.
 Ctrl-C ends everything."""
+
+
+def _with_api(folder: Path) -> Path:
+    """Write a configuration that switches on the API of the scheduler, for this machine."""
+    path = folder / "dovetail.yaml"
+    path.write_text(
+        f'apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\napi:\n  bindAddress: "{_API}"\n'
+    )
+    return path
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -14,7 +14,7 @@ import msgspec
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
-from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_asking import FleetAsking, FleetReply
 from scheduler.worker.fleet_questions import FleetDocumentKind, FleetQuestion
 from scheduler.worker.supervisor import WorkerError
 
@@ -36,8 +36,15 @@ async def answer(fleet: FleetAsking, query: Query, rights: CallerRights, kind: F
     )
     try:
         async with asyncio.timeout(_SECONDS):
-            return await fleet.ask(question)
+            return _encoded(await fleet.ask(question))
     except TimeoutError as error:
         raise Refusal(503, "the solver decides about pods and has no time now", retry_after=1) from error
     except WorkerError as error:
         raise Refusal(503, f"the solver gives no answer: {error}", retry_after=1) from error
+
+
+def _encoded(reply: FleetReply) -> msgspec.Raw:
+    """Return the document; that of an earlier time gets its age as another field, without being decoded."""
+    if not reply.age_seconds:
+        return reply.document
+    return msgspec.Raw(b'{"ageSeconds":%.1f,' % reply.age_seconds + bytes(reply.document)[1:])

@@ -43,5 +43,11 @@ def _print(options: argparse.Namespace, found: Any, devices: Any) -> None:
     if options.problems and not devices:
         sys.stdout.write("No device of these has a problem.\n")
         return
-    is_wide = options.output == WIDE
-    devices_output.show(devices, sys.stdout, datetime.now(UTC), is_wide=is_wide, knows_holders=found.knows_holders)
+    devices_output.show(
+        devices,
+        sys.stdout,
+        datetime.now(UTC),
+        is_wide=options.output == WIDE,
+        is_grouped=options.problems,
+        knows_holders=found.knows_holders,
+    )

@@ -13,7 +13,6 @@ from scheduler.cli.targets import TargetKind, add_target, target_of
 if TYPE_CHECKING:
     from scheduler.api.history_answers import HistoryAnswer
     from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
-    from solver.domain import LevelReport
 
 _KINDS: Final = (TargetKind.POD,)
 _LIMIT: Final = 200
@@ -141,7 +140,7 @@ class _Event(NamedTuple):
 
 def _shortened(devices: tuple[str, ...], node: str) -> str:
     """Write devices as `explain` does: gpu-0 … gpu-7 (gpu.nvidia.com)."""
-    from scheduler.simulation.plan_output import pool_name, runs  # noqa: PLC0415 - as above
+    from scheduler.simulation.device_names import pool_name, runs  # noqa: PLC0415 - as above
     from solver.domain import PoolId  # noqa: PLC0415 - as above
 
     pools: dict[str, list[str]] = {}
@@ -177,7 +176,7 @@ def _decision_events(record: "DecisionRecord") -> Iterator[_Event]:
 
 def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
     from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
-    from scheduler.simulation import list_table  # noqa: PLC0415 - as above
+    from scheduler.simulation import level_words, list_table  # noqa: PLC0415 - as above
 
     column = list_table.ListColumn
     columns = (
@@ -193,18 +192,13 @@ def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> Non
             *map(str, (each.decision, each.pods, len(each.placed), len(each.waiting), len(each.nominated))),
             f"{each.seconds:.3f}",
             each.status,
-            "; ".join(map(_level, each.levels)),
+            "; ".join(map(level_words.written, each.levels)),
             each.file,
         )
         for each in records
         if isinstance(each, DecisionRecord)
     ]
     list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
-
-
-def _level(level: "LevelReport") -> str:
-    """Write a level: `devices 12, proven`, or with its bound `devices 12, at best 10`."""
-    return f"{level.name} {level.value}, {'proven' if level.proven else f'bound {level.bound}'}"
 
 
 def _time(time: datetime) -> str:

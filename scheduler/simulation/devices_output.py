@@ -1,5 +1,6 @@
 """Prints devices with their holders: as a list with a row for each holder, or as JSON or YAML (docs/devices.md)."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,7 @@ from typing import Any, Final, TextIO
 
 from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
+from scheduler.simulation.device_names import runs
 from scheduler.simulation.list_table import Coloured, ListColumn
 from solver.domain.fleet import (
     CapacityLeft,
@@ -57,9 +59,19 @@ class FleetAnswer:
 
 
 def show(
-    devices: Sequence[FleetDevice], to: TextIO, now: datetime, *, is_wide: bool = False, knows_holders: bool = True
+    devices: Sequence[FleetDevice],
+    to: TextIO,
+    now: datetime,
+    *,
+    is_wide: bool = False,
+    is_grouped: bool = False,
+    knows_holders: bool = True,
 ) -> None:
-    """Print a row for each holder of each device, and one for each device without a holder."""
+    """
+    Print a row for each holder of each device, and one for each device without a holder.
+
+    With `is_grouped` rows that differ in the name of the device only are one row.
+    """
     if not devices:
         to.write(NO_DEVICE)
         return
@@ -83,7 +95,15 @@ def show(
         ListColumn("DOMAIN", is_wide=True),
     )
     rows = (row for device in devices for row in _rows(device, now, knows_holders=knows_holders))
-    list_table.show(columns, rows, to, is_wide=is_wide)
+    list_table.show(columns, _grouped(rows) if is_grouped else rows, to, is_wide=is_wide)
+
+
+def _grouped(rows: Iterable[list_table.Row]) -> Iterator[list_table.Row]:
+    """Join rows that follow each other and are equal in all cells but the second, the device."""
+    for _, same in itertools.groupby(rows, lambda row: (row[0], *row[2:])):
+        first, *others = same
+        names = (str(row[1]) for row in (first, *others))
+        yield (first[0], ", ".join(runs(names)), *first[2:])
 
 
 def document(fleet: Fleet, devices: Iterable[FleetDevice], *, knows_holders: bool = True) -> Json:

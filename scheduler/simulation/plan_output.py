@@ -5,7 +5,6 @@ docs/simulate.md documents the JSON form; fields are only added. Allocations hav
 """
 
 import dataclasses
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from scheduler.kube import encode
 from scheduler.simulation import printing
+from scheduler.simulation.device_names import pool_name, runs
 from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult, named
 from solver.domain import (
@@ -24,7 +24,6 @@ from solver.domain import (
     ClaimId,
     DeviceResult,
     Placement,
-    PoolId,
     Preemption,
     Reason,
     SearchReport,
@@ -112,8 +111,6 @@ def _report(report: SearchReport) -> Json:
     return {"status": report.status.value, "levels": levels, "seconds": report.seconds}
 
 
-_NUMBERED: Final = re.compile(r"^(.*?)(\d{1,18})$")
-_LEAST_RUN: Final = 3
 _MOST_NAMES: Final = 8
 _STATUS: Final = {
     SearchStatus.OPTIMAL: "proven to be the best plan",
@@ -218,26 +215,6 @@ def _device(result: DeviceResult) -> str:
     taken = " ".join(f"{name.rpartition('/')[2]} {amount}" for name, amount in result.consumed_capacity)
     notes = [each for each in (taken, "admin access" if result.admin_access else "") if each]
     return f"{result.device.device} [{', '.join(notes)}]" if notes else result.device.device
-
-
-def pool_name(pool: PoolId, node: str) -> str:
-    """Name a pool beside a pod on a node: by its driver where the pool has the name of the node."""
-    return pool.driver if pool.pool == node else str(pool)
-
-
-def runs(devices: Iterable[str]) -> Iterator[str]:
-    """Shorten runs of consecutive numbers: gpu-0 … gpu-7."""
-    run: list[str] = []
-    for device in [*devices, ""]:
-        if run and not _follows(run[-1], device):
-            yield from [f"{run[0]} … {run[-1]}"] if len(run) >= _LEAST_RUN else run
-            run = []
-        run.append(device)
-
-
-def _follows(before: str, after: str) -> bool:
-    first, second = _NUMBERED.match(before), _NUMBERED.match(after)
-    return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))
 
 
 def _reasons(reasons: Iterable[Reason]) -> Text:

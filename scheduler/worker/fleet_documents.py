@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.visibility import HiddenCounts, VisibleNamespaces
 from scheduler.worker.fleet_questions import FleetDocument, FleetDocumentKind, FleetQuestion
-from solver import grouped_supply, selected_devices
+from solver import grouped_supply, selected_devices, selected_pools
 from solver.domain.fleet import Fleet
 
 
@@ -22,7 +22,7 @@ def fleet_document(
         api_version=question.api_version,
         kind=question.kind,
         hidden=HiddenCounts(devices=len(counted), namespaces=len(set().union(*counted))),
-        pools=fleet.pools,
+        pools=selected_pools(fleet, question.query, devices),
         broken_classes=fleet.broken_classes,
     )
     if question.kind is FleetDocumentKind.FREE:

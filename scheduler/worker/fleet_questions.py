@@ -37,11 +37,13 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     The document: `items` for a question about devices, `supply` and `sizes` for one about groups of them.
 
     `pools` and `broken_classes` are what cannot be used, as in `Fleet`. `hidden` counts the devices of the answer that
-    claims hold which the caller may not list, and their namespaces.
+    claims hold which the caller may not list, and their namespaces. `age_seconds` is how long ago the document was
+    made, where the solver had no time for a newer one.
     """
 
     api_version: str
     kind: FleetDocumentKind
+    age_seconds: float = 0.0
     truncated: bool = False
     hidden: HiddenCounts = HiddenCounts()
     items: tuple[FleetDevice, ...] = ()

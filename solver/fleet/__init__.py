@@ -11,14 +11,14 @@ The fleet: every device of a snapshot with its state and holders, and supplies o
 - `blocks`: the largest blocks that may be taken at once;
 - `fragmentation`: the part of the available devices that typical requests cannot use, and the pods beside them;
 - `supply`: totals of some devices; `grouped_supply`: of groups of them; `totals`: those that have series (`totals_of`);
-- `selection`: the devices that a question is about (`selected_devices`).
+- `selection`: the devices and unusable pools that a question is about (`selected_devices`, `selected_pools`).
 
 Nothing here changes a plan. The values are in `solver.domain.fleet`.
 """
 
 from solver.fleet.fleet_builder import fleet_of
 from solver.fleet.grouped_supply import grouped_supply
-from solver.fleet.selection import selected_devices
+from solver.fleet.selection import selected_devices, selected_pools
 from solver.fleet.totals import totals_of
 
-__all__ = ["fleet_of", "grouped_supply", "selected_devices", "totals_of"]
+__all__ = ["fleet_of", "grouped_supply", "selected_devices", "selected_pools", "totals_of"]

@@ -1,8 +1,8 @@
-"""The devices of a fleet that a question is about."""
+"""The devices and pools of a fleet that a question is about."""
 
 from collections.abc import Iterable, Mapping
 
-from solver.domain.fleet import Fleet, FleetDevice, FleetQuery
+from solver.domain.fleet import Fleet, FleetDevice, FleetQuery, UnusablePool
 
 
 def selected_devices(
@@ -16,6 +16,14 @@ def selected_devices(
         nodes = frozenset(name for name, labels in node_labels if query.nodes.matches(labels))
         found = [device for device in found if _is_on(device, nodes)]
     return sorted(found, key=lambda device: (device.node, device.id))
+
+
+def selected_pools(fleet: Fleet, query: FleetQuery, devices: Iterable[FleetDevice]) -> tuple[UnusablePool, ...]:
+    """Return the pools that cannot be used: all of them, or of a query those that publish one of its devices."""
+    if query == FleetQuery():
+        return fleet.pools
+    asked = {device.id.pool_id for device in devices}
+    return tuple(pool for pool in fleet.pools if pool.id in asked)
 
 
 def _is_on(device: FleetDevice, nodes: frozenset[str]) -> bool:

@@ -12,7 +12,7 @@ from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import HistorySettings, default
 from scheduler.status.status_writer import StatusWriter
-from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_asking import FleetAsking, FleetReply
 from scheduler.worker.fleet_documents import fleet_document
 from scheduler.worker.fleet_questions import FleetQuestion
 from solver import fleet_of
@@ -27,18 +27,19 @@ class FleetInProcess:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.error: Exception | None = None
+        self.age_seconds = 0.0
 
     def namespaces(self) -> tuple[str, ...]:
         """Those of the claims; the scheduler's are those of the cluster."""
         return tuple(dict.fromkeys(claim.id.namespace for claim in self.snapshot.claims))
 
-    async def ask(self, question: FleetQuestion) -> msgspec.Raw:
+    async def ask(self, question: FleetQuestion) -> FleetReply:
         """Answer a question."""
         if self.error is not None:
             raise self.error
         fleet = fleet_of(self.snapshot, node_group_label=question.node_group_label)
         labels = ((node.name, dict(node.labels)) for node in self.snapshot.nodes)
-        return msgspec.Raw(msgspec.json.encode(fleet_document(fleet, labels, question)))
+        return FleetReply(msgspec.Raw(msgspec.json.encode(fleet_document(fleet, labels, question))), self.age_seconds)
 
 
 class ShownConditions:

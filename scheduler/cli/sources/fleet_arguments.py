@@ -1,6 +1,7 @@
 """Arguments of `devices` and `free`: where the fleet is read from, and which devices are shown."""
 
 import argparse
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -131,14 +132,18 @@ def run(options: argparse.Namespace, command: FleetCommand) -> int:
 
 def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
     """Read the fleet, and show the answer."""
+    import msgspec  # noqa: PLC0415 - it is not needed for help and completion
+
     from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
-    from solver import selected_devices  # noqa: PLC0415 - the solver takes a while to import
+    from solver import selected_devices, selected_pools  # noqa: PLC0415 - the solver takes a while to import
 
     read = _reader(options, finds_gone_pods=command.finds_gone_pods)
 
     def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
-        return found, command.answer_of(found, selected_devices(found.fleet, query, found.node_labels.items()))
+        devices = selected_devices(found.fleet, query, found.node_labels.items())
+        shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
+        return dataclasses.replace(found, fleet=shown), command.answer_of(found, devices)
 
     if options.watch:
         watching.watch(ask_cluster, lambda answer: command.show(options, *answer))
@@ -164,6 +169,8 @@ def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query:
         return ask(options, access, command.name, _parameters(options, query), FleetDocument)
 
     def show(found: FleetDocument) -> None:
+        if found.age_seconds:
+            warn(f"as it was {found.age_seconds:.0f} s ago: the solver decides about pods, and has no time now")
         fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
         command.show(options, FleetAnswer(fleet), command.answer_in(found))
 

@@ -374,6 +374,15 @@ async def test_free_counts_groups_of_devices() -> None:
     assert (row["supply"]["total"], row["supply"]["held"], row["supply"]["available"]) == (4, 2, 2)
 
 
+async def test_an_answer_of_an_earlier_time_has_its_age() -> None:
+    async with hall() as at:
+        _, now = await at.get("/v1alpha1/devices?node=n1")
+        cast("FleetInProcess", at.subjects.fleet).age_seconds = 12.34
+        _, earlier = await at.get("/v1alpha1/devices?node=n1")
+
+    assert earlier == {"ageSeconds": 12.3, **now}
+
+
 @pytest.mark.parametrize("error", [WorkerAbsentError("the worker process is starting"), TimeoutError()])
 async def test_a_worker_without_an_answer_is_asked_again_later(error: Exception) -> None:
     async with hall() as at:

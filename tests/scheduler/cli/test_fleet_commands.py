@@ -172,7 +172,8 @@ def documents(saved: Path, capsys: Capture, *words: str) -> Any:
 
 def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
     found = documents(saved, capsys, "devices", "node/n3")
-    pool = found["unusablePools"][0]
+    (pool,) = documents(saved, capsys, "devices")["unusablePools"]
+    assert found["unusablePools"] == []  # that of n4
 
     assert (found["apiVersion"], found["kind"]) == ("output.dovetail.dev/v1alpha1", "DeviceList")
     assert (pool["pool"], pool["publishedSlices"], pool["statedSlices"]) == ("n4", 1, 2)
@@ -231,6 +232,20 @@ def test_devices_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
 def test_devices_are_chosen(saved: Path, capsys: Capture, words: tuple[str, ...], expected: set[str]) -> None:
     items = documents(saved, capsys, "devices", *words)["items"]
     assert {f"{each['pool']}/{each['device']}" for each in items} == expected
+
+
+def test_a_reason_that_devices_of_a_node_share_is_said_once(tmp_path: Path, capsys: Capture) -> None:
+    taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+    devices = [{"name": f"gpu-{number}", "taints": [taint]} for number in range(4)]
+    devices += [{"name": "other"}]
+    body = m.slice_of("n1")
+    body["spec"]["devices"] = devices
+    file = m.write_json(tmp_path / "cluster.json", [m.device_class(), m.node("n1"), body])
+
+    assert m.run("devices", "--problems", "-f", file) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[:5] for row in rows] == [["n1", "gpu-0", "…", "gpu-3", "tainted"]]
+    assert "example.com/broken" in rows[0]
 
 
 def test_where_no_device_has_a_problem_it_is_said(saved: Path, capsys: Capture) -> None:
@@ -293,7 +308,10 @@ def test_free_as_json_and_yaml(saved: Path, capsys: Capture) -> None:
         "FreeDevices",
         ["class", "node"],
     )
-    assert found["unusablePools"] == documents(saved, capsys, "devices")["unusablePools"]
+    assert found["unusablePools"] == []  # that of n4
+    everything = documents(saved, capsys, "free")["unusablePools"]
+    assert everything == documents(saved, capsys, "devices")["unusablePools"] != []
+    assert documents(saved, capsys, "free", "node/n4")["unusablePools"] == everything
     assert found["requests"] == [
         {"class": "gpu", "count": 1, "requests": 2},
         {"class": "gpu", "count": 4, "requests": 1},

@@ -24,7 +24,7 @@ from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import ApiSettings, HistorySettings, default
-from scheduler.simulation import devices_output, supply_output
+from scheduler.simulation import devices_output, level_words, supply_output
 from solver import fleet_of, grouped_supply
 from solver.domain import (
     LevelReport,
@@ -39,6 +39,7 @@ from solver.domain import (
     Victim,
 )
 from solver.domain.fleet import Grouping
+from solver.model.objective import _LEVELS
 from tests.scheduler.api.test_api_server import Reviewing
 from tests.support.api_subjects import subjects
 from tests.support.builders import allocation, claim, gpu_class, gpu_slice, held, node, pod, request, result, snapshot
@@ -210,7 +211,15 @@ def test_decisions_have_a_line_each_with_their_levels(ask: Ask, capsys: pytest.C
         ["2", "2", "0", "1", "0", "0.250", "Feasible"],
         ["3", "2", "2", "0", "0", "0.250", "Feasible"],
     ]
-    assert " ".join(rows[0][7:]) == "placed:0 1, proven; opened-nodes 3, bound 2"
+    assert " ".join(rows[0][7:]) == (
+        "pods of priority 0 placed: 1 (best); nodes used that had no device in use: 3 (at best 2)"
+    )
+
+
+def test_every_level_has_words() -> None:
+    assert level_words.WORDS.keys() == set(_LEVELS)
+    overdue = LevelReport(name="placed:7:overdue", value=1, bound=1, proven=True)
+    assert level_words.written(overdue) == "overdue pods of priority 7 placed: 1 (best)"
 
 
 def test_what_may_not_be_listed_is_said(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:

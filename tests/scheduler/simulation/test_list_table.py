@@ -148,7 +148,12 @@ def test_sentences_of_two_columns_stand_below_each_other(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("cell", ["", "a", "ab cd  "])
 def test_plain_lines_are_those_of_the_general_way(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
     rows = [("n1", Coloured("free", "green"), cell, "7"), ("a-longer-name", "held", "x" * 40, cell)]
-    columns = [ListColumn("NODE"), ListColumn("STATE"), ListColumn("WHY", is_sentence=True), ListColumn("N", is_number=True)]
+    columns = [
+        ListColumn("NODE"),
+        ListColumn("STATE"),
+        ListColumn("WHY", is_sentence=True),
+        ListColumn("N", is_number=True),
+    ]
     plain, general = io.StringIO(), io.StringIO()
 
     list_table.show(columns, rows, plain)

@@ -64,10 +64,10 @@ async def test_the_worker_answers_with_what_the_shell_knows() -> None:
     async with running() as shell:
         asking = FleetAsking(shell.worker, shell.cluster, default())
         shell.see(seen(b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")))
-        raw = await asking.ask(question(query=FleetQuery(namespace="red")))
+        raw, age = await asking.ask(question(query=FleetQuery(namespace="red")))
 
     document = msgspec.json.decode(raw, type=FleetDocument)
-    assert (names(document), holders(document)) == (["n1/gpu-0"], ["red/job"])
+    assert (names(document), holders(document), age) == (["n1/gpu-0"], ["red/job"], 0.0)
 
 
 async def test_without_a_worker_there_is_no_answer() -> None:
@@ -103,10 +103,59 @@ async def test_questions_come_one_by_one_with_a_pause(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("scheduler.worker.fleet_asking.asyncio.sleep", sleep)
     asking = FleetAsking(cast("WorkerSupervisor", Slow()), Cluster(), default(), clock)
-    await asyncio.gather(*(asking.ask(question()) for _ in range(3)))
+    await asyncio.gather(*(asking.ask(question(limit=limit)) for limit in range(1, 4)))
 
     assert most == 1
     assert pauses == [0.0, 0.75, 0.75]
+
+
+class _InDecision:
+    """Answers the first question, and the others once the decision ends."""
+
+    def __init__(self) -> None:
+        self.count, self.ends = 0, asyncio.Event()
+
+    async def ask_child(self, *_: object) -> Any:
+        self.count += 1
+        if self.count > 1:
+            await self.ends.wait()
+        document = msgspec.Raw(b'{"number":%d}' % self.count)
+        return msgspec.defstruct("Answer", [("document", msgspec.Raw)])(document)
+
+
+async def test_during_a_decision_the_last_answer_to_the_same_question_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.fleet_asking._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("scheduler.worker.fleet_asking._LEAST_SECONDS", 0.0)
+    clock, worker = VirtualClock(), _InDecision()
+    asking = FleetAsking(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
+    fresh = await asking.ask(question())
+    clock.advance(7.0)
+
+    stale = [await asking.ask(question()) for _ in range(2)]
+    of_others = asyncio.create_task(asking.ask(question(claims=VisibleNamespaces(frozenset({"team"})))))
+    await asyncio.sleep(0.05)
+
+    assert (bytes(fresh.document), fresh.age_seconds) == (b'{"number":1}', 0.0)
+    assert [(bytes(each.document), each.age_seconds) for each in stale] == [(b'{"number":1}', 7.0)] * 2
+    assert not of_others.done(), "an answer is given to callers with the same rights only"
+    assert worker.count == 2, "the worker is asked once, and answers when it can"
+    worker.ends.set()
+    await of_others
+    assert bytes((await asking.ask(question())).document) != b'{"number":1}'
+
+
+async def test_an_old_answer_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.fleet_asking._PATIENCE_SECONDS", 0.01)
+    clock, worker = VirtualClock(), _InDecision()
+    asking = FleetAsking(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
+    await asking.ask(question())
+    clock.advance(301.0)
+
+    waiting = asyncio.create_task(asking.ask(question()))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    worker.ends.set()
+    assert (await waiting).age_seconds == 0.0
 
 
 def test_holders_that_may_not_be_seen_are_removed_and_counted() -> None:

@@ -23,7 +23,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -34,6 +34,9 @@ run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=
 
 compare: sync ## The same workloads with Dovetail and with kube-scheduler, in one table
 	@$(VENV)/python -m e2e.compare $(ARGS)
+
+questions: sync ## How many seconds the answers of commands take on a large cluster, in one table (ARGS=--help)
+	@$(VENV)/python -m e2e.questions $(ARGS)
 
 latency: sync ## How soon a pod is bound that comes while the scheduler runs, next to kube-scheduler (ARGS=--help)
 	@$(VENV)/python -m e2e.latency $(ARGS)

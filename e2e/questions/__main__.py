@@ -26,6 +26,8 @@ from e2e.questions import busy_cluster
 
 _CONNECTIONS: Final = 64
 _POD: Final = f"pod/{busy_cluster.WAITING[1]} -n {busy_cluster.WAITING[0]}"
+_ASKED_GPUS: Final = 2
+_CONFIG: Final = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
 _API_ROLE: Final = REPOSITORY / "deploy" / "api" / "clusterrolebinding.yaml"
 
 
@@ -54,7 +56,7 @@ QUESTIONS: Final = (
 
 
 class Timed(NamedTuple):
-    """Wall and CPU seconds of the command's process, each the median of the runs; and its exit status."""
+    """Wall and CPU seconds of the command's process, each the median of the runs; and its last exit status."""
 
     wall: float
     cpu: float
@@ -65,88 +67,70 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a run failed."""
     options = _parser().parse_args(arguments)
     try:
-        with ControlPlane.start(folder=options.folder) as plane:
-            return _measure(plane, options)
+        with ControlPlane.start(folder=options.folder) as plane, tempfile.TemporaryDirectory() as folder:
+            for line in _table(plane, Path(folder), options):
+                print(line, flush=True)
     except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
         return 1
-
-
-def _measure(plane: ControlPlane, options: argparse.Namespace) -> int:
-    kubeconfig = dovetail.install(plane)
-    plane.kubectl("apply", "--server-side", "-f", str(_API_ROLE))
-    running = asyncio.run(_fill(plane.kubeconfig, options.nodes))
-    print(f"{options.nodes} nodes × 8 devices, {running} pods run, {busy_cluster.WAITING_COUNT} wait", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        own = Path(folder)
-        file = own / "pod.yaml"
-        file.write_text(yaml.safe_dump_all(busy_cluster.one_pod(2)))
-        address = f"127.0.0.1:{free_port()}"
-        config = own / "config.yaml"
-        config.write_text(_config(address))
-        flags = (f"--config={config}", f"--kubeconfig={plane.kubeconfig}")
-        print(f"  {' '.join(flags)} --server=http://{address} {file}", file=sys.stderr)
-        scheduler = Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={config}", leader_elect=False)
-        try:
-            for line in _rows(options, str(file), (flags, (f"--server=http://{address}",))):
-                print(line, flush=True)
-            if options.stay:
-                input("Enter ends it")
-        finally:
-            scheduler.stop()
     return 0
 
 
-async def _fill(kubeconfig: Path, nodes: int) -> int:
+def _table(plane: ControlPlane, folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Fill the cluster, start the scheduler, and ask each question of each source that answers it."""
+    kubeconfig = dovetail.install(plane)
+    plane.kubectl("apply", "--server-side", "-f", str(_API_ROLE))
+    asyncio.run(_fill(plane.kubeconfig, options.nodes))
+    file, config, address = folder / "pod.yaml", folder / "config.yaml", f"127.0.0.1:{free_port()}"
+    file.write_text(yaml.safe_dump_all(busy_cluster.one_pod(_ASKED_GPUS)))
+    config.write_text(yaml.safe_dump(_CONFIG | {"api": {"bindAddress": address, "requestsPerSecond": 100}}))
+    stopwatch = _Stopwatch(folder, options.runs, is_wide=options.cpu)
+    scheduler = Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={config}", leader_elect=False)
+    try:
+        yield "| question | command | API server | running scheduler |"
+        yield "|---|---|---|---|"
+        for question in QUESTIONS:
+            words = [*question.command.format(file=file).split(), f"--config={config}"]
+            words.append(f"--kubeconfig={plane.kubeconfig}")
+            by_api_server = stopwatch.cell(words) if question.by_api_server else ""
+            by_scheduler = stopwatch.cell([*words, f"--server=http://{address}"]) if question.by_scheduler else ""
+            command = question.command.format(file=file.name)
+            yield f"| {question.text} | `{command}` | {by_api_server} | {by_scheduler} |"
+    finally:
+        scheduler.stop()
+
+
+async def _fill(kubeconfig: Path, nodes: int) -> None:
     async with wire.session(kubeconfig, _CONNECTIONS) as session:
-        return await busy_cluster.fill(session, nodes)
+        if await busy_cluster.is_filled(session, nodes):  # --folder has it from an earlier run
+            return
+        running = await busy_cluster.fill(session, nodes)
+    print(f"{nodes} nodes × 8 devices, {running} pods run, {busy_cluster.WAITING_COUNT} wait", file=sys.stderr)
 
 
-def _config(address: str) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "config.dovetail.dev/v1alpha1",
-            "kind": "DovetailConfiguration",
-            "api": {"bindAddress": address, "requestsPerSecond": 100},
-        }
-    )
+class _Stopwatch:
+    """Runs a command several times, as one that is installed: its modules are compiled once."""
 
+    def __init__(self, folder: Path, runs: int, *, is_wide: bool) -> None:
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environment = kept | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+        self._runs = runs
+        self._is_wide = is_wide
 
-def _rows(options: argparse.Namespace, file: str, flags: tuple[tuple[str, ...], tuple[str, ...]]) -> Iterator[str]:
-    """Ask each question of each source that answers it; return the lines of the table."""
-    local, remote = flags
-    yield "| question | command | API server | running scheduler |"
-    yield "|---|---|---|---|"
-    for question in QUESTIONS:
-        words = question.command.format(file=file).split()
-        cells = []
-        for is_asked, more in ((question.by_api_server, ()), (question.by_scheduler, remote)):
-            timed = _timed((words[0], *words[1:], *local, *more), options.runs) if is_asked else None
-            cells.append("" if timed is None else _cell(timed, is_wide=options.cpu))
-        yield f"| {question.text} | `{question.command.format(file='pod.yaml')}` | {cells[0]} | {cells[1]} |"
+    def cell(self, words: Sequence[str]) -> str:
+        """Return the seconds of a command, as the table has them."""
+        found = [self._once(words) for _ in range(self._runs + 1)][1:]  # the first one compiles, and fills caches
+        walls, cpus, statuses = zip(*found, strict=True)
+        timed = Timed(statistics.median(walls), statistics.median(cpus), statuses[-1])
+        return f"{timed.wall:.1f}" + (f" (CPU {timed.cpu:.2f}, exit {timed.status})" if self._is_wide else "")
 
-
-def _cell(timed: Timed, *, is_wide: bool) -> str:
-    return f"{timed.wall:.1f}" + (f" (CPU {timed.cpu:.2f}, exit {timed.status})" if is_wide else "")
-
-
-def _timed(words: Sequence[str], runs: int) -> Timed:
-    found = [_once(words) for _ in range(runs + 1)][1:]  # the first one fills the caches of files
-    walls, cpus, statuses = zip(*found, strict=True)
-    return Timed(statistics.median(walls), statistics.median(cpus), statuses[-1])
-
-
-def _once(words: Sequence[str]) -> Timed:
-    began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scheduler", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=REPOSITORY,
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return Timed(time.monotonic() - began, used.ru_utime + used.ru_stime, process.returncode)
+    def _once(self, words: Sequence[str]) -> Timed:
+        began = time.monotonic()
+        command, nowhere = [sys.executable, "-m", "scheduler", *words], subprocess.DEVNULL
+        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=REPOSITORY, env=self._environment)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return Timed(time.monotonic() - began, used.ru_utime + used.ru_stime, process.returncode)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,8 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--runs", type=at_least_one, default=5, metavar="N", help="runs of each command (5)")
     parser.add_argument("--cpu", action="store_true", help="also print CPU seconds of the command, and its exit status")
-    parser.add_argument("--stay", action="store_true", help="leave control plane and scheduler there until Enter")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the cluster and logs here, for further runs")
     return parser
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from scheduler.simulation import list_table
-from scheduler.simulation.list_table import Coloured, ListColumn, show, write
+from scheduler.simulation.list_table import Coloured, ListColumn, Row, show, write
 
 COLUMNS = (
     ListColumn("DEVICE"),
@@ -147,7 +147,7 @@ def test_sentences_of_two_columns_stand_below_each_other(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("cell", ["", "a", "ab cd  "])
 def test_plain_lines_are_those_of_the_general_way(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
-    rows = [("n1", Coloured("free", "green"), cell, "7"), ("a-longer-name", "held", "x" * 40, cell)]
+    rows: list[Row] = [("n1", Coloured("free", "green"), cell, "7"), ("a-longer-name", "held", "x" * 40, cell)]
     columns = [
         ListColumn("NODE"),
         ListColumn("STATE"),

@@ -47,7 +47,7 @@ async def fill(session: aiohttp.ClientSession, nodes: int) -> int:
     await publish.publish(session, gpu_fleet(nodes, gpus=_GPUS))
     await objects.create(session, _namespaces())
     await objects.create(session, [_template(namespace, _GPUS) for namespace in NAMESPACES])
-    running = [each for node in range(nodes) for each in _holders(node)]
+    running = [each for node in range(nodes) for each in holders(node)]
     for start in range(0, len(running), _AT_ONCE):
         await _run(session, running[start : start + _AT_ONCE])
     await objects.create(session, [_waiting(number) for number in range(WAITING_COUNT)])
@@ -80,7 +80,7 @@ def _namespaces() -> list[Manifest]:
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
 
 
-def _holders(node: int) -> Iterator[_Holder]:
+def holders(node: int) -> Iterator[_Holder]:
     """Make the pods of a node: of 4, 2 and 1 GPUs, 1 to 7 together."""
     name, held, first = f"gpu-{node:04}", node % (_GPUS - 1) + 1, 0
     for size in (size for size in _SIZES if held & size):

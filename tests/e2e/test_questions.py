@@ -14,14 +14,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
 @pytest.mark.parametrize("node", range(14))
 def test_pods_hold_some_of_a_node_and_never_all(node: int) -> None:
-    allocations = [allocation for _, _, allocation in busy_cluster._holders(node)]
+    allocations = [allocation for _, _, allocation in busy_cluster.holders(node)]
     held = Counter(result["device"] for each in allocations for result in each["devices"]["results"])
     assert set(held.values()) == {1}
     assert held.total() == node % 7 + 1
 
 
 def test_a_running_pod_and_its_claim_belong_together() -> None:
-    for pod, claim, allocation in busy_cluster._holders(6):
+    for pod, claim, allocation in busy_cluster.holders(6):
         assert pod["metadata"]["name"] == claim["metadata"]["name"]
         assert claim["spec"]["devices"]["requests"][0]["exactly"]["count"] == len(allocation["devices"]["results"])
 

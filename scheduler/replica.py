@@ -125,7 +125,7 @@ class Replica:
                 self._readmission.run(),
             )
             keeping = [group.create_task(each) for each in following]
-            changes = api_change, self._watches.until_another_cluster()
+            changes = api_change, self._watches.until_another_cluster(parts.writer.close)
             ends = stop, *(_report_change(each) for each in changes)
             keeping += [group.create_task(_set_after(ending, each)) for each in ends]
             if elector is not None:
@@ -154,7 +154,7 @@ class Replica:
                 await parts.worker.wait_until_tried()
         if elector is not None and check is not None:
             _log.info(logs.STANDBY, lease=settings.leader_election.lease_name)
-            is_work_there = was_led(parts.cluster, settings.scheduler_names)
+            is_work_there = partial(was_led, parts.cluster, settings.scheduler_names)
             await elector.acquire(was_led=is_work_there, on_wait=partial(_say_standing_by, check, elector))
             keeping.append(group.create_task(elector.hold(partial(check.succeed, "leading"))))
             check.succeed("leading")

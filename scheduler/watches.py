@@ -1,7 +1,7 @@
 """The watches of all kinds, with their log lines, series and readiness checks."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -9,10 +9,10 @@ from scheduler.change import Change, Kind
 from scheduler.kube import discovery
 from scheduler.kube.catch_up import catch_up
 from scheduler.kube.client import Client
-from scheduler.kube.errors import ApiError, DecodeError, Gone, KubeError, Unreachable, VersionWentBack, WatchSilent
+from scheduler.kube.errors import DecodeError, Gone, KubeError, ServerError, Unreachable, VersionWentBack, WatchSilent
 from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.observe import logs
-from scheduler.observe.health import Health
+from scheduler.observe.health import Check, CheckState, Health
 from scheduler.observe.metrics import Metrics
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
@@ -85,25 +85,31 @@ class Watches:
                 self._failed(reflector.kind, error)
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def until_another_cluster(self) -> str:
+    async def until_another_cluster(self, stop_writing: Callable[[], Awaitable[None]]) -> str:
         """
         Return what says that what was listed is void, when that shows: another cluster, or etcd from a backup.
 
         A watch that goes on from a later revision than etcd's would leave changes out. A server whose etcd is restored
         ends its connections; after a lost connection nothing is written until the cluster is known to be the same.
+        `stop_writing` makes sure that nothing is written to another one.
         """
-        known: discovery.ClusterIdentity | None = None
+        check, known = self._health.ready("cluster"), None
+        check.succeed()
         while True:
             interruptions = self._ages.interruptions
             try:
                 identity = await discovery.identify(self._client)
-                if known is not None and (problem := identity.contradiction(known)):
-                    return problem
-                known = identity
             except KubeError as error:
-                if not isinstance(error, ApiError):  # else the server refuses to say it
-                    await asyncio.sleep(_RETRY_SECONDS)
-                    continue
+                if self._ages.is_interrupted:
+                    _say_unknown(check, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if known is not None and (problem := identity.contradiction(known)):
+                await stop_writing()
+                self._ages.confirmed(self._ages.interruptions)  # the writes that wait end
+                return problem
+            known = identity
+            check.succeed()
             self._ages.confirmed(interruptions)
             await self._ages.until_interrupted(_IDENTIFY_SECONDS)
 
@@ -135,7 +141,7 @@ class Watches:
     def _failed(self, kind: Kind, error: Exception) -> None:
         why = cut(str(error) if isinstance(error, KubeError) else repr(error))
         self._ages.failed(kind, why)
-        if isinstance(error, Unreachable):
+        if isinstance(error, Unreachable | ServerError):
             self._ages.interrupted()
         if isinstance(error, Gone | VersionWentBack | WatchSilent):
             self._metrics.watch_relists.labels(kind).inc()
@@ -151,3 +157,12 @@ class Watches:
     def _with_error(self, kind: Kind, message: str) -> str:
         error = self._ages.error(kind)
         return f"{message}: {error}" if error else message
+
+
+def _say_unknown(check: Check, error: KubeError) -> None:
+    """Fail the check where it is not known for long whether the cluster is the same."""
+    is_long = check.state is CheckState.FAILED or (
+        check.state is CheckState.DEGRADED and check.seconds > _IDENTIFY_SECONDS
+    )
+    say = check.fail if is_long else check.degrade
+    say(f"nothing is written until the cluster is known to be the same: {error}")

@@ -204,6 +204,12 @@ class _Objects(msgspec.Struct):
     items: list[_Object] = []
 
 
+_IDENTIFY_SECONDS: Final = 5.0
+_LEAST_BUMP: Final = 100_000_000
+"""More revisions than a cluster makes between two looks at it."""
+_REVISION_DIGITS: Final = 20
+
+
 class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The uid of the namespace kube-system, by which clusters are told apart, and etcd's present revision."""
 
@@ -214,15 +220,24 @@ class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
         """Say why what was listed before says nothing about the cluster as it is now; empty where it does."""
         if self.uid and before.uid and self.uid != before.uid:
             return f"it is another cluster: the uid of kube-system is {self.uid}, and was {before.uid}"
+        if _is_bumped(before.revision, self.revision):
+            return f"etcd was restored: its revision went on from {before.revision} to {self.revision}"
         if is_older(self.revision, before.revision):
             return f"etcd was restored: its revision went back from {before.revision} to {self.revision}"
         return ""
 
 
+def _is_bumped(before: str, after: str) -> bool:
+    """Whether `etcdutl snapshot restore --bump-revision` (etcd advises a billion) lies between two revisions."""
+    are_integers = all(each.isdecimal() and len(each) < _REVISION_DIGITS for each in (before, after))
+    return are_integers and int(after) - int(before) > _LEAST_BUMP
+
+
 async def identify(client: Client) -> ClusterIdentity:
     """Ask for the identity by a list, which needs no right that the watches do not need. Raises KubeError."""
     query = {"fieldSelector": "metadata.name=kube-system"}
-    body = await client.request("GET", paths.COLLECTIONS[Kind.NAMESPACES], query=query)
+    path = paths.COLLECTIONS[Kind.NAMESPACES]
+    body = await client.request("GET", path, query=query, timeout_seconds=_IDENTIFY_SECONDS)
     try:
         found = msgspec.json.decode(body, type=_Objects)
     except msgspec.MsgspecError as error:

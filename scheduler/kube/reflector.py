@@ -113,6 +113,11 @@ class WatchAges:
         self.interruptions += 1
         self._interrupted.set()
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a connection was lost, and the cluster is not known to be the same since."""
+        return self._interrupted.is_set()
+
     def confirmed(self, interruptions: int) -> None:
         """Note that the cluster is the same as before; so many connections had been lost when it was asked."""
         if interruptions == self.interruptions:
@@ -127,7 +132,7 @@ class WatchAges:
 
     async def until_fresh(self) -> None:
         """Return when no kind is stale."""
-        while self._interrupted.is_set() or self.stale():
+        while self.is_interrupted or self.stale():
             self._heard.clear()
             await self._heard.wait()
 

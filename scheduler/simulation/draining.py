@@ -88,14 +88,16 @@ async def _drain(
             say(f"lease {lease.namespace}/{lease.name}: every replica stands by from now on")
             if elector.election.is_held:
                 say(f"waiting for {elector.election.holder} to end its writes, or for the end of its lease")
+        else:
+            seconds = settings.leader_election.lease_duration_seconds
+            say(f"lease {lease.namespace}/{lease.name} is not there: waiting {seconds} s for a leader that had it")
         try:
             async with asyncio.timeout(timeout_seconds):
-                await elector.acquire()
+                await elector.acquire(was_led=lambda: True)
         except TimeoutError:
             raise DrainTimeoutError(_overdue(elector.election.holder, lease, timeout_seconds)) from None
         if not is_there:
             await elector.drain(is_drained=True)
-            say(f"lease {lease.namespace}/{lease.name} was not there: no replica with leader election has run")
         say("the lease is held; taking back what was begun for pods that wait")
         async with _held(elector):
             writer = Writer(RequestSlots(ConcurrencyLimit()), LeaseFence(elector), _WRITE_SECONDS)

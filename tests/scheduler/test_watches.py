@@ -1,16 +1,25 @@
 """What is said of watches that are stale, and of what cannot be read."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, cast
 
 import pytest
 
+from scheduler import watches
 from scheduler.change import Kind
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.discovery import ClusterIdentity, DiscoveredKinds
-from scheduler.kube.errors import ApiError, DecodeError, Forbidden, Unreachable, VersionWentBack
+from scheduler.kube.errors import (
+    DecodeError,
+    Forbidden,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    VersionWentBack,
+)
 from scheduler.kube.reflector import WatchAges
 from scheduler.observe.health import CheckState, Health
 from scheduler.observe.metrics import Metrics
@@ -104,34 +113,94 @@ class Identities:
     """Answers who the cluster is, one answer after the other, as often as a test lets it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answers: asyncio.Queue[str | ApiError] = asyncio.Queue()
+        self.answers: asyncio.Queue[str | KubeError] = asyncio.Queue()
         monkeypatch.setattr(discovery, "identify", self._identify)
 
     async def _identify(self, _: object) -> ClusterIdentity:
         answer = await self.answers.get()
-        if isinstance(answer, ApiError):
+        if isinstance(answer, KubeError):
             raise answer
         return ClusterIdentity(uid="u", revision=answer)
 
 
-async def test_after_a_lost_connection_nothing_is_written_until_the_cluster_is_known_to_be_the_same(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    identities = Identities(monkeypatch)
-    identities.answers.put_nowait("100")
-    looking = asyncio.create_task(stage.watches.until_another_cluster())
+async def stop_writing() -> None:
+    """Nothing writes in these tests."""
+
+
+@pytest.fixture
+def identities(monkeypatch: pytest.MonkeyPatch) -> Identities:
+    monkeypatch.setattr(watches, "_RETRY_SECONDS", 0.0)
+    made = Identities(monkeypatch)
+    made.answers.put_nowait("100")
+    return made
+
+
+@pytest.fixture
+async def looking(stage: Stage, identities: Identities) -> AsyncIterator[asyncio.Task[str]]:
+    """The task that looks whether the cluster is another one; it has looked once."""
+    assert identities.answers.qsize() == 1
+    task = asyncio.create_task(stage.watches.until_another_cluster(stop_writing))
     await asyncio.sleep(0.01)
-    for answer in ("101", Forbidden(403)):
-        stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
-        writing = asyncio.create_task(stage.ages.until_fresh())
-        await asyncio.sleep(0.01)
-        assert not writing.done()
+    yield task
+    task.cancel()
+
+
+@pytest.mark.parametrize("error", [Unreachable("reset"), ServerError(503)], ids=["reset", "unavailable"])
+async def test_after_a_lost_connection_nothing_is_written_until_the_cluster_is_known_to_be_the_same(
+    stage: Stage, identities: Identities, looking: asyncio.Task[str], error: KubeError
+) -> None:
+    for answer in ("101", "101"):
+        stage.watches._failed(Kind.PODS, error)  # noqa: SLF001 - reflectors call it
+        assert not await is_done_soon(stage.ages.until_fresh())
         identities.answers.put_nowait(answer)
-        await asyncio.wait_for(writing, 5)
-    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+        await asyncio.wait_for(stage.ages.until_fresh(), 5)
+    stage.watches._failed(Kind.PODS, error)  # noqa: SLF001 - reflectors call it
     identities.answers.put_nowait("90")
     assert await asyncio.wait_for(looking, 5) == "etcd was restored: its revision went back from 101 to 90"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unreachable("refused"), ServerError(503), TooManyRequests(429), Forbidden(403), DecodeError("a", "b", "c", "d")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_an_error_says_nothing_about_the_cluster(
+    stage: Stage, identities: Identities, looking: asyncio.Task[str], error: KubeError
+) -> None:
+    """Servers that start answer with all of them."""
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    identities.answers.put_nowait(error)
     assert not await is_done_soon(stage.ages.until_fresh())
+    assert stage.states()["cluster"] is CheckState.DEGRADED
+    stage.clock.advance(11.0)
+    identities.answers.put_nowait(error)
+    assert not await is_done_soon(stage.ages.until_fresh())
+    assert stage.states()["cluster"] is CheckState.FAILED
+    identities.answers.put_nowait("102")
+    await asyncio.wait_for(stage.ages.until_fresh(), 5)
+    assert stage.states()["cluster"] is CheckState.OK
+    assert not looking.done()
+
+
+async def test_nothing_is_written_to_another_cluster(stage: Stage, identities: Identities) -> None:
+    """Writes that wait for the answer end after writing has stopped."""
+    order: list[str] = []
+
+    async def stop() -> None:
+        assert not await is_done_soon(stage.ages.until_fresh())
+        order.append("stopped")
+
+    async def write() -> None:
+        await stage.ages.until_fresh()
+        order.append("waits no more")
+
+    looking = asyncio.create_task(stage.watches.until_another_cluster(stop))
+    await asyncio.sleep(0.01)
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    writing = asyncio.create_task(write())
+    identities.answers.put_nowait("90")
+    await asyncio.wait_for(asyncio.gather(looking, writing), 5)
+    assert order == ["stopped", "waits no more"]
 
 
 async def is_done_soon(wanted: Coroutine[Any, Any, None]) -> bool:

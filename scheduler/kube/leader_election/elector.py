@@ -20,6 +20,7 @@ __all__ = ["LeaderElector", "LeadershipLost", "new_identity"]
 
 _TRIES: Final = 4
 _PAUSE_SECONDS: Final = 0.1
+_MOST_JITTER: Final = 1.2
 _LOOK_SECONDS: Final = 0.25
 """How often a standby reads the Lease, so that it takes a lease that is released or has ended at once."""
 
@@ -62,7 +63,7 @@ class LeaderElector:
         self._clock = clock
         self._turn = asyncio.Lock()
         self._asked_at: float | None = None
-        """When an acquisition was sent that may have been stored although its answer is not known."""
+        """When the first acquisition was sent that may have been stored although its answer is not known."""
 
     @property
     def object_name(self) -> str:
@@ -95,11 +96,13 @@ class LeaderElector:
         """Return how long a write may take that starts now, 0 where none may start."""
         return self.election.write_seconds(self._clock())
 
-    async def acquire(self, *, was_led: bool = False, on_wait: Callable[[], object] = lambda: None) -> None:
+    async def acquire(
+        self, *, was_led: Callable[[], bool] = lambda: False, on_wait: Callable[[], object] = lambda: None
+    ) -> None:
         """
         Return when the lease is ours.
 
-        `was_led` says that the cluster shows the work of a leader; a Lease that does not exist may have been deleted
+        `was_led` says whether the cluster shows the work of a leader; a Lease that does not exist may have been deleted
         under it. `on_wait` is called whenever the lease was read and is not free.
         """
         while True:
@@ -156,31 +159,34 @@ class LeaderElector:
                 return
         await self._patch(self.election.release(_now()))
 
-    async def _try_to_take(self, *, was_led: bool) -> bool:
+    async def _try_to_take(self, *, was_led: Callable[[], bool]) -> bool:
         """Read the lease, and take it if it is free."""
         lease = await self._read()
         if self._note_ours(lease):
             return True
-        self.election.seen(lease, self._clock(), was_led=was_led)
+        self.election.seen(lease, self._clock(), was_led=lease is None and was_led())
         self._note_drained()
         if not self.election.can_take(self._clock()) or (self.drained.is_set() and not self._drains):
             return False
-        started = self._asked_at = self._clock()
+        started = self._clock()
+        self._asked_at = started if self._asked_at is None else self._asked_at
         try:
             self.election.took(await self._write_ours(), started)
         except Conflict:
-            self._asked_at = None
-            return False  # another candidate was faster
+            return False  # another candidate was faster, or an earlier try of ours
         self._asked_at = None
         return True
 
     def _note_ours(self, lease: Lease | None) -> bool:
-        """Return whether the acquisition whose answer is not known was stored, in time to lead."""
-        asked_at, self._asked_at = self._asked_at, None
-        if asked_at is None or lease is None or lease.holder != self.election.identity:
+        """Return whether an acquisition whose answer is not known was stored, in time for a renewal."""
+        asked_at = self._asked_at
+        last = self._timing.renew_deadline - self._timing.retry_period * _MOST_JITTER
+        if asked_at is None or self._clock() > asked_at + last:
+            self._asked_at = None
             return False
-        if self._clock() > asked_at + self._timing.renew_deadline:
+        if lease is None or lease.holder != self.election.identity:
             return False
+        self._asked_at = None
         self.election.took(lease, asked_at)
         return True
 
@@ -272,4 +278,4 @@ def _now() -> dt.datetime:
 
 
 def _jitter() -> float:
-    return random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, keeps no secret
+    return random.uniform(0.8, _MOST_JITTER)  # noqa: S311 - spreads load, keeps no secret

@@ -133,7 +133,6 @@ class Election:
         self.record_version = FORMAT
         self._renewed_at = float("-inf")
         self._lease: Lease | None = None
-        self._has_looked = False
         self._free_at = float("-inf")
         """When the lease is free: the last holder that was seen may have kept it until then."""
 
@@ -192,18 +191,18 @@ class Election:
         """
         Note the answer of a read (None: no Lease) and its time.
 
-        A client that deletes the Lease or clears its holder stops no write of that holder: the Lease is no sooner free.
-        So a Lease that is there without a holder, and was not released, may have had one just before we saw it first.
-        So may one that is not there when we look first, where the cluster shows a leader's work (`was_led`).
+        A client that deletes the Lease or clears its holder stops no write of that holder, which may have renewed it
+        just before: the lease is free when its duration has passed since we noticed. So a Lease that is there without a
+        holder, and was not released, may have had one just before we saw it first. So may one that is not there when we
+        look first, where the cluster shows a leader's work (`was_led`).
         """
         before, self._lease = self._lease, lease
-        is_first, self._has_looked = not self._has_looked, True
         if lease is None:
-            if is_first and was_led:
+            if before is not None or (was_led and self._free_at == float("-inf")):
                 self._free_at = now + self.timing.lease_duration
         elif lease.is_released:
             self._free_at = float("-inf")
-        elif lease.was_held if before is None else lease.holder and lease.spec != before.spec:
+        elif lease.was_held if before is None else lease.spec != before.spec:
             self._free_at = now + float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
         if lease is None or lease.holder != self.identity:
             self.is_leader = False

@@ -110,8 +110,8 @@ async def test_a_claim_that_cannot_be_written_is_tried_for_as_long_as_a_late_wri
     monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     server = Server(monkeypatch, Forbidden(403), TooManyRequests(429))
     with capture_logs() as lines:
-        await server.take_over(claim("begun", FINALIZER), claim("other", FINALIZER), late_seconds=15.0)
-    assert sorted(server.written) == ["begun", "other"]
+        await server.take_over(*(claim(name, FINALIZER) for name in "abc"), late_seconds=15.0)
+    assert sorted(server.written) == ["a", "b", "c"]
     assert [(each["log_level"], len(each["failed"])) for each in lines] == [("warning", 2), ("info", 0)]
 
 

@@ -58,6 +58,8 @@ def test_an_upgrade_of_several_servers_starts_it_again_a_few_times_only() -> Non
     [
         ("a", "100", ""),
         ("a", "1000", ""),
+        ("a", "1000000100", "etcd was restored: its revision went on from 100 to 1000000100"),
+        ("a", "1" * 5000, ""),
         ("a", "99", "etcd was restored: its revision went back from 100 to 99"),
         ("b", "100", "it is another cluster: the uid of kube-system is b, and was a"),
         ("b", "", "it is another cluster: the uid of kube-system is b, and was a"),

@@ -106,9 +106,9 @@ def test_a_lease_that_somebody_takes_from_its_holder_is_free_no_sooner(after: Le
     election = Election("us", TIMING)
     election.seen(lease(), 0.0)
     election.seen(after, 5.0)
-    assert not election.can_take(14.9)
-    assert election.can_take(15.0)
-    election.took(lease("us"), 15.0)
+    assert not election.can_take(19.9)
+    assert election.can_take(20.0)
+    election.took(lease("us"), 20.0)
     assert not election.is_clean
 
 
@@ -134,6 +134,21 @@ def test_a_lease_that_is_not_there_is_free_no_sooner_where_a_leader_has_worked()
     assert election.can_take(15.0)
     election.took(lease("us"), 15.0)
     assert not election.is_clean
+
+
+@pytest.mark.parametrize("after", [None, lease("")], ids=["deleted", "without its holder"])
+def test_a_standby_that_could_not_read_counts_from_what_it_notices(after: Lease | None) -> None:
+    """The holder may have renewed the lease just before another client took it away."""
+    election = Election("us", TIMING)
+    election.seen(lease(), 0.0)
+    election.seen(after, 20.0)
+    assert not election.can_take(34.9)
+    assert election.can_take(35.0)
+
+
+def test_the_duration_in_the_lease_is_never_shorter_than_ours() -> None:
+    timing = Timing(lease_duration=2.4, renew_deadline=1.5, retry_period=0.5)
+    assert Election("us", timing).creation("n", "dovetail", NOW)["spec"]["leaseDurationSeconds"] == 3
 
 
 def test_a_lease_that_another_one_takes_from_its_holder_is_held_by_that_one() -> None:

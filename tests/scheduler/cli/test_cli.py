@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler import __main__ as entry_point
+from scheduler import cli
 from scheduler.cli import main
 from scheduler.settings import default, parse, reference
 
@@ -106,3 +108,12 @@ def test_only_the_scheduler_collects_garbage(command: str, monkeypatch: pytest.M
 
     assert main([command, *(["--print-default"] if command == "config" else [])]) == 0
     assert (found, gc.isenabled()) == ([command == "run"], True)
+
+
+def test_the_process_ends_without_a_last_look_at_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "main", lambda: 3)
+    try:
+        assert entry_point.main() == 3
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from scheduler.simulation import fitting
+from solver.problem.devices import inventory
 from tests.scheduler.cli.test_defrag import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
+from tests.support.calls import counted
 
 Capture = pytest.CaptureFixture[str]
 
@@ -40,6 +42,21 @@ def deployment(replicas: int, pod: m.Manifest) -> m.Manifest:
         "metadata": {"name": "web"},
         "spec": {"replicas": replicas, "template": {"spec": pod["spec"]}},
     }
+
+
+def test_what_is_read_of_the_cluster_is_prepared_once(
+    tmp_path: Path, cluster: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others that wait, the pods of the file, and the copies are solved one after the other."""
+    built = counted(monkeypatch, inventory, "build_inventory")
+    waiting = m.pod("waiting", template_name="t", priority=7)
+    objects = [*json.loads(cluster.read_text())["items"], waiting]
+    both = m.write_json(tmp_path / "both.json", objects)
+
+    status, found = fit(tmp_path, both, capsys, m.pod("new", template_name="t"), count="max")
+
+    assert (status, found["count"]["copies"]) == (0, 1)
+    assert [len(nodes) for nodes in built].count(2) == 1, "that of both nodes; counting copies has those of one node"
 
 
 def test_pods_that_start_now(tmp_path: Path, cluster: Path, capsys: Capture) -> None:

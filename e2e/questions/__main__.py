@@ -90,8 +90,7 @@ def _table(plane: ControlPlane, folder: Path, options: argparse.Namespace) -> It
         yield "| question | command | API server | running scheduler |"
         yield "|---|---|---|---|"
         for question in QUESTIONS:
-            words = [*question.command.format(file=file).split(), f"--config={config}"]
-            words.append(f"--kubeconfig={plane.kubeconfig}")
+            words = [*question.command.format(file=file).split(), f"--kubeconfig={plane.kubeconfig}"]
             by_api_server = stopwatch.cell(words) if question.by_api_server else ""
             by_scheduler = stopwatch.cell([*words, f"--server=http://{address}"]) if question.by_scheduler else ""
             command = question.command.format(file=file.name)

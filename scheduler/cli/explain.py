@@ -114,10 +114,10 @@ def _from_file(path: Path) -> _Seen | None:
 
 def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     """Read the live cluster as the scheduler would that the pod names, and the conditions of pods."""
-    from scheduler.simulation import live_cluster, warm_up  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
 
     name = target.name if target.kind is TargetKind.POD else ""
-    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=warm_up.load)
+    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=live_cluster.load_solver)
     from scheduler.simulation import case_builder, defragment, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this

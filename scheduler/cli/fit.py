@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
     paths, wanted = manifests(options), _count(options.count)
     if not paths:
         return refuse("fit: give the pods with -f FILE_OR_DIR")
-    from scheduler.simulation import live_cluster, warm_up  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     of_cluster = documents.read(options.cluster)
@@ -74,7 +74,7 @@ def execute(options: argparse.Namespace) -> int:
     if not asked.documents:
         report((), asked.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
-    found = None if access is None else live_cluster.fetch(access, meanwhile=warm_up.load)
+    found = None if access is None else live_cluster.fetch(access, meanwhile=live_cluster.load_solver)
     from scheduler.simulation import case_builder, fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)

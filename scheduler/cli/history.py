@@ -140,7 +140,7 @@ class _Event(NamedTuple):
 
 def _shortened(devices: tuple[str, ...], node: str) -> str:
     """Write devices as `explain` does: gpu-0 … gpu-7 (gpu.nvidia.com)."""
-    from scheduler.simulation.device_names import pool_name, runs  # noqa: PLC0415 - as above
+    from scheduler.simulation.printing import pool_name, runs  # noqa: PLC0415 - as above
     from solver.domain import PoolId  # noqa: PLC0415 - as above
 
     pools: dict[str, list[str]] = {}
@@ -175,8 +175,9 @@ def _decision_events(record: "DecisionRecord") -> Iterator[_Event]:
 
 
 def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
+    from scheduler.history import level_words  # noqa: PLC0415 - as above
     from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
-    from scheduler.simulation import level_words, list_table  # noqa: PLC0415 - as above
+    from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 
     column = list_table.ListColumn
     columns = (

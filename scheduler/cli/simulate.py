@@ -72,12 +72,12 @@ def execute(options: argparse.Namespace) -> int:
     if options.kubernetes and options.from_cluster:
         return refuse("simulate: leave out --kubernetes: with --from-cluster the version is the cluster's")
     name, settings = settings_for(options.config, options.scheduler_name)
-    from scheduler.simulation import live_cluster, warm_up  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
 
     found, access = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1]), None
     if options.from_cluster:
         access = cluster_access(options)
-        found = live_cluster.fetch(access, meanwhile=warm_up.load)
+        found = live_cluster.fetch(access, meanwhile=live_cluster.load_solver)
     from scheduler.simulation import case_builder, simulator  # noqa: PLC0415 - the solver takes a second to import
 
     case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)

@@ -8,8 +8,8 @@ from typing import Any, Final, TextIO
 
 from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
-from scheduler.simulation.device_names import runs
 from scheduler.simulation.list_table import Coloured, ListColumn
+from scheduler.simulation.printing import runs
 from solver.domain.fleet import (
     CapacityLeft,
     CounterLeft,

@@ -13,9 +13,8 @@ from rich.text import Text
 from scheduler.kube import encode
 from scheduler.kube.pod_writes import PodScheduled
 from scheduler.simulation import printing
-from scheduler.simulation.device_names import runs
 from scheduler.simulation.plan_output import requests_of
-from scheduler.simulation.printing import counted
+from scheduler.simulation.printing import counted, runs
 from scheduler.status.conditions import hints_of
 from solver.domain import (
     Allocation,

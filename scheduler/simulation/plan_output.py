@@ -16,8 +16,7 @@ from rich.text import Text
 
 from scheduler.kube import encode
 from scheduler.simulation import printing
-from scheduler.simulation.device_names import pool_name, runs
-from scheduler.simulation.printing import counted
+from scheduler.simulation.printing import counted, pool_name, runs
 from scheduler.simulation.simulator import SimulationResult, named
 from solver.domain import (
     Allocation,

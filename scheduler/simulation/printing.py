@@ -3,6 +3,8 @@
 import dataclasses
 import datetime as dt
 import io
+import re
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, TextIO, TypeVar, cast
 
@@ -11,6 +13,7 @@ import yaml
 from rich.console import Console
 
 from scheduler.observe import terminal
+from solver.domain import PoolId
 
 API_VERSION: Final = "output.dovetail.dev/v1alpha1"
 """apiVersion of JSON and YAML output; docs/commands.md lists its kinds."""
@@ -20,6 +23,10 @@ WIDTH: Final = 120
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _PRECISE: Final = 10
 """From ten of a unit on, the next smaller one is left out, as in kubectl: 9d3h, 10d."""
+
+_NUMBERED: Final = re.compile(r"^(.*?)(\d{1,18})$")
+_LEAST_RUN: Final = 3
+"""So many names of consecutive numbers are shortened to the first and the last."""
 
 T = TypeVar("T")
 
@@ -99,3 +106,23 @@ def age(since: str, now: dt.datetime) -> str:
             more = f"{rest}{name}" if rest and seconds // size < _PRECISE else ""
             return f"{seconds // size}{unit}{more}"
     return f"{seconds}s"
+
+
+def pool_name(pool: PoolId, node: str) -> str:
+    """Name a pool beside a pod on a node: by its driver where the pool has the name of the node."""
+    return pool.driver if pool.pool == node else str(pool)
+
+
+def runs(devices: Iterable[str]) -> Iterator[str]:
+    """Shorten runs of consecutive numbers: gpu-0 … gpu-7."""
+    run: list[str] = []
+    for device in [*devices, ""]:
+        if run and not _follows(run[-1], device):
+            yield from [f"{run[0]} … {run[-1]}"] if len(run) >= _LEAST_RUN else run
+            run = []
+        run.append(device)
+
+
+def _follows(before: str, after: str) -> bool:
+    first, second = _NUMBERED.match(before), _NUMBERED.match(after)
+    return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))

@@ -18,13 +18,14 @@ import yaml
 from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli.main import main
+from scheduler.history import level_words
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import ApiSettings, HistorySettings, default
-from scheduler.simulation import devices_output, level_words, supply_output
+from scheduler.simulation import devices_output, supply_output
 from solver import fleet_of, grouped_supply
 from solver.domain import (
     LevelReport,

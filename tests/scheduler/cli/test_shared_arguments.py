@@ -170,9 +170,7 @@ def test_help_imports_only_what_it_needs(command: str) -> None:
         ("fleet_reading", {"ortools", "solver.decide"}),
         ("supply_output", {"numpy", "aiohttp", "lark"}),
         ("devices_output", {"numpy", "aiohttp", "lark"}),
-        ("device_names", {"numpy", "ortools", "lark", "solver.decide"}),
-        ("level_words", {"numpy", "ortools", "lark", "solver.decide"}),
-        ("warm_up", {"numpy", "ortools", "lark", "solver.decide"}),
+        ("printing", {"numpy", "ortools", "lark", "solver.decide"}),
     ],
 )
 def test_what_decides_nothing_imports_no_search(module: str, unneeded: set[str]) -> None:

@@ -8,6 +8,7 @@ Only the highest generation over all slices counts, and only if it is complete; 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from solver.domain import MAX_COMPATIBILITY_GROUPS, Device, PoolId, Quantity, ResourceSlice
 
@@ -32,12 +33,26 @@ class Pool:
         return self.is_complete and not self.invalid
 
 
-def resolve(slices: Iterable[ResourceSlice]) -> dict[PoolId, Pool]:
-    """Group slices by pool, newest generation only; sorted by pool."""
+def resolve(slices: Iterable[ResourceSlice], known: Mapping[PoolId, Pool] = MappingProxyType({})) -> dict[PoolId, Pool]:
+    """
+    Group slices by pool, newest generation only; sorted by pool.
+
+    A `known` pool that has the very same slices stays as it is: it follows from them.
+    """
     grouped: defaultdict[PoolId, list[ResourceSlice]] = defaultdict(list)
     for each in slices:
         grouped[each.pool_id].append(each)
-    return {pool_id: _pool(pool_id, grouped[pool_id]) for pool_id in sorted(grouped)}
+    return {
+        pool_id: _known(known.get(pool_id), grouped[pool_id]) or _pool(pool_id, grouped[pool_id])
+        for pool_id in sorted(grouped)
+    }
+
+
+def _known(pool: Pool | None, slices: list[ResourceSlice]) -> Pool | None:
+    """Return a pool if it was made of these slices."""
+    if pool is None or len(pool.slices) != len(slices):
+        return None
+    return pool if {*map(id, pool.slices)} == {*map(id, slices)} else None
 
 
 def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:

@@ -94,7 +94,12 @@ class SolverCache:
             nodes = self._sorted(snapshot.nodes)
             ownership = device_properties.resolve(owned_devices, nodes)
             self._inventory = inventory.build_inventory(
-                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._slice_cache
+                nodes,
+                snapshot.slices,
+                snapshot.taint_rules,
+                ownership,
+                self._slice_cache,
+                known=self._inventory.pools if self._inventory is not None else {},
             )
             self._slice_cache.keep(snapshot.slices)
             self._basis = basis

@@ -253,6 +253,8 @@ class TaintRules:
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """Return the taints of the rules that select a device."""
+        if not self._filed:
+            return ()
         return tuple(rule.taint for rule in self.selecting(device))
 
 

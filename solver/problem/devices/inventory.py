@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,8 +236,14 @@ def build_inventory(
     rules: tuple[DeviceTaintRule, ...],
     ownership: Ownership,
     slice_cache: SliceCache | None = None,
+    *,
+    known: Mapping[PoolId, Pool] = MappingProxyType({}),
 ) -> Inventory:
-    """Build the inventory; the cost grows with the number of published devices, so `SolverCache` keeps it."""
+    """
+    Build the inventory; the cost grows with the number of published devices, so `SolverCache` keeps it.
+
+    `known` are pools of an earlier inventory; those whose slices are the same need no further look.
+    """
     slice_cache = SliceCache() if slice_cache is None else slice_cache
     labels = tuple(dict(node.labels) for node in nodes)
     inventory = Inventory(
@@ -245,7 +252,7 @@ def build_inventory(
         labels=labels,
         reaches=SelectedNodes(LabelIndex(labels, tuple(node.name for node in nodes))),
         sizes=NodeSizes(nodes),
-        pools=pools.resolve(slices),
+        pools=pools.resolve(slices, known),
         by_home=[[] for _ in nodes],
         taint_rules=TaintRules(rules),
     )

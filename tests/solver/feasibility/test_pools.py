@@ -143,3 +143,21 @@ def test_a_pool_that_contradicts_itself_is_invalid(slices: tuple[ResourceSlice, 
 
 def test_a_known_counter_is_fine() -> None:
     assert resolved(counted("set"), drawing()).is_usable
+
+
+def test_a_pool_that_is_known_is_looked_at_again_only_where_its_slices_changed() -> None:
+    same, old = part("a", "d0"), b.resource_slice("n2", b.device("d0"), name="b")
+    before = pools.resolve((same, old))
+    other = PoolId(b.GPU_DRIVER, "n2")
+    for changed in (
+        (replace(old, slice_count=2),),
+        (old, replace(old, name="c", generation=0)),
+        (old, replace(old, name="c")),
+        (replace(old, generation=2),),
+        (),
+    ):
+        now = pools.resolve((same, *changed), before)
+        assert now == pools.resolve((same, *changed))
+        assert now[POOL] is before[POOL]
+        assert now.get(other) is not before[other]
+    assert pools.resolve((same, old), before)[other] is before[other]

@@ -10,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dovetail
 export PATH := $(CACHE)/bin:$(PATH)
 export UV_PYTHON_DOWNLOADS := never
+# Each of hundreds of processes would compile every module anew.
+export PYTHONDONTWRITEBYTECODE :=
 # The Kubernetes of the control plane, as in `make integration KUBERNETES=1.36`; the default of e2e.controlplane.versions if empty.
 export DOVETAIL_KUBERNETES := $(KUBERNETES)
 

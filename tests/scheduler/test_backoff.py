@@ -1,6 +1,7 @@
 """How long is waited after failures, however many there were."""
 
 import asyncio
+import subprocess
 from datetime import timedelta
 from typing import cast
 
@@ -94,7 +95,7 @@ async def test_a_process_that_never_starts_is_tried_without_end(monkeypatch: pyt
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no process is left")
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     worker = WorkerSupervisor(Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512))
 

@@ -61,9 +61,9 @@ def test_the_whole_cluster_is_indexed_once(monkeypatch: pytest.MonkeyPatch) -> N
     built: list[int] = []
     build = inventory.build_inventory
 
-    def counted(*arguments: Any) -> inventory.Inventory:
+    def counted(*arguments: Any, **named: Any) -> inventory.Inventory:
         built.append(len(arguments[0]))
-        return build(*arguments)
+        return build(*arguments, **named)
 
     monkeypatch.setattr(inventory, "build_inventory", counted)
     found = diagnose(

@@ -30,9 +30,13 @@ _log: Final = logs.logger()
 
 
 def was_led(cluster: Cluster, scheduler_names: Collection[str]) -> bool:
-    """Whether a leader has worked here: it has bound a pod, or holds a claim for one."""
-    is_claim_held = any(FINALIZER in each.finalizers for each in cluster.seen_claims())
-    return is_claim_held or any(each.scheduler_name in scheduler_names for each in cluster.snapshot().pods)
+    """
+    Whether a leader has worked here: it has bound a pod, or a write for a claim may be under way.
+
+    The finalizer alone says nothing: kube-scheduler sets the same one.
+    """
+    is_claim_begun = any(_may_be_written(cluster, each, scheduler_names) for each in cluster.seen_claims())
+    return is_claim_begun or any(each.scheduler_name in scheduler_names for each in cluster.snapshot().pods)
 
 
 async def fence_claims(

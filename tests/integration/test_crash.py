@@ -14,7 +14,7 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
 from tests.support.shell_proxy import Dam, LossyProxy, is_allocation, is_binding, lossy
-from tests.support.shell_world import Start, World, exit_status
+from tests.support.shell_world import Start, World, exit_status, wait_until_leading
 
 pytestmark = pytest.mark.controlplane
 
@@ -121,6 +121,7 @@ def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
     configuration = tmp_path / "config.yaml"
     configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
     first = start(dammed.kubeconfig, f"--config={configuration}", leader_elect=True)
+    wait_until_leading(first)
     second_held = Dam(60, is_allocation)
     with lossy(control_plane.admin, before=second_held.before) as proxy:
         second_kubeconfig = proxy.write_kubeconfig(tmp_path / "second.kubeconfig")
@@ -151,6 +152,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
     configuration.write_text(lease)
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)
+    wait_until_leading(first)
     start(*arguments, leader_elect=True)
     os.kill(first.pid, signal.SIGTERM)
     wait_until(lambda: not first.is_running())
@@ -170,6 +172,7 @@ def test_a_standby_follows_the_cluster_and_has_its_worker_before_it_leads(
     configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)
+    wait_until_leading(first)
     second = start(*arguments, leader_elect=True)
     wait_until(lambda: '"standby"' in second.log.read_text())
     os.kill(first.pid, signal.SIGKILL)

@@ -40,7 +40,7 @@ from tests.support.fail_points import (
 from tests.support.fail_scenes import MERGE, SCENES, Scene
 from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_proxy import Asked, Told, lossy
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Start, World, wait_until_leading
 
 pytestmark = pytest.mark.controlplane
 
@@ -268,6 +268,7 @@ def test_nothing_is_lost_leaked_or_given_twice_when(
             running = made.begin(proxy.write_kubeconfig(tmp_path / "failing.kubeconfig"))
             made.scene.begins()
             if moment.holds in OF_LEADERS:
+                wait_until_leading(running)
                 made.begin()
             made.point.arm()
             made.scene.load()

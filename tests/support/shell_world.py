@@ -14,6 +14,7 @@ from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component
 from e2e.dovetail import Dovetail
+from tests.support.controlplane import wait_until
 
 Start = Callable[..., Dovetail]
 """Starts Dovetail for the pods of a world: `start(kubeconfig, *arguments, leader_elect=False)`."""
@@ -233,6 +234,11 @@ class World:
                 "devices": [{"name": f"gpu-{index}", **self.device} for index in range(devices)],
             },
         }
+
+
+def wait_until_leading(running: Dovetail) -> None:
+    """Wait for the lease; where the cluster shows a leader's work, a missing Lease is free after its duration only."""
+    wait_until(lambda: '"event":"leader"' in running.log.read_text(), seconds=90)
 
 
 def exit_status(component: Component) -> int | None:

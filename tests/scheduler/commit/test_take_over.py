@@ -128,11 +128,12 @@ async def test_a_claim_that_could_not_be_written_is_named(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "work", [b.pod("p", node_name="n1"), claim("c", FINALIZER)], ids=["a bound pod", "a claim that is held"]
+    "work", [b.pod("p", node_name="n1"), claim("c", FINALIZER)], ids=["a bound pod", "a claim that is begun"]
 )
 def test_the_work_of_a_leader_is_seen(work: Pod | Claim) -> None:
     cluster = Cluster()
-    for each in (b.pod("waits"), claim("free")):
+    others = msgspec.structs.replace(b.pod("q", "theirs", node_name="n1"), scheduler_name="default-scheduler")
+    for each in (b.pod("waits"), claim("free"), others, claim("theirs", FINALIZER, allocation=HELD)):
         cluster.apply(seen(each))
     assert not was_led(cluster, (b.pod("p").scheduler_name,))
     cluster.apply(seen(work))

@@ -8,6 +8,7 @@ what removes that is a write of its own.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,9 @@ _KEPT: Final = {"resourceclaims": ("status",), "resourceslices": ("spec",), "lea
 _FIRST_FAILURE: Final = 300
 _MAY_HAVE_ACTED: Final = 500
 """From this status on, and without one, the server may have stored what was asked for."""
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_DEEPEST: Final = 100
+"""Nothing that the history reads is nested as deep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,25 @@ def read_writes(lines: Iterable[str]) -> list[Write]:
 def _events(lines: Iterable[str]) -> Iterable[Json]:
     for line in lines:
         if line.endswith("\n"):
-            yield json.loads(line)
+            try:
+                yield json.loads(line)
+            except RecursionError:
+                yield json.loads(_without_deep_values(line))
+
+
+def _without_deep_values(line: str) -> str:
+    """Put null for values that are nested too deep: the API server stores 10,000 levels, and Python reads fewer."""
+    kept, depth, begin = list[str](), 0, 0
+    for token in _TOKENS.finditer(line):
+        if token[0] in {"[", "{"}:
+            if depth == _DEEPEST:
+                kept += line[begin : token.start()], "null"
+            depth += 1
+        elif token[0] in {"]", "}"}:
+            depth -= 1
+            if depth == _DEEPEST:
+                begin = token.end()
+    return "".join((*kept, line[begin:]))
 
 
 def _write(event: Json, highest: int) -> Write | None:

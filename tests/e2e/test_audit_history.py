@@ -123,6 +123,15 @@ def test_a_device_with_two_holders_is_found_once(log: Log) -> None:
     assert "since version 3 of claim ml/b" in finding.message
 
 
+def test_an_object_that_is_nested_too_deep_for_python_hides_no_write(log: Log) -> None:
+    log.claim("a", device())
+    deep = '{"text": "a quote \\" and [", "deep": ' + "[{}, " * 9_000 + "]" * 9_000 + "}"
+    log.lines[-1] = log.lines[-1].replace('"uid": "a"', f'"uid": "a", "annotations": {deep}, "labels": {{"a": "b"}}')
+    log.claim("b", device())
+    assert log.rules() == ["twice"]
+    assert log.writes()[1].stored["metadata"]["labels"] == {"a": "b"}
+
+
 def test_a_device_of_a_claim_that_is_deleted_is_free(log: Log) -> None:
     log.claim("a", device())
     log.claim("a", device(), verb="delete")

@@ -114,7 +114,7 @@ def configuration(world: World, folder: Path) -> str:
     """Write what all cases have: short waits, and devices that evictions free."""
     path = folder / "config.yaml"
     profile = {"schedulerName": world.scheduler, "preemption": {"devices": True, "minimumRunSeconds": 0}}
-    lease = {"leaseDurationSeconds": 4, "renewDeadlineSeconds": 2.5, "retryPeriodSeconds": 0.5}
+    lease = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3.5, "retryPeriodSeconds": 0.5}
     document = {
         "apiVersion": "config.dovetail.dev/v1alpha1",
         "kind": "DovetailConfiguration",

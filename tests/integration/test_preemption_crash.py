@@ -193,7 +193,7 @@ def test_killed_between_the_victims_end_and_binding(
 def bounded(world: World, folder: Path, most: int) -> str:
     """Write a configuration with so many evictions a minute, and a lease that ends soon."""
     path = folder / "config.yaml"
-    lease = {"leaseDurationSeconds": 4, "renewDeadlineSeconds": 2.5, "retryPeriodSeconds": 0.5}
+    lease = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3.5, "retryPeriodSeconds": 0.5}
     document = {
         "apiVersion": "config.dovetail.dev/v1alpha1",
         "kind": "DovetailConfiguration",

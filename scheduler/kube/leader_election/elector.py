@@ -200,24 +200,24 @@ class LeaderElector:
         return decode_lease(answer)
 
     async def _renew(self) -> None:
-        """Renew once, one renewal at a time; after a conflict read the holder of the lease."""
+        """Renew once, one renewal at a time; after a conflict read the lease, and renew it where it is still ours."""
         async with self._turn:
-            await self._renew_now()
+            try:
+                await self._renew_now()
+            except (Conflict, NotFound):  # a renewal of ours whose answer was lost may have been stored
+                self.election.seen(await self._read(), self._clock())
+                if not self.election.is_leader:
+                    held = "it was deleted" if not self.election.exists else f"{self.election.holder} holds it now"
+                    raise LeadershipLost(held) from None
+                await self._renew_now()
+            self._note_drained()
 
     async def _renew_now(self) -> None:
         started = self._clock()
         self._require_lease()
-        try:
-            lease = await self._patch(self.election.renewal(_now()))
-        except (Conflict, NotFound):
-            self.election.seen(await self._read(), self._clock())
-            if not self.election.is_leader:
-                held = "it was deleted" if not self.election.exists else f"{self.election.holder} holds it now"
-                raise LeadershipLost(held) from None
-            raise
+        lease = await self._patch(self.election.renewal(_now()))
         self._require_lease()
         self.election.renewed(lease, started)
-        self._note_drained()
 
     def _require_lease(self) -> None:
         if self.election.has_lost(self._clock()):

@@ -1,4 +1,4 @@
-"""Acquisitions whose answers are lost, and a Lease that is deleted: on a clock that the test moves."""
+"""Acquisitions and renewals whose answers are lost, and a Lease that is deleted: on a clock that the test moves."""
 
 import asyncio
 from typing import Any, cast
@@ -91,6 +91,18 @@ class Candidates:
 @pytest.fixture
 def candidates(monkeypatch: pytest.MonkeyPatch) -> Candidates:
     return Candidates(monkeypatch)
+
+
+async def test_a_renewal_after_one_whose_answer_was_lost_takes_one_try(candidates: Candidates) -> None:
+    """The server has stored the one before, so that it refuses a second one with the version that we know."""
+    leader, server = candidates.make("us"), candidates.server
+    await leader.acquire()
+    server.lost, began, renewed = 1, candidates.clock(), list[float]()
+    holding = asyncio.create_task(leader.hold(lambda: renewed.append(candidates.clock())))
+    while not renewed:
+        await candidates._yield(0)  # noqa: SLF001 - the clock stands still meanwhile
+    holding.cancel()
+    assert renewed[0] - began <= 2 * 1.2 * TIMING.retry_period
 
 
 async def test_an_acquisition_whose_answer_is_lost_counts_from_when_it_was_sent(candidates: Candidates) -> None:

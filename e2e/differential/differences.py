@@ -369,4 +369,21 @@ OF_CONDITIONS: Final = (
         reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
         more=More.EITHER,
     ),
+    Difference(
+        name="spread over a Service",
+        rule="pods without spread constraints, and without a controller, that a Service selects",
+        theirs="spreads them over nodes and zones, as the pods of a controller",
+        ours="spreads the pods of a ReplicaSet, StatefulSet or ReplicationController",
+        reason="a Service's pods nearly always have such a controller; Dovetail needs no right to read Services",
+        more=More.EITHER,
+    ),
+    Difference(
+        name="scoring strategy",
+        rule="`scoringStrategy` of kube-scheduler's plugin NodeResourcesFit",
+        theirs="can prefer the fullest node (MostAllocated) or a shape of its own (RequestedToCapacityRatio)",
+        ours="prefers the emptiest node for pods without devices, as kube-scheduler does by default",
+        reason="nodes with devices are worth keeping free; pods without devices leave them free (weight "
+        "`freeOfDevices`) and spread over the others",
+        more=More.EITHER,
+    ),
 )

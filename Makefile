@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -120,6 +120,12 @@ fix: sync ## Apply the linter's safe fixes, then format
 config: sync ## Generate config/default.yaml and config/schema.json from the settings
 	@$(VENV)/python -m scheduler config --print-default > config/default.yaml
 	@$(VENV)/python -m scheduler config --print-schema > config/schema.json
+
+front: ## Build scheduler/page/bundle from scheduler/page/front, with the locked npm packages (needs Node.js 20)
+	@cd scheduler/page/front && npm ci --silent && npm run --silent build
+
+browser: sync ## Use the page of `dovetail map` in Debian's chromium, and take pictures (ARGS="--pictures DIR"; apt install chromium)
+	@uv run --quiet --frozen --isolated --group browser python -m e2e.browser $(ARGS)
 
 # Releases: docs/releasing.md, and .github/workflows/release.yml, which calls these.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)

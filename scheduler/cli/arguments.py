@@ -129,7 +129,7 @@ def add_format(
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
-    """Add `-w`; `scheduler.cli.watching` repeats the question."""
+    """Add `-w`; `scheduler.cli.sources.watching` repeats the question."""
     parser.add_argument("-w", "--watch", action="store_true", help="go on, and print again whatever changes")
 
 

@@ -187,6 +187,11 @@ class PendingPod(NamedTuple):
     pod: Pod
     condition: PodScheduled | None
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has no node, and has neither ended nor is being deleted."""
+        return not (self.pod.node_name or self.pod.is_terminal or self.pod.is_deleting)
+
 
 class UnschedulablePod(NamedTuple):
     """A pod with PodScheduled=False: its reason, message and lastTransitionTime."""
@@ -263,7 +268,7 @@ async def read_pending_pods(client: Client, namespace: str = "") -> tuple[Pendin
     """List the pods without a node of a namespace, or of all; ended ones are left out. Raises KubeError."""
     path = f"{paths.CORE}/namespaces/{namespace}/pods" if namespace else paths.COLLECTIONS[Kind.PODS]
     found = [_pending(raw) async for raw in _raw_pods(client, path)]
-    return tuple(each for each in found if not (each.pod.is_terminal or each.pod.is_deleting))
+    return tuple(each for each in found if each.waits)
 
 
 async def read_pod(client: Client, pod: PodId) -> PendingPod | None:
@@ -303,6 +308,14 @@ async def _raw_pods(
         if not page.continue_token:
             return
         query["continue"] = page.continue_token
+
+
+def condition_of(body: Mapping[str, Any]) -> PodScheduled | None:
+    """Return the condition PodScheduled of a pod in a manifest; None where its status cannot be read."""
+    try:
+        return msgspec.convert({"metadata": body["metadata"], "status": body.get("status") or {}}, _Pod).condition
+    except msgspec.ValidationError:
+        return None
 
 
 def _pending(raw: bytes | msgspec.Raw) -> PendingPod:

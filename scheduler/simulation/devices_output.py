@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
 from scheduler.simulation.list_table import Coloured, ListColumn
 from scheduler.simulation.printing import runs
+from solver.domain import Pod
 from solver.domain.fleet import (
     CapacityLeft,
     CounterLeft,
@@ -21,6 +22,9 @@ from solver.domain.fleet import (
     UnusableCause,
 )
 from solver.domain.quantity import format_nano
+
+if TYPE_CHECKING:  # the client of the cluster takes a while to import
+    from scheduler.kube.pod_writes import PendingPod
 
 Json = dict[str, Any]
 
@@ -44,6 +48,9 @@ class FleetAnswer:
 
     `node_labels` are by node. Without claims (`forbidden`) it is not known which devices are held. `unreadable` are
     files and documents that cannot be read.
+
+    `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
+    listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
     """
 
     fleet: Fleet
@@ -51,6 +58,9 @@ class FleetAnswer:
     forbidden: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    waiting: "tuple[PendingPod, ...] | None" = ()
+    knows_conditions: bool = True
 
     @property
     def knows_holders(self) -> bool:
@@ -142,18 +152,17 @@ def _rows(device: FleetDevice, now: datetime, *, knows_holders: bool) -> Iterato
     where = _place(device)
     words = state_text(device, knows_holders=knows_holders)
     state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
-    why = "; ".join(each.message for each in device.problems) or _note(device)
-    rest = (_left(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain)
+    rest = (left_text(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain)
     for holder in device.holders or (None,):
         held = ("", "", "", "", "") if holder is None else _holder_cells(holder, device.capacities, now)
-        yield (where, device.id.device, device.kind, state, *held, why, *rest)
+        yield (where, device.id.device, device.kind, state, *held, why_text(device), *rest)
 
 
 def _holder_cells(holder: DeviceHolder, capacities: Sequence[CapacityLeft], now: datetime) -> tuple[str, ...]:
     pods = (f"{each.name} (gone)" if each in holder.gone else each.name for each in holder.pods)
-    share = "admin access" if holder.admin_access else _amounts(holder.consumed, capacities)
     since = age(holder.since, holder.since_source, now)
-    return holder.claim.namespace, holder.claim.name, ",".join([*pods, *holder.consumers]), since, share
+    consumers = ",".join([*pods, *holder.consumers])
+    return holder.claim.namespace, holder.claim.name, consumers, since, share_text(holder, capacities)
 
 
 def _place(device: FleetDevice) -> str:
@@ -175,7 +184,10 @@ def state_text(device: FleetDevice, *, knows_holders: bool) -> str:
     return f"{device.state.value},{cause}" if hides else device.state.value
 
 
-def _note(device: FleetDevice) -> str:
+def why_text(device: FleetDevice) -> str:
+    """Say why claims cannot get a device, or what else a user has to know of it."""
+    if device.problems:
+        return "; ".join(each.message for each in device.problems)
     if device.is_suspect:
         return "a pod failed on it, or it was reported unhealthy: it is allocated last"
     if device.state is DeviceState.BLOCKED:
@@ -199,13 +211,17 @@ def _amount(nano: int) -> str:
     return format_nano(nano, like="" if nano % _MEBIBYTE else "Mi")
 
 
-def _left(device: FleetDevice) -> str:
+def left_text(device: FleetDevice) -> str:
+    """Write what is left of the capacities of a shareable device."""
     return ", ".join(f"{format_nano(each.left, like=each.like)} {each.name}" for each in device.capacities)
 
 
-def _amounts(consumed: Iterable[tuple[str, int]], capacities: Sequence[CapacityLeft]) -> str:
+def share_text(holder: DeviceHolder, capacities: Sequence[CapacityLeft]) -> str:
+    """Write what a holder has of a device; empty where it has all of it."""
+    if holder.admin_access:
+        return "admin access"
     like = {each.name: each.like for each in capacities}
-    return ", ".join(f"{format_nano(amount, like=like.get(name, ''))} {name}" for name, amount in consumed)
+    return ", ".join(f"{format_nano(amount, like=like.get(name, ''))} {name}" for name, amount in holder.consumed)
 
 
 def _device(device: FleetDevice, *, knows_holders: bool) -> Json:

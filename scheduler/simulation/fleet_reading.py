@@ -3,29 +3,36 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.kube.access import ClusterAccess
+from scheduler.kube.errors import Forbidden
+from scheduler.kube.pod_writes import PendingPod, condition_of
 from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
 from solver import fleet_of
 from solver.domain import Claim, Policy, Snapshot
 
+if TYPE_CHECKING:
+    from scheduler.simulation.case_builder import CaseBuilder
+
 _KINDS: Final = (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.TAINT_RULES, Kind.CLAIMS)
 
 
-def from_cluster(access: ClusterAccess, policy: Policy, node_group_label: str, *, finds_gone_pods: bool) -> FleetAnswer:
+def from_cluster(
+    access: ClusterAccess, policy: Policy, node_group_label: str, *, finds_gone_pods: bool, reads_pods: bool = False
+) -> FleetAnswer:
     """
     List what the fleet is made from.
 
-    Pods are listed only where an allocation has no time stamp, for the time when they started, and by their metadata
-    with `finds_gone_pods`. Raise `KubeError`.
+    Pods are listed with `reads_pods` and where an allocation has no time stamp, for the time when they started, and by
+    their metadata with `finds_gone_pods`. Raise `KubeError`.
     """
-    found = live_cluster.fetch(access, _KINDS)
-    if any(map(_lacks_time, found.changes)):
+    found = live_cluster.fetch(access, (*_KINDS, Kind.PODS) if reads_pods else _KINDS)
+    if not reads_pods and any(map(_lacks_time, found.changes)):
         pods = live_cluster.fetch(access, (Kind.PODS,))
         found = ClusterObjects((*found.changes, *pods.changes), (), (*found.warnings, *pods.warnings), found.forbidden)
     cluster = Cluster()
@@ -35,11 +42,21 @@ def from_cluster(access: ClusterAccess, policy: Policy, node_group_label: str, *
     if finds_gone_pods and pod_uids is None:
         warning = "pods may not be listed: those that hold devices and do not exist any more are not marked"
         found = replace(found, warnings=(*found.warnings, warning))
-    return _answer(cluster.snapshot(), policy, node_group_label, found, pod_uids)
+    answer = _answer(cluster.snapshot(), policy, node_group_label, found, pod_uids)
+    return replace(answer, waiting=_waiting(access)) if reads_pods else answer
 
 
-def from_manifests(paths: Sequence[Path], policy: Policy, node_group_label: str) -> FleetAnswer:
-    """Read manifests; those that the API server would refuse are warnings."""
+def _waiting(access: ClusterAccess) -> tuple[PendingPod, ...] | None:
+    try:
+        return live_cluster.pending_pods(access, "").pods
+    except Forbidden:
+        return None
+
+
+def from_manifests(
+    paths: Sequence[Path], policy: Policy, node_group_label: str, *, reads_pods: bool = False
+) -> FleetAnswer:
+    """Read manifests, with `reads_pods` also the conditions of pods; warn of those that the API server would refuse."""
     from scheduler.simulation import case_builder  # noqa: PLC0415 - it imports the search, which takes a second
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
@@ -50,7 +67,16 @@ def from_manifests(paths: Sequence[Path], policy: Policy, node_group_label: str)
     warnings = tuple(text for text in map(str, case.problems) if text not in unreadable)
     pod_uids = frozenset(pod.uid for pod in made.pods) or None  # files without pods do not say that none exists
     found = _answer(case.snapshot, policy, node_group_label, ClusterObjects(warnings=warnings), pod_uids)
-    return replace(found, unreadable=unreadable)
+    waiting = _waiting_of(made) if reads_pods else ()
+    return replace(found, unreadable=unreadable, waiting=waiting)
+
+
+def _waiting_of(made: "CaseBuilder") -> tuple[PendingPod, ...]:
+    """Return the pods of manifests without a node, with the conditions that stand there."""
+    bodies = {key: document.body for (kind, key), document in made.objects.items() if kind is Kind.PODS}
+    own = (pod for pod in made.pods if pod.id in made.own)
+    found = (PendingPod(pod, condition_of(bodies[str(pod.id)])) for pod in own)
+    return tuple(each for each in found if each.waits)
 
 
 def from_file(path: Path, node_group_label: str) -> FleetAnswer:
@@ -59,7 +85,9 @@ def from_file(path: Path, node_group_label: str) -> FleetAnswer:
 
     asked = simulator.load(path)
     pod_uids = frozenset(pod.uid for pod in (*asked.snapshot.pods, *asked.batch.pods)) or None
-    return _answer(asked.snapshot, asked.policy, node_group_label, ClusterObjects(), pod_uids)
+    found = _answer(asked.snapshot, asked.policy, node_group_label, ClusterObjects(), pod_uids)
+    waiting = tuple(PendingPod(pod, None) for pod in asked.batch.pods)
+    return replace(found, waiting=waiting, knows_conditions=False)
 
 
 def _answer(
@@ -70,6 +98,7 @@ def _answer(
         node_labels={node.name: dict(node.labels) for node in snapshot.nodes},
         forbidden=found.forbidden,
         warnings=found.warnings,
+        pods=snapshot.pods,
     )
 
 

@@ -54,7 +54,9 @@ def test_tests_and_tools_declare_what_they_import_and_nothing_else() -> None:
     project = PROJECT["project"]
     shipped = _declared(project["dependencies"], *project["optional-dependencies"].values())
     imported = _imported("tests", "e2e", "docs")
-    development = _declared(PROJECT["dependency-groups"]["dev"])
-    assert imported <= shipped | development
+    groups = PROJECT["dependency-groups"]
+    development = _declared(groups["dev"])
+    assert imported <= shipped | development | _declared(groups["browser"])
+    assert _declared(groups["browser"]) <= imported
     assert development - TOOLS - shipped <= imported
     assert development >= TOOLS

@@ -1,1 +1,5 @@
-"""Where commands take their answers from: the objects of a cluster or a saved snapshot, or a running scheduler."""
+"""
+Where commands take their answers from: the objects of a cluster or a saved snapshot, or a running scheduler.
+
+`watching` asks again.
+"""

@@ -64,6 +64,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="only devices that this namespace's claims hold")
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all devices (default)")
     add_selector(parser, "devices of nodes")
+    add_source(parser)
+    add_scheduler(parser, is_optional=True)
+    add_format(parser, has_wide=True)
+    add_watch(parser)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where the fleet is read from; `reader` reads it."""
     parser.add_argument(
         "--group-label",
         metavar="LABEL",
@@ -76,20 +84,23 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
     add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
-    add_scheduler(parser, is_optional=True)
     add_cluster(parser)
-    add_format(parser, has_wide=True)
-    add_watch(parser)
 
 
-def _reader(options: argparse.Namespace, *, finds_gone_pods: bool) -> "Callable[[], FleetAnswer]":
-    """Return the function that reads the fleet; it warns of what cannot be read. Raise `UsageError`."""
+def reader(
+    options: argparse.Namespace, *, finds_gone_pods: bool, reads_pods: bool = False
+) -> "Callable[[], FleetAnswer]":
+    """
+    Return the function that reads the fleet; it warns of what cannot be read.
+
+    With `reads_pods` the answer has the pods as well. Raise `UsageError`.
+    """
     from scheduler.simulation import fleet_reading  # noqa: PLC0415 - the solver takes a while to import
 
     paths = manifests(options)
     if paths and options.snapshot:
         raise UsageError("give --snapshot or -f, not both")
-    if options.watch and (paths or options.snapshot):
+    if getattr(options, "watch", False) and (paths or options.snapshot):
         raise UsageError("--watch asks a live cluster again: leave out -f and --snapshot")
     _, settings = settings_for(options.config, None)
     label = options.group_label or settings.metrics.node_group_label
@@ -104,10 +115,12 @@ def _reader(options: argparse.Namespace, *, finds_gone_pods: bool) -> "Callable[
             except simulator.SavedError as error:
                 raise UsageError(str(error)) from error
         elif paths:
-            found = fleet_reading.from_manifests(paths, policy, label)
+            found = fleet_reading.from_manifests(paths, policy, label, reads_pods=reads_pods)
         else:
             access = cluster_access(options)
-            found = fleet_reading.from_cluster(access, policy, label, finds_gone_pods=finds_gone_pods)
+            found = fleet_reading.from_cluster(
+                access, policy, label, finds_gone_pods=finds_gone_pods, reads_pods=reads_pods
+            )
         for text in found.unreadable:
             say(text)
         for warning in found.warnings:
@@ -134,10 +147,10 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     """Read the fleet, and show the answer."""
     import msgspec  # noqa: PLC0415 - it is not needed for help and completion
 
-    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+    from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
     from solver import selected_devices, selected_pools  # noqa: PLC0415 - the solver takes a while to import
 
-    read = _reader(options, finds_gone_pods=command.finds_gone_pods)
+    read = reader(options, finds_gone_pods=command.finds_gone_pods)
 
     def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
@@ -156,7 +169,7 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
     """Show what a running scheduler answers."""
-    from scheduler.cli import watching  # noqa: PLC0415 - only for --watch
+    from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
     from scheduler.simulation.devices_output import FleetAnswer  # noqa: PLC0415 - as above
     from scheduler.worker.fleet_questions import FleetDocument  # noqa: PLC0415 - as above
     from solver.domain.fleet import Fleet  # noqa: PLC0415 - as above

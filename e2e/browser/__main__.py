@@ -1,0 +1,70 @@
+"""`make browser`: uses the page of `dovetail map` in Debian's chromium; 1 where something was not to be seen."""
+
+import argparse
+import datetime as dt
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from e2e.arguments import at_least_one
+from e2e.browser import clusters, journey, measure
+from e2e.browser.visit import Chromium
+from e2e.controlplane.plane import REPOSITORY
+from e2e.fleet.shape import Manifest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder, Chromium() as chromium:
+        pages = _pages(Path(folder), options.nodes)
+        wrong = 0
+        for name, problem in journey.travel(chromium, pages):
+            print(f"{'FAILED' if problem else 'ok':8}A person {name}.", flush=True)
+            print(f"{problem}\n" if problem else "", end="")
+            wrong += bool(problem)
+        for each in measure.measure(chromium, pages.large, options.runs):
+            print(f"{each.what}: {each.value:.2f} {each.unit} ({each.limit})", flush=True)
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+            for path in journey.photograph(chromium, pages, options.pictures):
+                print(path)
+    return 1 if wrong else 0
+
+
+def _pages(folder: Path, nodes: int) -> journey.Pages:
+    """Write the manifests of the clusters, and let `dovetail map` make their pages."""
+    mixed = _page(folder, "mixed", clusters.mixed(dt.datetime.now(dt.UTC)))
+    document = json.loads(_mapped(folder / "mixed.json", "-o", "json"))
+    return journey.Pages(
+        mixed, _page(folder, "empty", clusters.empty()), _page(folder, "large", clusters.large(nodes)), document
+    )
+
+
+def _page(folder: Path, name: str, manifests: Iterable[Manifest]) -> Path:
+    listed: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+    (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
+    page = folder / f"{name}.html"
+    page.write_text(_mapped(folder / f"{name}.json"), encoding="utf-8")
+    return page
+
+
+def _mapped(manifests: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "scheduler", "map", "-f", str(manifests), *words]
+    return subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make browser", description=__doc__)
+    parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of the large one (5000)")
+    parser.add_argument("--runs", type=at_least_one, default=3, metavar="N", help="runs of each measurement (3)")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="take pictures of the page, and leave them here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""`dovetail map`: the fleet as one HTML file that needs nothing else, or as its JSON document."""
+
+import argparse
+import datetime as dt
+import sys
+from typing import TYPE_CHECKING, Final
+
+from scheduler.cli.arguments import UsageError, cluster_access, completed, manifests
+from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import fleet_arguments
+
+if TYPE_CHECKING:
+    from scheduler.simulation.devices_output import FleetAnswer
+    from scheduler.status.waiting_pods import WaitingPod
+
+_HTML: Final = "html"
+_JSON: Final = "json"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The file loads nothing from elsewhere: `dovetail map > cluster.html`, and open it in a browser. It has names "
+        "of nodes, devices, claims and pods, labels of nodes and the messages of waiting pods. Exit status: 0 the page "
+        "was written, 2 arguments are wrong or the fleet cannot be read, 3 some kinds of objects may not be listed."
+    )
+    fleet_arguments.add_source(parser)
+    parser.add_argument(
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="waiting pods with this spec.schedulerName instead of the names in the profiles; may be repeated",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=(_HTML, _JSON),
+        default=_HTML,
+        help="the page, or the document in it (default: html)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read the fleet, and write the page."""
+    if options.output == _HTML and sys.stdout.isatty():
+        raise UsageError("the page is for a browser: write `dovetail map > cluster.html`")
+    read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True)
+    began = dt.datetime.now(dt.UTC)
+    found = read()
+    if found.unreadable:
+        return ExitStatus.WRONG
+    _write(options, found, began)
+    return completed(ExitStatus.OK, found.forbidden)
+
+
+def _write(options: argparse.Namespace, found: "FleetAnswer", began: dt.datetime) -> None:
+    from scheduler import version  # noqa: PLC0415 - reading it takes a while
+    from scheduler.observe import terminal  # noqa: PLC0415 - only the document needs it
+    from scheduler.page import fleet_map, map_page  # noqa: PLC0415 - the solver takes a while to import
+
+    origin = fleet_map.MapOrigin(
+        read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=_source(options), version=version()
+    )
+    document = map_page.encoded(fleet_map.map_of(found, _queue(options, found), origin))
+    if options.output == _JSON:
+        sys.stdout.write(f"{terminal.escaped_json(document.decode())}\n")
+    else:
+        sys.stdout.write(map_page.page(document))
+
+
+def _queue(options: argparse.Namespace, found: "FleetAnswer") -> "tuple[WaitingPod, ...] | None":
+    """List the waiting pods as `dovetail queue` does; of a saved decision those that it is about."""
+    from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
+    from scheduler.simulation import queue_listing  # noqa: PLC0415 - as above
+
+    if found.waiting is None:
+        return None
+    if options.snapshot:
+        return queue_listing.listed(found.waiting, {each.pod.scheduler_name for each in found.waiting})
+    return queue_listing.listed(found.waiting, options.scheduler_name or load(options.config).scheduler_names)
+
+
+def _source(options: argparse.Namespace) -> str:
+    """Say in words where the fleet is from."""
+    paths = manifests(options)
+    if options.snapshot:
+        return f"saved decision {options.snapshot.name}"
+    if paths:
+        return f"manifests {', '.join(path.name for path in paths)}"
+    context = cluster_access(options).context
+    return f"cluster {context}" if context else "cluster"

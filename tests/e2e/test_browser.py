@@ -1,0 +1,43 @@
+"""The clusters that the browser is shown: what they have to have for the visits, the same each time."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.browser import clusters
+from tests.support import manifests as m
+
+NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
+
+
+def mapped(tmp_path: Path, listed: list[m.Manifest], capsys: pytest.CaptureFixture[str]) -> Any:
+    assert m.run("map", "-f", m.write_json(tmp_path / "cluster.json", listed), "-o", "json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_mixed_cluster_has_something_of_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clusters.mixed(NOW) == clusters.mixed(NOW)
+    found = mapped(tmp_path, clusters.mixed(NOW), capsys)
+    texts = found["texts"]
+    states = {texts[each] for each in found["devices"]["state"]}
+    assert states == {"free", "shared", "held", "blocked", "unusable"}
+    assert {texts[each] for each in found["pods"]["gang"] if each >= 0} == {clusters.GANG}
+    assert [texts[found["pods"]["name"][row]] for row, gone in enumerate(found["pods"]["gone"]) if gone] == [
+        clusters.GONE[1]
+    ]
+    assert (found["queue"][0]["namespace"], found["queue"][0]["name"]) == clusters.WAITING
+    assert {each for each in found["devices"]["used"] if each > 0}
+    assert max(found["devices"]["card"]) >= 0
+
+
+def test_half_of_the_large_one_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    total = mapped(tmp_path, clusters.large(7), capsys)["total"]
+    assert (total["total"], total["held"], total["free"]) == (56, 28, 28)
+
+
+def test_the_empty_one_has_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = mapped(tmp_path, clusters.empty(), capsys)
+    assert (found["nodes"]["name"], found["devices"]["name"]) == ([], [])

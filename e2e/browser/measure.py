@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from e2e.browser.visit import Chromium, Visit, visit
 
+_SEEN: Final = "performance.getEntriesByName('dovetail-first-picture').length > 0"
 _FIRST: Final = "performance.getEntriesByName('dovetail-first-picture')[0].startTime"
 _COUNT: Final = """() => {
   window.frames_drawn = 0;
@@ -33,6 +34,7 @@ def measure(chromium: Chromium, file: Path, runs: int) -> Iterator[Measured]:
     firsts = []
     for _ in range(runs):
         with visit(chromium, file) as seen:
+            seen.page.wait_for_function(_SEEN)
             firsts.append(seen.page.evaluate(_FIRST) / 1000)
     yield Measured("first picture", statistics.median(firsts), "s", "at most 3")
     with visit(chromium, file) as seen:

@@ -20,13 +20,14 @@ const SCHEMES: readonly [ColourBy, string][] = [
 ];
 type Tab = "numbers" | "queue" | "found" | "details";
 const MOST_VALUES = 400;
+const ZONE = "topology.kubernetes.io/zone";
 
 export function App({ fleet }: { fleet: Fleet }) {
   const [choice, setChoice] = useState<ThemeChoice>(rememberedTheme);
   const theme = useTheme(choice);
   const [by, setBy] = useState<ColourBy>("namespace");
   const groupings = useMemo(() => groupingsOf(fleet), [fleet]);
-  const [grouping, setGrouping] = useState(groupings[0]?.key ?? "");
+  const [grouping, setGrouping] = useState(() => firstGrouping(fleet));
   const [text, setText] = useState("");
   const [type, setType] = useState("");
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
@@ -299,15 +300,20 @@ function spoken({ tile, cell }: Place): string {
 function groupingsOf(fleet: Fleet): { key: string; label: string; grouping: Grouping }[] {
   const found: { key: string; label: string; grouping: Grouping }[] = [];
   const count = (values: Iterable<string>): number => new Set([...values].filter(Boolean)).size;
-  if (count(fleet.nodes.map((node) => node.group)) > 1) found.push({ key: "group", label: "node group", grouping: { kind: "group" } });
   found.push({ key: "none", label: "nothing", grouping: { kind: "none" } });
-  if (count(fleet.nodes.map((node) => node.group)) === 1) found.push({ key: "group", label: "node group", grouping: { kind: "group" } });
+  if (count(fleet.nodes.map((node) => node.group))) found.push({ key: "group", label: "node group", grouping: { kind: "group" } });
   if (count(fleet.nodes.map((node) => node.domain))) found.push({ key: "domain", label: "NVLink domain", grouping: { kind: "domain" } });
   const labels = [...fleet.labels].map(([key, values]): [string, number] => [key, new Set(values.filter((value) => value !== null)).size]);
   for (const [key, values] of labels.sort(([one], [other]) => rank(one) - rank(other) || (one < other ? -1 : 1))) {
     if (values <= MOST_VALUES && values < Math.max(2, fleet.nodes.length)) found.push({ key: `label ${key}`, label: key, grouping: { kind: "label", key } });
   }
   return found;
+}
+
+/** The first view: by node group, else by zone, where there are several. */
+function firstGrouping(fleet: Fleet): string {
+  if (new Set(fleet.nodes.map((node) => node.group).filter(Boolean)).size > 1) return "group";
+  return new Set(fleet.labels.get(ZONE)?.filter(Boolean)).size > 1 ? `label ${ZONE}` : "none";
 }
 
 /** Levels of the topology first: zone, rack, and whatever else is named so. */

@@ -1,4 +1,4 @@
-// Colours, which people with any kind of colour vision can tell apart: the hues follow Paul Tol's muted scheme.
+// Colours, which people with any kind of colour vision can tell apart: tests/scheduler/page/test_colours.py measures them.
 import { NAMESPACES, type Device, type Fleet, type Holder } from "./fleet";
 
 export type Theme = "light" | "dark";
@@ -42,13 +42,13 @@ const LIGHT: Palette = {
   unusable: "#d9c3c7",
   slash: "#9a4655",
   blocked: "#d8c98f",
-  unknown: "#dcdde2",
+  unknown: "#b6bac4",
   other: "#a3abb7",
   shared: "#86b6d3",
   held: "#44749f",
   accent: "#16578c",
   warning: "#a3620a",
-  many: ["#3f6aa8", "#cc6677", "#7cc0e0", "#2f7d4f", "#a0559c", "#44aa99", "#84395f", "#999933", "#3b3486", "#b9774a"],
+  many: ["#3f6aa8", "#68bcf8", "#bc5068", "#98802c", "#504468", "#d4988c", "#683814"],
   ages: ["#e8d98a", "#a3cfa0", "#5bafb0", "#3c7fab", "#2f4b87"],
 };
 
@@ -66,14 +66,14 @@ const DARK: Palette = {
   unusable: "#4d343b",
   slash: "#e08a98",
   blocked: "#8f824d",
-  unknown: "#3a3f49",
-  other: "#6a7483",
+  unknown: "#596170",
+  other: "#505a6b",
   shared: "#4c7c9a",
   held: "#6ba0cf",
   accent: "#8ec3ef",
   warning: "#e0aa5b",
-  many: ["#5f8fd6", "#dd7f8e", "#a3d8f0", "#5a9e70", "#bf7dbb", "#62c4b4", "#ad6288", "#bcbc60", "#7f78cc", "#d19569"],
-  ages: ["#f0e6a5", "#a9d8a8", "#62bcbd", "#4c92c4", "#5c71c9"],
+  many: ["#5f8fd6", "#8fcdf0", "#d9768a", "#e0b05c", "#745098", "#a4bc80", "#8c5050"],
+  ages: ["#f7eeb4", "#98cf9b", "#58b4b2", "#4183b5", "#5c5cb8"],
 };
 
 export const PALETTES: Record<Theme, Palette> = { light: LIGHT, dark: DARK };
@@ -135,7 +135,7 @@ export function schemeOf(fleet: Fleet, by: ColourBy, palette: Palette): Scheme {
   const counts = new Map<string, number>();
   for (const device of fleet.devices) for (const key of keysOf(device)) counts.set(key, (counts.get(key) ?? 0) + 1);
   const colours = by === "state" ? stateColours(palette) : heldColours(by, counts, palette);
-  const entries = entriesOf(by, counts, colours, rest);
+  const entries = entriesOf(by, counts, colours, { ...rest, "held:": palette.other });
   return {
     entries,
     keysOf,
@@ -181,7 +181,7 @@ function entriesOf(
   return shown.map((key) => ({
     key,
     label: label(by, key),
-    colour: colours.get(key) ?? (key === "held:" ? "" : rest[key]) ?? "",
+    colour: colours.get(key) ?? rest[key] ?? "",
     devices: counts.get(key) ?? 0,
     ...(key === "unusable" ? { pattern: "slash" as const } : key === "free" ? { pattern: "hollow" as const } : {}),
   }));

@@ -143,7 +143,7 @@ export class Painter {
       context.fillStyle = picture.palette.cluster;
       context.strokeStyle = picture.palette.clusterLine;
       context.lineWidth = size.ratio;
-      this.shape(this.x(cluster.x), this.y(cluster.y), Math.round(cluster.w * scale), Math.round(cluster.h * scale), 3 * scale);
+      this.shape(this.x(cluster.x), this.y(cluster.y), Math.round(cluster.w * scale), Math.round(cluster.h * scale), Math.min(3 * scale, 11 * size.ratio));
       context.fill();
       if (scale > 0.4) context.stroke();
       if (this.camera.scale >= 1.1) {
@@ -164,7 +164,7 @@ export class Painter {
     context.fillStyle = picture.palette.tile;
     if (10 * scale < NEAR * size.ratio) context.fillRect(x, y, w, h);
     else {
-      this.shape(x + 0.5, y + 0.5, w - 1, h - 1, 2.5 * scale);
+      this.shape(x + 0.5, y + 0.5, w - 1, h - 1, Math.min(2.5 * scale, 9 * size.ratio));
       context.fill();
       context.strokeStyle = tile.node.exists ? picture.palette.tileLine : picture.palette.missing;
       context.lineWidth = size.ratio;
@@ -264,13 +264,17 @@ export class Painter {
     if (!parts.length && cell.devices.every((device) => device.state === "unusable")) {
       context.strokeStyle = palette.slash;
       context.lineWidth = 1.4 * size.ratio;
+      const long = Math.min(h * 0.5, 18 * size.ratio);
+      const hasWords = h >= TEXT * size.ratio;
+      const [left, bottom] = hasWords ? [x + w - 1.5 * long, y + h - 0.5 * long] : [x + (w - long) / 2, y + (h + long) / 2];
       context.beginPath();
-      context.moveTo(x + w * 0.25, y + h * 0.75);
-      context.lineTo(x + w * 0.75, y + h * 0.25);
+      context.moveTo(left, bottom);
+      context.lineTo(left + long, bottom - long);
       context.stroke();
     } else if (!parts.length && cell.devices.every((device) => device.state === "blocked")) {
       context.fillStyle = palette.quiet;
-      for (const at of [0.3, 0.5, 0.7]) context.fillRect(x + w * at - h * 0.04, y + h * 0.46, h * 0.08, h * 0.08);
+      const dot = Math.min(h * 0.1, 3 * size.ratio);
+      for (const at of [-2, 0, 2]) context.fillRect(x + w / 2 + (at - 0.5) * dot, y + h * 0.7 - dot / 2, dot, dot);
     }
     const isGone = cell.devices.some((device) => device.holders.some((each) => each.claim.pods.some((pod) => pod.gone)));
     const isOdd = cell.devices.some((device) => device.holders.length && (device.cause || device.suspect));
@@ -278,8 +282,9 @@ export class Painter {
       context.fillStyle = palette.tile;
       context.strokeStyle = isGone ? palette.slash : palette.warning;
       context.lineWidth = 1.4 * size.ratio;
+      const radius = Math.min(h * 0.13, 4 * size.ratio);
       context.beginPath();
-      context.arc(x + w - h * 0.24, y + h * 0.24, h * 0.13, 0, 2 * Math.PI);
+      context.arc(x + w - 1.9 * radius, y + 1.9 * radius, radius, 0, 2 * Math.PI);
       context.fill();
       context.stroke();
     }

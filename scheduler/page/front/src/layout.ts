@@ -10,7 +10,9 @@ const TILE_GAP = 4;
 const CLUSTER_PAD = 4;
 const CLUSTER_HEAD = 8;
 const GROUP_GAP = 18;
-export const GROUP_HEAD = 20;
+const GROUP_HEAD = 20;
+/** About the pixels of a map that is seen whole: titles and gaps of a large one grow, so that they are seen from far. */
+const FRAME = 650_000;
 export const UNNAMED = "without a value";
 const FACTORS = [0.8, 0.9, 0.97, 1.03, 1.1, 1.18, 1.27, 1.4, 1.6, 1.8];
 const NAMED_SCALE = 1.35;
@@ -46,6 +48,8 @@ export interface Group extends Box {
   tiles: Tile[];
   clusters: Cluster[];
   devices: number;
+  /** The height of its title. */
+  head: number;
 }
 
 export interface Layout {
@@ -68,10 +72,12 @@ export function layOut(fleet: Fleet, grouping: Grouping, aspect: number): Layout
     else byName.set(name, [tileOf(node)]);
   }
   const isDomain = grouping.kind === "domain";
+  const area = [...byName.values()].flat().reduce((sum, tile) => sum + tile.w * tile.h, 0);
+  const unit = Math.max(1, Math.sqrt(area / FRAME));
   const groups = [...byName]
     .sort(([one], [other]) => Number(!one) - Number(!other) || ORDER.compare(one, other))
-    .map(([name, tiles]) => groupOf(name, tiles, aspect, byName.size === 1 && grouping.kind === "none", isDomain));
-  const size = pack(groups, aspect, GROUP_GAP);
+    .map(([name, tiles]) => groupOf(name, tiles, aspect, grouping.kind === "none" ? 0 : unit, isDomain));
+  const size = pack(groups, aspect, GROUP_GAP * unit);
   for (const group of groups) {
     for (const box of [...group.tiles, ...group.clusters]) {
       box.x += group.x;
@@ -95,7 +101,8 @@ function nameOf(fleet: Fleet, grouping: Grouping, node: FleetNode): string {
   }
 }
 
-function groupOf(name: string, tiles: Tile[], aspect: number, isBare: boolean, isDomain: boolean): Group {
+/** `unit` is the scale of the title; 0 without one. */
+function groupOf(name: string, tiles: Tile[], aspect: number, unit: number, isDomain: boolean): Group {
   tiles.sort((one, other) => Number(one.node.isPool) - Number(other.node.isPool) || ORDER.compare(one.node.name, other.node.name));
   const clustered = new Map<string, Tile[]>();
   for (const tile of tiles) {
@@ -112,7 +119,7 @@ function groupOf(name: string, tiles: Tile[], aspect: number, isBare: boolean, i
     return { x: 0, y: 0, w: size.w + 2 * pad, h: size.h + pad + head, pad, head, domain, members };
   });
   const size = pack(blocks, aspect, TILE_GAP * 2);
-  const top = isBare ? 0 : GROUP_HEAD;
+  const top = GROUP_HEAD * unit;
   const clusters: Cluster[] = [];
   for (const block of blocks) {
     if (block.domain) clusters.push({ name: block.domain, x: block.x, y: block.y + top, w: block.w, h: block.h });
@@ -122,7 +129,7 @@ function groupOf(name: string, tiles: Tile[], aspect: number, isBare: boolean, i
     }
   }
   const devices = tiles.reduce((sum, tile) => sum + tile.node.devices.length, 0);
-  return { name, tiles, clusters, devices, x: 0, y: 0, w: isBare ? size.w : Math.max(size.w, titleWidth(name)), h: size.h + top };
+  return { name, tiles, clusters, devices, head: top, x: 0, y: 0, w: Math.max(size.w, titleWidth(name) * unit), h: size.h + top };
 }
 
 /** Room for most of a title. */

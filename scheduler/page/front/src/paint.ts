@@ -1,7 +1,7 @@
 // Draws the map. From far a cell is one rectangle on whole pixels, which is fast; from near it has shape, marks and text.
 import type { Palette, Scheme } from "./colours";
 import type { Device } from "./fleet";
-import { GROUP_HEAD, hasNames, HEAD, placeOf, UNNAMED, type Box, type Cell, type Group, type Layout, type Tile } from "./layout";
+import { hasNames, HEAD, placeOf, UNNAMED, type Box, type Cell, type Group, type Layout, type Tile } from "./layout";
 import type { Matches } from "./search";
 import { count, duration } from "./text";
 
@@ -116,16 +116,16 @@ export class Painter {
   }
 
   private heading(group: Group): void {
-    if (!group.name && this.picture.layout.groups.length === 1) return;
     const { context, picture, size, scale } = this;
     const room = group.w * scale - 2 * size.ratio;
-    const pixels = Math.min(14, Math.max(9, GROUP_HEAD * this.camera.scale * 0.62));
-    if (GROUP_HEAD * this.camera.scale < 9 || room < 30 * size.ratio) return;
+    const high = group.head * this.camera.scale;
+    const pixels = Math.min(14, Math.max(9, high * 0.62));
+    if (high < 9 || room < 30 * size.ratio) return;
     this.font(pixels, 600);
     context.fillStyle = picture.palette.ink;
     context.textBaseline = "alphabetic";
     const nodes = `${count(group.tiles.length)} · ${count(group.devices)}`;
-    const baseline = this.y(group.y + GROUP_HEAD * 0.62);
+    const baseline = this.y(group.y + group.head) - Math.round(Math.min(7, high * 0.3) * size.ratio);
     const name = this.fitted(group.name || UNNAMED, room);
     context.fillText(name, this.x(group.x), baseline);
     const used = context.measureText(name).width + 10 * size.ratio;

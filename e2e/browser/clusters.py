@@ -27,9 +27,9 @@ _WAITS = (
     ("notebooks", "notebook-kim", "", 300),
 )
 _MESSAGES = {
-    "research": "0/31 nodes are available: 8 node(s) had untolerated taint(s), 23 cannot allocate all claims. Request "
+    "research": "0/32 nodes are available: 8 node(s) had untolerated taint(s), 24 cannot allocate all claims. Request "
     "gpus: needs 8 devices of one node, the most free ones are 6 on h100-07.",
-    "vision": "0/31 nodes are available: 31 cannot allocate all claims. Request gpu: 1 of 80Gi memory is asked for, "
+    "vision": "0/32 nodes are available: 32 cannot allocate all claims. Request gpu: 1 of 80Gi memory is asked for, "
     "and the largest has 81559Mi.",
 }
 
@@ -72,6 +72,9 @@ def mixed(now: dt.datetime) -> list[Manifest]:
             amount = {"memory": f"{6 * (share + 1)}Gi", "cores": "20"}
             name = f"lab-{gpu}-{share}"
             found += holder("notebooks", name, [(hami.DRIVER, SHARED_NODE, f"hami-gpu-{gpu}", amount)])
+    for gpu in range(3):
+        place = (nvidia.DRIVER, "a100-mig-01", f"gpu-{gpu}-mig-3g20gb-9-4", None)
+        found += holder(NAMESPACES[gpu], f"cut-{gpu}", [place])
     for card in range(5):
         found += holder("ranking", f"rank-{card}", [("gpu.amd.com", "mi300x-01", f"gpu-{card}-{128 + card}", None)])
     found += holder(GONE[0], GONE[1], [(nvidia.DRIVER, "h100-12", "gpu-7", None)], has_pod=False)
@@ -85,6 +88,7 @@ def _mixed_fleet() -> Fleet:
         *(dranet.rdma_nics(f"h100-{at:02}") for at in range(1, 5)),
         *(nvidia.nvlink_node(f"nvl-{at:02}", f"5b1a.{(at - 1) // 4}") for at in range(1, 9)),
         *(nvidia_partitions.partitionable_node(f"a100-cut-{at:02}", gpus=4) for at in range(1, 4)),
+        nvidia.mig_node("a100-mig-01", gpus=4),
         amd.gpu_node("mi300x-01"),
         amd.partition_node("mi300x-cpx-01"),
         *(hami.gpu_node(f"l40s-{at:02}") for at in range(1, 4)),

@@ -132,7 +132,7 @@ def reads_the_queue(seen: Visit, document: Any) -> None:
     seen.tab("Queue")
     seen.panel(clusters.WAITING[1], "Request gpus: needs 8 devices")
     seen.page.get_by_role("tabpanel").get_by_role("button").first.click()
-    seen.panel("0/31 nodes are available", f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")
+    seen.panel("0/32 nodes are available", f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")
 
 
 def uses_the_keyboard(seen: Visit, document: Any) -> None:

@@ -47,8 +47,9 @@ class DeviceColumns(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Devices, sorted by node.
 
     `node` is a row of the nodes, -1 for a device that several can use: `reach` is their number, -1 for all. `card` is
-    the name of the counter set that a partition and its siblings draw on, and `part` what it takes of the card: the
-    mean over all counters that devices of the card draw on. `used` is the part of a shareable device that is in use.
+    the name of the counter set that a partition and its siblings draw on, else of the parent that they were cut from,
+    and `part` what it takes of the card: the mean over all counters that devices of the card draw on, without counters
+    an equal part. `used` is the part of a shareable device that is in use.
     `tainted` and `suspect` are 0 or 1. The others are texts: `cause` is the first of the problems, `why` a sentence
     fragment about all of them.
     """
@@ -244,19 +245,29 @@ def _state(device: FleetDevice, *, knows_holders: bool) -> str:
 
 
 def _card(device: FleetDevice) -> str:
-    return next((each.counter_set for each in device.counters if each.is_published), "")
+    return next((each.counter_set for each in device.counters if each.is_published), device.parent)
 
 
 def _parts(devices: Collection[FleetDevice]) -> Column:
     """Return what each device takes of its card; a partition draws only on some of the counters, the whole on all."""
     drawn: defaultdict[tuple[PoolId, str], set[str]] = defaultdict(set)
+    siblings: Counter[tuple[PoolId, str]] = Counter()
     for device in devices:
-        drawn[device.id.pool_id, _card(device)].update(name for name, _ in _takes(device))
-    return tuple(
-        round(_WHOLE * min(1.0, sum(part for _, part in _takes(device)) / len(names))) if names else _WHOLE
-        for device in devices
-        for names in (drawn[device.id.pool_id, _card(device)],)
-    )
+        card = device.id.pool_id, _card(device)
+        drawn[card].update(name for name, _ in _takes(device))
+        siblings[card] += 1
+    return tuple(_part(device, drawn, siblings) for device in devices)
+
+
+def _part(
+    device: FleetDevice, drawn: Mapping[tuple[PoolId, str], Collection[str]], siblings: Mapping[tuple[PoolId, str], int]
+) -> int:
+    card = device.id.pool_id, _card(device)
+    if not card[1]:
+        return _WHOLE
+    if not drawn[card]:
+        return _WHOLE // siblings[card]
+    return round(_WHOLE * min(1.0, sum(part for _, part in _takes(device)) / len(drawn[card])))
 
 
 def _takes(device: FleetDevice) -> Iterator[tuple[str, float]]:

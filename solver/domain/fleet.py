@@ -123,7 +123,8 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="c
 
     `node` is the only node that can use it, also one that does not exist; it is empty where several can. `nodes` are
     all existing nodes that can use it, sorted; None for every node. `open_nodes` are those that take pods.
-    `kind` is its product, with the profile of a partition. `classes` are the DeviceClasses whose selectors match it.
+    `kind` is its product, with the profile of a partition, `parent` the whole device that a partition was cut from, if
+    its driver names it. `classes` are the DeviceClasses whose selectors match it.
     `domain` is the value of the first of `Policy.group_labels` that its node has (an NVLink domain), `root` that of the
     first of `Policy.group_attributes` that it publishes (a PCIe root). `is_suspect` says that a pod failed on it lately
     or that it was reported unhealthy: it is allocated last.
@@ -137,6 +138,7 @@ class FleetDevice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="c
     domain: str = ""
     root: str = ""
     kind: str = ""
+    parent: str = ""
     classes: tuple[str, ...] = ()
     state: DeviceState = DeviceState.FREE
     problems: tuple[DeviceProblem, ...] = ()

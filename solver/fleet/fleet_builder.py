@@ -203,6 +203,7 @@ class _FleetBuilder:
     def _unusable(self, device_id: DeviceId, device: Device, each: ResourceSlice) -> FleetDevice:
         """Make a device without a record: its pool cannot be used, or it has no node."""
         scope, holders = _scope_of(each, device), self.holders.get(device_id, ())
+        product = product_of(device)
         position = self.inventory.node_index.get(scope.node_name)
         facts = self.nodes[position] if position is not None else None
         taints = self.inventory.taints_of(device_id)
@@ -213,7 +214,8 @@ class _FleetBuilder:
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             root=self._root(device_id.driver, device),
-            kind=product_of(device),
+            kind=product.name,
+            parent=product.parent,
             classes=self._classes_of(device_id.driver, device),
             state=_state_without_room(holders),
             problems=(
@@ -229,7 +231,7 @@ class _FleetBuilder:
         facts = self.nodes[record.home] if record.home >= 0 else None
         problems = self._problems(record, facts)
         holders = self.holders.get(record.id, ())
-        device = record.device
+        device, product = record.device, product_of(record.device)
         return FleetDevice(
             id=record.id,
             node=facts.name if facts else "",
@@ -238,7 +240,8 @@ class _FleetBuilder:
             node_group=facts.group if facts else "",
             domain=facts.domain if facts else "",
             root=self._root(record.id.driver, device),
-            kind=product_of(device),
+            kind=product.name,
+            parent=product.parent,
             classes=self.classes.get(record.index, ()),
             state=self._state(record, is_usable=not problems),
             problems=problems,

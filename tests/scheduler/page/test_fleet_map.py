@@ -144,6 +144,13 @@ def test_a_partition_takes_a_part_of_its_card() -> None:
     }
 
 
+def test_partitions_that_were_cut_before_are_equal_parts_of_their_parent() -> None:
+    cuts = tuple(FleetDevice(id=b.device_id(f"mig-{at}", "n1"), node="n1", parent="GPU-7") for at in range(4))
+    document = found(FleetAnswer(Fleet(devices=cuts), {"n1": {}}))
+    assert texts(document, document.devices.card) == ["GPU-7"] * 4
+    assert document.devices.part == (250,) * 4
+
+
 def test_the_numbers_are_those_of_free() -> None:
     document, given = found(), answer()
     by = (Grouping.CLASS, Grouping.TYPE, Grouping.GROUP)

@@ -73,4 +73,7 @@ def test_the_document_is_in_the_page_and_cannot_end_it() -> None:
 
 
 def test_the_same_document_gives_the_same_page() -> None:
+    packed, _ = parsed().texts["script"]
+    time_of_packing = base64.b64decode(packed)[4:8]  # RFC 1952, MTIME
+    assert time_of_packing == bytes(4)
     assert map_page.page(DOCUMENT) == map_page.page(DOCUMENT)

@@ -31,8 +31,9 @@ def test_a_free_device_has_its_place_its_product_and_its_classes() -> None:
 
 
 def test_a_partition_is_named_with_its_profile() -> None:
-    cut = b.device("mig-0", attributes={"productName": "A100", "type": "mig", "profile": "1g.5gb"})
-    assert devices(b.node("n1"), b.resource_slice("n1", cut))["n1/mig-0"].kind == "A100 1g.5gb"
+    attributes = {"productName": "A100", "type": "mig", "profile": "1g.5gb", "gpu.nvidia.com/parentUUID": "GPU-7"}
+    found = devices(b.node("n1"), b.resource_slice("n1", b.device("mig-0", attributes=attributes)))["n1/mig-0"]
+    assert (found.kind, found.parent) == ("A100 1g.5gb", "GPU-7")
 
 
 def test_who_holds_a_device_and_since_when() -> None:

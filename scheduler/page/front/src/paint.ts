@@ -3,7 +3,7 @@ import type { Palette, Scheme } from "./colours";
 import type { Device } from "./fleet";
 import { hasNames, HEAD, placeOf, UNNAMED, type Box, type Cell, type Group, type Layout, type Tile } from "./layout";
 import type { Matches } from "./search";
-import { count, duration } from "./text";
+import { counted, duration } from "./text";
 
 export interface Camera {
   x: number;
@@ -124,7 +124,7 @@ export class Painter {
     this.font(pixels, 600);
     context.fillStyle = picture.palette.ink;
     context.textBaseline = "alphabetic";
-    const nodes = `${count(group.tiles.length)} · ${count(group.devices)}`;
+    const nodes = `${counted(group.tiles.length, "node")}, ${counted(group.devices, "device")}`;
     const baseline = this.y(group.y + group.head) - Math.round(Math.min(7, high * 0.3) * size.ratio);
     const name = this.fitted(group.name || UNNAMED, room);
     context.fillText(name, this.x(group.x), baseline);

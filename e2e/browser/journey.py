@@ -181,6 +181,20 @@ def is_dark_at_night(seen: Visit, document: Any) -> None:
     _require(is_seen=seen.brightness() < 1 - _BRIGHT, text="the page is light")
 
 
+def prints(seen: Visit, document: Any) -> None:
+    """Paper is light, also where the page is dark before and after."""
+    del document
+    dark = seen.map.screenshot()
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    _require(is_seen=seen.brightness() > _BRIGHT, text="paper is dark")
+    paper = seen.map.screenshot()
+    _require(is_seen=paper != dark, text="the map on paper is dark")
+    seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    seen.settle()
+    _require(is_seen=seen.brightness() < 1 - _BRIGHT, text="the page stays light after printing")
+    _require(is_seen=seen.map.screenshot() != paper, text="the map stays light after printing")
+
+
 def fits_a_phone(seen: Visit, document: Any) -> None:
     """Nothing is wider than a narrow window, and the map comes before the panels."""
     del document
@@ -209,6 +223,7 @@ STOPS: Final = (
     Stop("uses the keyboard", uses_the_keyboard),
     Stop("switches the theme", switches_theme),
     Stop("has a dark system", is_dark_at_night, theme="dark"),
+    Stop("prints", prints, theme="dark"),
     Stop("has a phone", fits_a_phone, size=NARROW),
     Stop("has an empty cluster", is_empty, page="empty"),
 )

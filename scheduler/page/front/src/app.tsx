@@ -1,4 +1,5 @@
 // The page: numbers, tools, map and panels, and the state that they share.
+import { options } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MapCanvas } from "./canvas";
 import { PALETTES, schemeOf, uncoloured, type ColourBy, type Scheme, type Theme } from "./colours";
@@ -49,7 +50,11 @@ export function App({ fleet }: { fleet: Fleet }) {
     () => ({ layout, scheme, palette, matches, selected: kept, readAt: fleet.readAt }),
     [layout, scheme, palette, matches, kept],
   );
-  usePrinting(() => view.current?.fit(false), setChoice, choice);
+  usePrinting(choice, setChoice, () => view.current?.paintWhole());
+  const prefer = (theme: ThemeChoice): void => {
+    setChoice(theme);
+    rememberTheme(theme);
+  };
 
   const choose = (place: Place | null): void => {
     setSelected(place);
@@ -73,15 +78,14 @@ export function App({ fleet }: { fleet: Fleet }) {
   };
   useShortcuts({
     "/": () => input.current?.focus(),
-    t: () => setChoice(theme === "light" ? "dark" : "light"),
+    t: () => prefer(theme === "light" ? "dark" : "light"),
   });
-  useEffect(() => rememberTheme(choice), [choice]);
   const isFiltered = matches.devices !== null;
   const types = useMemo(() => [...new Set(fleet.devices.map((device) => device.type))].filter(Boolean).sort(), [fleet]);
 
   return (
     <div class="app">
-      <Top fleet={fleet} theme={theme} onTheme={setChoice} />
+      <Top fleet={fleet} theme={theme} onTheme={prefer} />
       <Figures fleet={fleet} />
       <div class="tools" role="search">
         <label class="search">
@@ -336,14 +340,18 @@ function useTheme(choice: ThemeChoice): Theme {
   return theme;
 }
 
-/** Paper is light and shows everything. */
-function usePrinting(fit: () => void, setChoice: (choice: ThemeChoice) => void, choice: ThemeChoice): void {
+/** Paper is light and shows everything. The browser prints what stands there when `beforeprint` returns. */
+function usePrinting(choice: ThemeChoice, setChoice: (choice: ThemeChoice) => void, paint: () => void): void {
+  const chosen = useRef(choice);
   useEffect(() => {
     const before = (): void => {
+      chosen.current = choice;
+      options.debounceRendering = (render) => render();
       setChoice("light");
-      fit();
+      options.debounceRendering = undefined;
+      paint();
     };
-    const after = (): void => setChoice(choice);
+    const after = (): void => setChoice(chosen.current);
     addEventListener("beforeprint", before);
     addEventListener("afterprint", after);
     return () => {

@@ -1,5 +1,5 @@
 // The map with its buttons and the text beside the pointer.
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { counted, duration } from "./text";
 import type { Fleet } from "./fleet";
 import type { Box } from "./layout";
@@ -46,7 +46,7 @@ export function MapCanvas({ fleet, picture, onSelect, onView }: Properties) {
     requestAnimationFrame(() => requestAnimationFrame(() => performance.mark("dovetail-first-picture")));
     return () => made.close();
   }, []);
-  useEffect(() => view.current?.show(picture), [picture]);
+  useLayoutEffect(() => view.current?.show(picture), [picture]);
 
   const keys = (event: KeyboardEvent): void => {
     const made = view.current;

@@ -68,6 +68,12 @@ export class MapView {
     this.isFitted = true;
   }
 
+  /** Shows everything at once, without waiting for a frame. */
+  paintWhole(): void {
+    this.fit(false);
+    this.paint();
+  }
+
   zoom(steps: number): void {
     this.zoomAt(this.canvas.clientWidth / 2, this.canvas.clientHeight / 2, STEP ** steps);
   }

@@ -55,7 +55,7 @@ _BACKOFF: Final = Backoff(initial_seconds=30.0, ceiling_seconds=600.0)
 """Backoff after a limit was exceeded: a decision of 20 s every ten minutes is three per cent of one core."""
 
 
-class Carrier(Protocol):
+class PlanExecutor(Protocol):
     """What carries decisions out: the scheduling cycle."""
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
@@ -117,7 +117,7 @@ class CostlyLoop:
 
     def take_in(self, decision: Decision) -> None:
         """Add the pods that the decision of a batch left for this loop; their namespaces pay for what it cost."""
-        now, costly = self._clock(), decision.costly.pods
+        now, costly = self._clock(), decision.over_budget.pods
         namespaces = {pod.id.namespace for pod in costly}
         for namespace in namespaces:
             self._quota.spend(namespace, decision.cost_seconds / len(namespaces), now)
@@ -146,7 +146,7 @@ class CostlyLoop:
         message = f"{first.message}; the scheduler tries again in {_spoken(until - now)}"
         return until, (Reason(code=first.code, message=message), *others)
 
-    async def run(self, carrier: Carrier) -> None:
+    async def run(self, carrier: PlanExecutor) -> None:
         """Make costly decisions for ever."""
         while True:
             await self._decider.wait_until_ready()
@@ -177,7 +177,7 @@ class CostlyLoop:
                 async with asyncio.timeout(None if due is None else max(0.0, due - now)):
                     await self._changed.wait()
 
-    async def _decide(self, job: CostlyJob, carrier: Carrier) -> str:
+    async def _decide(self, job: CostlyJob, carrier: PlanExecutor) -> str:
         """Decide one job; return how it ended, as the label of the series."""
         pods = self._present(job.pods)
         if not pods:
@@ -203,7 +203,7 @@ class CostlyLoop:
                 decision, held = await carrier.decide_with(part, ask)
                 self._note_overtaken(keys, held=held)
                 decided |= {pod.uid for pod in part.pods}
-                self._scheduling_queue.give_back(decision.later.pods, self._clock())
+                self._scheduling_queue.give_back(decision.deferred.pods, self._clock())
         except (ChildEndedError, SolveFailedError) as error:
             return self._ended(job, [pod for pod in pods if pod.uid not in decided], error, carrier)
         except WorkerError as error:
@@ -216,7 +216,7 @@ class CostlyLoop:
         """Note before a decision is carried out whether it kept the limits, so that batches may have its pods again."""
         now = self._clock()
         if job.key is None:
-            self._add(decision.costly.pods, now)
+            self._add(decision.over_budget.pods, now)
             if decision.suspects.pods:
                 self._queue.suspect(decision.suspects.pods)
             return
@@ -234,7 +234,7 @@ class CostlyLoop:
         while len(self._overtaken) > _MOST_OVERTAKEN:
             del self._overtaken[next(iter(self._overtaken))]
 
-    def _ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
+    def _ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
         """Halve suspects whose decision was ended; have a cost key back off that was alone in it."""
         if job.key is None:
             self._queue.suspect(pods)
@@ -243,13 +243,13 @@ class CostlyLoop:
         self._back_off(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
 
-    def _back_off(self, job: CostlyJob, pods: Iterable[Pod], why: Reason, carrier: Carrier) -> None:
+    def _back_off(self, job: CostlyJob, pods: Iterable[Pod], why: Reason, carrier: PlanExecutor) -> None:
         """Have the cost keys of a job back off, and put its pods back."""
         for key in {self._cost_key(pod) for pod in job.pods}:
             self._backoff.failed(key, (why,), self._clock())
         carrier.give_up(self._present(pods), (why,))
 
-    def _process_ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
+    def _process_ended(self, job: CostlyJob, pods: Sequence[Pod], error: WorkerError, carrier: PlanExecutor) -> str:
         """Decide again where the whole process ended, most likely by a batch; not for ever."""
         key = frozenset(pod.uid for pod in job.pods)
         self._process_ends[key] = self._process_ends.get(key, 0) + 1

@@ -162,8 +162,8 @@ class SchedulingCycle:
                 return Batch(pods=())
             self._apply_decision(decision, started)
         self._parts.costly_loop.take_in(decision)
-        self._parts.queue.give_back(decision.deferred.pods, self._clock())
-        return decision.later
+        self._parts.queue.give_back(decision.without_worker.pods, self._clock())
+        return decision.deferred
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
         """

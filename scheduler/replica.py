@@ -58,7 +58,7 @@ _log: Final = logs.logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ReplicaContext:
     """What replicas of one process have in common, one after the other."""
 
     settings: Settings
@@ -76,38 +76,38 @@ class Surroundings:
 class Replica:
     """A replica for the kinds that the server serves; without an elector it leads at once."""
 
-    def __init__(self, around: Surroundings, served: DiscoveredKinds, elector: LeaderElector | None) -> None:
-        self._around: Final = around
+    def __init__(self, context: ReplicaContext, served: DiscoveredKinds, elector: LeaderElector | None) -> None:
+        self._context: Final = context
         self._elector: Final = elector
-        settings = around.settings
-        self._leads: Final = around.metrics.master_status.labels(settings.leader_election.lease_name)
+        settings = context.settings
+        self._leads: Final = context.metrics.master_status.labels(settings.leader_election.lease_name)
         self._leads.set(elector is None)
         fence: WriteFence = NoFence() if elector is None else LeaseFence(elector)
         ages = WatchAges(settings.commit.max_watch_age_seconds)
         self._parts: Final = assemble(
             settings,
-            around.client,
+            context.client,
             fence,
             elector,
             ages=ages,
-            failed_devices=around.failed_devices,
-            history=around.history,
-            metrics=around.metrics,
-            health=around.health,
+            failed_devices=context.failed_devices,
+            history=context.history,
+            metrics=context.metrics,
+            health=context.health,
             missing=served.missing,
-            servers=around.servers,
+            servers=context.servers,
         )
         self._parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
-        around.suspects.connect(self._parts.cluster, self._cycle.see)
+        context.suspects.connect(self._parts.cluster, self._cycle.see)
         self._followers: Final = self._make_followers()
         budget_bytes = settings.queue.max_waiting_mib * 1024 * 1024
         budget = MemoryBudget(settings.scheduler_names, budget_bytes, self._parts.cluster.interner)
         see = partial(_see, self._parts.quarantine, budget, self._cycle, self._followers)
         self._readmission: Final = self._make_readmission(budget, see)
         self._watches: Final = Watches(
-            (around.client, served, see), ages, around.health, around.metrics, self._parts.quarantine
+            (context.client, served, see), ages, context.health, context.metrics, self._parts.quarantine
         )
 
     async def run(self, stop: Coroutine[Any, Any, object], api_change: Coroutine[Any, Any, str]) -> None:
@@ -137,14 +137,14 @@ class Replica:
                 await self._finish(working)
             await parts.writer.close()
             await cancel(keeping)
-        self._around.suspects.disconnect()
+        self._context.suspects.disconnect()
         if elector is not None:
             await elector.release()
 
     async def _take_over(self, group: asyncio.TaskGroup, keeping: list[asyncio.Task[None]]) -> None:
         """Return when this replica leads, and may decide and write."""
-        parts, elector, settings = self._parts, self._elector, self._around.settings
-        check = self._around.health.ready("leader") if elector is not None else None
+        parts, elector, settings = self._parts, self._elector, self._context.settings
+        check = self._context.health.ready("leader") if elector is not None else None
         if check is not None:
             check.succeed("standing by")
         await self._watches.listed()
@@ -166,7 +166,7 @@ class Replica:
             names, seconds = settings.scheduler_names, self._late_seconds
             await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
         remembering = parts.starvation, parts.status
-        await restore_waiting_times(self._around.client, parts.cluster, remembering, settings.scheduler_names)
+        await restore_waiting_times(self._context.client, parts.cluster, remembering, settings.scheduler_names)
         parts.pod_groups.forget_queued()
         parts.attempt_metrics.is_leading = True
 
@@ -174,13 +174,13 @@ class Replica:
     def _late_seconds(self) -> float:
         """How long to wait for late writes of the leader before that nothing refuses: bindings and evictions."""
         is_clean = self._elector is None or self._elector.election.is_clean
-        return 0.0 if is_clean else self._around.settings.leader_election.lease_duration_seconds
+        return 0.0 if is_clean else self._context.settings.leader_election.lease_duration_seconds
 
     async def _follow_drain(self, elector: LeaderElector, ending: asyncio.Event) -> None:
         """End leading when the Lease says that no replica may schedule."""
         while True:
             await elector.drained.wait()
-            _log.warning(logs.DRAINED, lease=self._around.settings.leader_election.lease_name)
+            _log.warning(logs.DRAINED, lease=self._context.settings.leader_election.lease_name)
             if elector.election.is_leader:
                 ending.set()
                 return
@@ -199,7 +199,7 @@ class Replica:
     def _loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return what runs from the first decision until the scheduler stops; the first two decide."""
         parts, (manually_bound, misspelled, _) = self._parts, self._followers
-        orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self._around.metrics)
+        orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self._context.metrics)
         return (
             self._cycle.decide(),
             parts.costly_loop.run(self._cycle),
@@ -209,29 +209,29 @@ class Replica:
             misspelled.run(),
             parts.pod_groups.run(),
             parts.fleet_counter.run(),
-            answer_callers(self._around.api, parts, self._around.usage, self._around.settings),
+            answer_callers(self._context.api, parts, self._context.usage, self._context.settings),
             parts.status.run(),
         )
 
     def _make_followers(self) -> Followers:
         """Make what follows the changes of the watches beside the scheduling cycle."""
-        parts, names, metrics = self._parts, self._around.settings.scheduler_names, self._around.metrics
-        is_picked_up = partial(pod_writes.is_picked_up, self._around.client)
+        parts, names, metrics = self._parts, self._context.settings.scheduler_names, self._context.metrics
+        is_picked_up = partial(pod_writes.is_picked_up, self._context.client)
         record = parts.status.record_unknown_scheduler
         return (
             ManuallyBoundPods(parts.cluster, parts.status, names, metrics),
             MisspelledSchedulers(parts.cluster, is_picked_up, record, names, metrics),
-            self._around.suspects,
+            self._context.suspects,
         )
 
     def _make_readmission(self, budget: MemoryBudget, see: Callable[[Sequence[Change]], None]) -> Readmission:
         worker = self._parts.worker
         return Readmission(
-            self._around.client,
+            self._context.client,
             budget,
             see,
-            metrics=self._around.metrics,
-            check=self._around.health.ready("memory"),
+            metrics=self._context.metrics,
+            check=self._context.health.ready("memory"),
             worker_pid=lambda: worker.pid,
         )
 

@@ -29,7 +29,7 @@ from scheduler.kube.leader_election.lease import Timing
 from scheduler.observe import logs
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
-from scheduler.replica import Replica, Surroundings, unless_stopped
+from scheduler.replica import Replica, ReplicaContext, unless_stopped
 from scheduler.settings import Settings
 from scheduler.status.missing_rights import FeatureReport
 from scheduler.worker.fork_server import ForkServers
@@ -142,8 +142,8 @@ class Process:
         _log.info(logs.STOPPED)
         return status
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> ReplicaContext:
+        return ReplicaContext(
             settings=self._settings,
             client=self._client,
             metrics=self.metrics,

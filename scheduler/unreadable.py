@@ -41,8 +41,8 @@ def closed(value: Object, why: str) -> Object:
     """
     Return the value for an object whose present version cannot be read, from the last readable one.
 
-    What it uses or forbids counts as before. A pod is not placed, a claim is not allocated, a node and a pool take
-    nothing new, a free volume is bound to no claim, a PodDisruptionBudget allows no eviction, a gang waits. An object
+    What it uses or forbids counts as before. A pod is not placed, and a claim is not allocated. A node and a pool take
+    nothing new. A free volume is bound to no claim. A PodDisruptionBudget allows no eviction. A gang waits. An object
     of any other kind counts as its last readable version.
     """
     match value:

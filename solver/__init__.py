@@ -13,7 +13,7 @@ for overdue pods. `decide` is the story on one page. `feasible` and `diagnosis` 
 `warm_up` loads engines before the first batch, and `verify` checks plans independently of all this.
 
 This module is the door: the scheduler imports `solver`, `solver.domain` and `solver.verify`, and nothing else. Its
-names stand in `__init__.pyi`. Each imports its own module when it is first used, so that the scheduler and its commands
+names stand in `__init__.pyi`. Each imports its own module when it is first used. So the scheduler and its commands
 start without the parts of the solver that only the worker needs.
 """
 

@@ -1,9 +1,16 @@
 """
 The story on one page: how a batch becomes a plan.
 
-A decision is a sequence of rounds. A round runs these steps on a batch: `prepare` the dense problem, try the `greedy`
-for a first solution, `search` for a better one or a proof, `settle` volumes, `extract` devices, explain the pods that
-wait, keep nodes for overdue ones, and look for victims. Three findings start another round on a smaller batch:
+A decision is a sequence of rounds. `_round` runs these steps on a batch:
+
+1. reserve room for nominated pods, and `prepare` the dense problem;
+2. place pods by the `greedy`: the first solution;
+3. `search` for a better solution, or a proof;
+4. assign volumes (`volume_matching`), and `extract` named devices;
+5. explain the pods that wait (`unplaced`), and reserve nodes for overdue ones (`reservations`);
+6. find victims (`preemption`).
+
+Three findings start another round on a smaller batch:
 
 - some pods are hard to decide and independent of the others: the others are decided first (`_deferred`);
 - some pods get no volumes after all: the others are decided without them (`_without_contended`);
@@ -59,9 +66,9 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cach
     Place the pods of a batch as well as the budget allows, and explain why the others wait.
 
     Total: every pod is once in the plan, as a placement, as unplaced with reasons, or, where the budget may leave pods,
-    in `later` or `costly`. Deterministic for one seed unless the wall time ends the search, and then again for a budget
-    that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `cache` is the
-    cache from one solve to the next.
+    in `deferred` or `over_budget`. Deterministic for one seed unless the wall time ends the search, and then again for
+    a budget that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `cache`
+    is the cache from one solve to the next.
     """
     cache = cache or SolverCache()
     cache.trim()
@@ -86,27 +93,27 @@ class _Decision:
     searches: bool = True
     contended_rounds: int = 0
 
-    def may_defer(self) -> bool:
+    def defers_hard_pods(self) -> bool:
         """Whether hard pods may be left for a decision of their own."""
         return (
             self.searches
-            and self.budget.may_leave
+            and self.budget.may_defer
             and self.budget.has_half()
             and self.budget.params.runs(SearchStage.DEFERRAL)
         )
 
     def decided_whole(self) -> "_Decision":
-        """Return the decision for a further round, which leaves no more pods for later."""
-        return replace(self, budget=replace(self.budget, may_leave=False))
+        """Return the decision for a further round, which defers no pods."""
+        return replace(self, budget=replace(self.budget, may_defer=False))
 
 
 def _decided(decision: _Decision, batch: Batch) -> Plan:
-    """Run the rounds, report where they stopped, and take out the pods that want a decision of their own."""
+    """Run the rounds, report where they stopped, and take out the pods that need another decision."""
     budget = decision.budget
     batch = _without_repetitions(batch)
     plan = _round(decision, batch)
     decision.cache.paid_units += budget.work.spent_units
-    plan = _without_skipped(plan, batch, budget.work) if budget.may_leave else plan
+    plan = _without_skipped(plan, batch, budget.work) if budget.may_defer else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
         plan,
@@ -127,11 +134,11 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
 
-    if decision.may_defer() and not not_tried:
+    if decision.defers_hard_pods() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
         if deferred:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
-            return structs.replace(plan, later=deferred)
+            return structs.replace(plan, deferred=deferred)
 
     searched = _searched(decision, problem, start)
     settled = assign_volumes(problem, searched.solution)
@@ -210,7 +217,7 @@ def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> pree
 
 
 def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId, ...]:
-    """Name the pods that are hard and share nothing with the others, gangs whole; none where that is all pods."""
+    """Return the pods that are hard and share nothing with the others, gangs whole; none where that is all pods."""
     try:
         classes = decompose.hard_classes(problem, start, budget)
     except SearchError as error:
@@ -288,20 +295,20 @@ def _reasons_not_tried(
 
 
 def _without_skipped(plan: Plan, batch: Batch, work: BudgetUsage) -> Plan:
-    """Move the pods that were skipped from the plan to `later` (the time ended) or `costly` (the allowance ended)."""
+    """Move the pods that were skipped from the plan to `deferred` (time ended) or `over_budget` (allowance spent)."""
     late = {each.pod for each in plan.unplaced if NOT_REACHED in each.reasons}
     costly = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.TOO_COSTLY for why in each.reasons)}
-    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | set(plan.later)
+    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | set(plan.deferred)
     for skipped in (each for stop in work.left_out.values() for each in stop.left if each.pod not in answered):
         (costly if skipped.reason.code is ReasonCode.TOO_COSTLY else late).add(skipped.pod)
     if not late and not costly:
         return plan
     rest = tuple(each for each in plan.unplaced if each.pod not in late and each.pod not in costly)
-    late.update(plan.later)
-    costly.update(plan.costly)
+    late.update(plan.deferred)
+    costly.update(plan.over_budget)
     return structs.replace(
         plan,
         unplaced=rest,
-        later=tuple(pod.id for pod in batch.pods if pod.id in late),
-        costly=tuple(pod.id for pod in batch.pods if pod.id in costly),
+        deferred=tuple(pod.id for pod in batch.pods if pod.id in late),
+        over_budget=tuple(pod.id for pod in batch.pods if pod.id in costly),
     )

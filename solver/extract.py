@@ -314,10 +314,10 @@ def _joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
 
 
 def _each_once(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeSelectorRequirement, ...]:
-    kept: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+    merged: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
     for each in requirements:
-        kept.setdefault((each.key, each.operator, frozenset(each.values)), each)
-    return tuple(kept.values())
+        merged.setdefault((each.key, each.operator, frozenset(each.values)), each)
+    return tuple(merged.values())
 
 
 def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem:

@@ -167,8 +167,8 @@ def _hold(
     order = _order(after, _classes_of(after, ids))
     known = after.inventory.node_index
     if earlier is not None:
-        kept = [known[name] for name in earlier.nodes if name in known]
-        order = [*kept, *(node for node in order if node not in kept)]
+        stays = [known[name] for name in earlier.nodes if name in known]
+        order = [*stays, *(node for node in order if node not in stays)]
     choices = _fitting(ended, order)
     if not choices:
         return None

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from solver import extract
-from solver.domain import Budget, Reason, ReasonCode, SearchReport, Unplaced
+from solver.domain import FITS_ALONE, Budget, Reason, ReasonCode, SearchReport, Unplaced
 from solver.explain import Explanation
 from solver.explain.device_reasons import WinnersByNode
 from solver.explain.filter_statuses import CANNOT_ALLOCATE
-from solver.explain.gangs import ONLY_OUTRANKED, GangReasons
+from solver.explain.gangs import GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.problem import skipped_pods
@@ -85,7 +85,7 @@ class _Reasons:
         level = next(each.name for each in self.levels if first.index in each.worth)
         found = self.before.reasons(family, is_proven=self.proven.get(level, False))
         found = self.of_gangs.added(family, found)
-        if found[0].code not in ONLY_OUTRANKED:
+        if found[0].code not in FITS_ALONE:
             return dict.fromkeys(waiting, found)
         found = (found[0], *self.after.reasons(family))
         nodes = self.before.fitting(family).tolist()
@@ -111,7 +111,7 @@ class _AfterPlan:
             self.of_gangs = GangReasons.of(left, self.solution, explanation)
         then = tuple(self.of_gangs.problem.classes[each.index] for each in family)
         found = self.of_gangs.added(then, self.of_gangs.explanation.reasons(then, is_proven=True))
-        return tuple(_after(reason) for reason in found if reason.code not in ONLY_OUTRANKED)
+        return tuple(_after(reason) for reason in found if reason.code not in FITS_ALONE)
 
 
 def _after(reason: Reason) -> Reason:

@@ -64,12 +64,12 @@ def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
         return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=assigner.made_on)
     left = Counter(choice.pod_class for choice, names in served if names is not None)
     bound = _bound(problem, lost, left)
-    kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
-    used = {shared for choice, _ in kept for shared in problem.classes[choice.pod_class].shared}
+    assigned = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
+    used = {shared for choice, _ in assigned for shared in problem.classes[choice.pod_class].shared}
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
-    settled = Solution([choice for choice, _ in kept], shared)
-    return AssignedVolumes(settled, [names for _, names in kept], losers, assigner.made_on)
+    settled = Solution([choice for choice, _ in assigned], shared)
+    return AssignedVolumes(settled, [names for _, names in assigned], losers, assigner.made_on)
 
 
 def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:

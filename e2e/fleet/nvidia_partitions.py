@@ -13,7 +13,7 @@ from e2e.fleet.pci import gpu_slots
 from e2e.fleet.shape import Fleet, Manifest, device, node, slices
 
 
-class Cut(NamedTuple):
+class ClaimComponent(NamedTuple):
     """A profile of the A100 40 GB: its name, NVML's identity, its `parts` of seven, memory, and where it may begin."""
 
     name: str
@@ -25,14 +25,14 @@ class Cut(NamedTuple):
 
 
 CUTS = (
-    Cut("1g.5gb", 19, 1, "4864Mi", 1, (0, 1, 2, 3, 4, 5, 6)),
-    Cut("2g.10gb", 14, 2, "9856Mi", 2, (0, 2, 4)),
-    Cut("3g.20gb", 9, 3, "19968Mi", 4, (0, 4)),
-    Cut("4g.20gb", 5, 4, "19968Mi", 4, (0,)),
-    Cut("7g.40gb", 0, 7, "40192Mi", 8, (0,)),
+    ClaimComponent("1g.5gb", 19, 1, "4864Mi", 1, (0, 1, 2, 3, 4, 5, 6)),
+    ClaimComponent("2g.10gb", 14, 2, "9856Mi", 2, (0, 2, 4)),
+    ClaimComponent("3g.20gb", 9, 3, "19968Mi", 4, (0, 4)),
+    ClaimComponent("4g.20gb", 5, 4, "19968Mi", 4, (0,)),
+    ClaimComponent("7g.40gb", 0, 7, "40192Mi", 8, (0,)),
 )
 MULTIPROCESSORS_PER_PART = 14
-WHOLE = Cut("", 0, 7, "40Gi", 8, (0,))
+WHOLE = ClaimComponent("", 0, 7, "40Gi", 8, (0,))
 
 
 def partitionable_node(name: str, *, gpus: int = 8) -> Fleet:
@@ -66,7 +66,7 @@ def _devices(node_name: str, minor: int, gpus: int) -> Iterator[Manifest]:
             yield {**device(name, attributes, capacity), "consumesCounters": [_consumption(minor, cut, start)]}
 
 
-def _consumption(minor: int, cut: Cut, start: int) -> Manifest:
+def _consumption(minor: int, cut: ClaimComponent, start: int) -> Manifest:
     counters = {key: {"value": value} for key, value in _drawn(cut, start).items()}
     return {"counterSet": _counter_set(minor), "counters": counters}
 
@@ -75,7 +75,7 @@ def _counter_set(minor: int) -> str:
     return f"gpu-{minor}-counter-set"
 
 
-def _drawn(cut: Cut, start: int) -> dict[str, str]:
+def _drawn(cut: ClaimComponent, start: int) -> dict[str, str]:
     """Return what a placement draws: its part of the multiprocessors, its memory, and the slices that it lies on."""
     return {
         "multiprocessors": str(MULTIPROCESSORS_PER_PART * cut.parts),

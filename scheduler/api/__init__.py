@@ -1,12 +1,12 @@
 """
 What the scheduler serves over HTTP: health, metrics, and its own API.
 
-The API says what was decided, how long devices were in use, who waits, who holds what and what is free.
+The API answers questions about decisions, the use of devices, waiting pods, and devices that are held or free.
 
 - `monitoring_server`: health and metrics, in a thread of their own.
-- `api_server`: the API, with limits of rate and concurrency; `http_server`: what both use, time-outs and TLS.
-- `connections`: accepts connections, within bounds that hold before anybody has said who calls.
-- `authentication`: who the caller is (TokenReview), within bounds; `caller_rights`: what the caller may see
+- `api_server`: the API, with limits of rate and concurrency; `http_server`: what both use, time-outs, TLS, and
+  connections within bounds that hold before a caller is known.
+- `authentication`: the user of a token (TokenReview), within bounds; `caller_rights`: what the caller may see
   (SubjectAccessReview).
 - `history_answers`, `usage_answers`, `queue_answers`, `fleet_answers`: the documents, without what the caller may not
   see. What takes time runs in `answer_threads`, and questions about the fleet in a child of the worker.

@@ -1,5 +1,5 @@
 """
-Who sends a bearer token, and what that user may do: TokenReview, SubjectAccessReview, TokenRequest.
+The user of a bearer token, and what that user may do: TokenReview, SubjectAccessReview, TokenRequest.
 
 The scheduler's own API asks the first two. The command line asks for a token of a service account.
 """

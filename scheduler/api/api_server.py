@@ -4,7 +4,7 @@ The HTTP server of the scheduler's own API.
     GET /v1alpha1/history     decisions, bindings and evictions
     GET /v1alpha1/usage       device-hours in use and idle
     GET /v1alpha1/queue       pods that wait
-    GET /v1alpha1/devices     devices and who holds them
+    GET /v1alpha1/devices     devices and their holders
     GET /v1alpha1/free        how many devices are held and free, and the largest blocks
 
 A request passes these steps; each failure is a `metav1.Status`, as of the API server:
@@ -83,7 +83,7 @@ class AnswerRule(NamedTuple):
     """
     How a question is answered, with which parameters.
 
-    `listed` is what a caller who names a namespace must be allowed to list there, `everywhere` what every caller must
+    `listed` is what a caller that names a namespace must be allowed to list there, `everywhere` what every caller must
     be allowed to list in all namespaces.
     """
 

@@ -1,5 +1,5 @@
 """
-Finds out who sends a token (TokenReview), so that tokens that nobody knows shut out no other caller.
+Finds the user of a token (TokenReview), so that unknown tokens shut out no other caller.
 
 | token | bound |
 |---|---|
@@ -7,7 +7,7 @@ Finds out who sends a token (TokenReview), so that tokens that nobody knows shut
 | was accepted within `_ACCEPTED_SECONDS` | a rate of its own |
 | any other | a rate and a number at once for the remote address, and larger ones for all addresses |
 
-Callers that come through the API server's proxy have its address; the API server has checked who they are.
+Callers that come through the API server's proxy have its address; the API server has authenticated them.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 """
-Who calls, and what the caller may see.
+The rights of a caller: what it may see.
 
 The API server decides both: a TokenReview for the bearer token, SubjectAccessReviews for the rights. The answers are
 kept for a few seconds. A caller sees what `kubectl list` would show:

@@ -1,5 +1,5 @@
 """
-`/v1alpha1/devices` and `/v1alpha1/free`: the devices, who holds them, and how many are free.
+`/v1alpha1/devices` and `/v1alpha1/free`: the devices, their holders, and how many are free.
 
 The documents are made in a child of the worker (`scheduler.worker.fleet_documents`): the scheduler's own process only
 checks rights, and hands on bytes. The caller must be allowed to list ResourceSlices; holders are those whose claims the

@@ -118,7 +118,7 @@ class _View:
         self.namespaces: Final[set[str]] = set()
 
     def part(self, record: HistoryRecord) -> HistoryRecord | None:
-        """Return what is seen of a record. Levels and files tell of all pods: they are for those who may list these."""
+        """Return what is seen of a record. Levels and files are of all pods: callers must be allowed to list them."""
         if isinstance(record, PodRecord):
             return self._with_preemptor(self._with_devices(record)) if self._is_seen(record) else None
         part = msgspec.structs.replace(

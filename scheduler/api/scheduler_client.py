@@ -2,9 +2,9 @@
 Asks a running scheduler, for the command line.
 
 The question goes through the API server's proxy of a Service, with the caller's credentials, or straight to a URL. The
-proxy removes `Authorization` once it has checked it. So the token that says who asks is in a header of its own, which
-the API server sends on over TLS. That is the token of the kubeconfig; or with `service_account` one that the API server
-makes for that account and that is valid at the scheduler only. Client certificates need the latter.
+proxy removes `Authorization` once it has checked it. So the caller's token is in a header of its own, which the API
+server sends on over TLS. That is the token of the kubeconfig; or with `service_account` one that the API server makes
+for that account and that is valid at the scheduler only. Client certificates need the latter.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _NO_ENDPOINTS: Final = "no endpoints available"
 
 class SchedulerAddress(NamedTuple):
     """
-    Where the scheduler's API is, and who asks.
+    The address of the scheduler's API, and the caller's credentials.
 
     `service` is `NAMESPACE/NAME`; `server` is a URL instead of it, whose certificate `certificate_authority` signed.
     `service_account` is `NAMESPACE/NAME` of the account that asks; "" is the user of the kubeconfig.

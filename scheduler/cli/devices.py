@@ -1,4 +1,4 @@
-"""`dovetail devices`: who holds which device or share, since when, and why the others can or cannot be had."""
+"""`dovetail devices`: the holder of each device or share, since when, and why the others can or cannot be had."""
 
 import argparse
 import sys

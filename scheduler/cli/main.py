@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "explain": "Show why a pod or gang waits and the nearest change that would let it in, or why a pod is where it is.",
     "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
     "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
-    "devices": "Show who holds which device or share, since when, and why the others can or cannot be had.",
+    "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
     "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
     "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",

@@ -1,4 +1,4 @@
-"""`dovetail queue`: who waits, since when, and in which order the pods would be decided."""
+"""`dovetail queue`: the pods that wait, since when, and in which order they would be decided."""
 
 import argparse
 import datetime as dt

@@ -62,8 +62,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     All assumptions as a value, each tuple sorted by key: the shell sends it to the worker's replica.
 
-    `draws` is part of it because a replica that started later cannot know which counters a device consumed when it was
-    allocated and its slice was different (see `Snapshot.draws`).
+    `draws` is part of it: the slice of a device may have changed since its allocation, and a replica that started later
+    cannot know which counters the device consumed then (see `Snapshot.draws`).
     """
 
     pods: tuple[PodAssumption, ...] = ()

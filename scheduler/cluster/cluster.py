@@ -247,7 +247,7 @@ class Cluster:
     def has_affinity_match(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
         """Whether a pod that the watch shows on `node` satisfies the required affinity of `pod`."""
         on_node = (key for key in self._store.pod_index.on(node) if key not in own)
-        seen = (key for key in on_node if (found := self.seen_pod(key)) is not None and found.node_name)
+        seen = (key for key in on_node if (found := self.observed_pod(key)) is not None and found.node_name)
         return any(self.satisfies_affinity(key, pod, node) for key in seen)
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
@@ -272,15 +272,15 @@ class Cluster:
         """Return a claim with assumptions applied."""
         return self._store.assumed_claims.get(key)
 
-    def seen_claim(self, key: ClaimId) -> Claim | None:
+    def observed_claim(self, key: ClaimId) -> Claim | None:
         """Return a claim as the watch gave it, without assumptions; a write starts from it and is guarded by it."""
         return self._store.claims.get(key)
 
-    def seen_claims(self) -> Collection[Claim]:
+    def observed_claims(self) -> Collection[Claim]:
         """Return all claims as the watch last gave them."""
         return self._store.claims.values()
 
-    def seen_pod(self, key: PodId) -> Pod | None:
+    def observed_pod(self, key: PodId) -> Pod | None:
         """Return a pod as the watch last gave it, without assumptions."""
         return self._store.pods.get(key)
 
@@ -292,11 +292,11 @@ class Cluster:
         """Return a namespace."""
         return self._store.namespaces.get(name)
 
-    def seen_volume(self, name: str) -> PersistentVolume | None:
+    def observed_volume(self, name: str) -> PersistentVolume | None:
         """Return a PersistentVolume as the watch last gave it, without assumptions."""
         return self._storage.volumes.get(name)
 
-    def seen_volume_claim(self, key: VolumeClaimId) -> PersistentVolumeClaim | None:
+    def observed_volume_claim(self, key: VolumeClaimId) -> PersistentVolumeClaim | None:
         """Return a PersistentVolumeClaim as the watch last gave it, without assumptions."""
         return self._storage.claims.get(str(key))
 

@@ -7,7 +7,6 @@ volumes, and the minimum of a gang.
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from scheduler.cluster import table
 from scheduler.cluster.assume_cache import is_same
@@ -27,6 +26,7 @@ from solver import (
 from solver.domain import (
     MAX_RESERVED_FOR,
     OPTIONAL_NODE_OPERATIONS,
+    READ_WRITE_ONCE_POD,
     Allocation,
     Claim,
     ClaimAllocation,
@@ -228,9 +228,6 @@ def _untolerated(store: ObjectStore, device: Device, result: DeviceResult) -> Ta
     return first_untolerated_taint((*device.taints, *store.rule_taints(result.device)), result.tolerations)
 
 
-_ONE_POD: Final = "ReadWriteOncePod"
-
-
 def _read_write_once_pod_conflicts(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]:
     """
     Return the ReadWriteOncePod volume claims that another bound pod uses.
@@ -252,7 +249,7 @@ def _read_write_once_pod_conflicts(store: ObjectStore, storage: Storage, unit: U
 
 def _exclusive(pod: Pod, storage: Storage) -> set[VolumeClaimId]:
     claims = {each: storage.claims.get(str(each)) for each in _named_claims(pod)}
-    return {each for each, claim in claims.items() if claim is not None and _ONE_POD in claim.access_modes}
+    return {each for each, claim in claims.items() if claim is not None and READ_WRITE_ONCE_POD in claim.access_modes}
 
 
 def _named_claims(pod: Pod) -> set[VolumeClaimId]:

@@ -191,22 +191,22 @@ class Undone:
     """
     No pod was bound, and the writes were rolled back.
 
-    `kept` are claims whose allocation or reservation stays, or for which this is unknown.
+    `unreleased` are claims whose allocation or reservation stays, or for which this is unknown.
     """
 
     unit: Unit
     reasons: tuple[Reason, ...]
-    kept: tuple[ClaimId, ...] = ()
+    unreleased: tuple[ClaimId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRace:
-    """Another allocation holds devices of the unit; ours was rolled back, except for claims in `kept`."""
+    """Another allocation holds devices of the unit; ours was rolled back, except for claims in `unreleased`."""
 
     unit: Unit
     devices: tuple[DeviceId, ...]
     reasons: tuple[Reason, ...]
-    kept: tuple[ClaimId, ...] = ()
+    unreleased: tuple[ClaimId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class PartlyBound:
     unit: Unit
     bound: tuple[Placement, ...]
     unbound: tuple[tuple[Placement, Reason], ...]
-    kept: tuple[ClaimId, ...] = ()
+    unreleased: tuple[ClaimId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

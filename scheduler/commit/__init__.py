@@ -14,9 +14,9 @@ The path of a unit (a pod, or the pods of gangs that are placed together):
     rollback                 removes reservations and allocations of pods that are not bound
     evictions                preemptions: nominate, try, evict, within a rate limit
 
-In the background: `stale_allocations` frees devices that no running pod uses, `manually_bound` reports pods that got
-their node by hand, `local_taints` keeps failed devices out of new allocations, `readmission` reads objects again that
-were shed for want of memory, `restore` recovers waiting times after a restart.
+In the background: `stale_allocations` frees devices that no running pod uses. `manually_bound` reports pods that got
+their node by hand. `local_taints` keeps failed devices out of new allocations. `readmission` reads objects again that
+were shed for want of memory. `restore` recovers waiting times after a restart.
 
 Nothing is decided here: a unit that no longer fits goes back to the queue with its reason. Called by `scheduler.cycle`.
 """

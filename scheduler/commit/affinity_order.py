@@ -78,7 +78,7 @@ class AffinityOrder:
     def begin(self, units: Sequence[Unit]) -> None:
         """Return the units of a plan, which are assumed, their dependencies; each is under way until it `end`s."""
         pods = [each.pod for unit in units for each in unit.placements]
-        has_affinity = any((pod := self._cluster.seen_pod(key)) is not None and pod.affinity for key in pods)
+        has_affinity = any((pod := self._cluster.observed_pod(key)) is not None and pod.affinity for key in pods)
         index = _PodClassIndex(self._cluster, (*self._under_way, *pods) if has_affinity else ())
         index.begin(self._under_way)
         waiting = [index.candidate(unit) for unit in units]
@@ -163,7 +163,7 @@ class _PodClassIndex:
 
     def _terms(self, unit: Unit, own: frozenset[PodId]) -> Iterator[tuple[_PodClass, ...]]:
         for placement in unit.placements:
-            pod = self._cluster.seen_pod(placement.pod)
+            pod = self._cluster.observed_pod(placement.pod)
             if pod is None or not pod.affinity or self._cluster.has_affinity_match(pod, placement.node, own):
                 continue
             classes = self._classes_satisfying(pod, placement.node)

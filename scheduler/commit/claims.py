@@ -24,10 +24,10 @@ from scheduler.cluster.object_store import missing_consumers
 from scheduler.features import granted_by
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from solver.domain import (
+    FINALIZER,
     MAX_RESERVED_FOR,
     Allocation,
     Claim,

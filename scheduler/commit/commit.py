@@ -168,8 +168,8 @@ class Commit:
                     return await self._compare(unit, step) or await self._bind(unit, step, started)
                 case WaitFailed(reason=reason, claims=claims):
                     await self._volumes.roll_back(step.volumes, is_begun=True)
-                    kept = await self._roll_back(unit, step.written, claims)
-                    return Undone(unit=unit, reasons=(reason,), kept=kept)
+                    unreleased = await self._roll_back(unit, step.written, claims)
+                    return Undone(unit=unit, reasons=(reason,), unreleased=unreleased)
                 case WaitStopped():
                     return Aborted(unit=unit)
                 case _:
@@ -177,7 +177,7 @@ class Commit:
 
     async def _write(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Steps 4 to 6."""
-        plan = operations(unit, self.extended_claims.find, self._cluster.seen_pod)
+        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod)
         if isinstance(plan, Reason):
             await self.extended_claims.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
@@ -185,10 +185,10 @@ class Commit:
         self._end_allocating(allocating)
         failed = [each for each in written if isinstance(each, NotWritten)]
         if failed:
-            kept = await self._roll_back(unit, written)
+            unreleased = await self._roll_back(unit, written)
             # The claims of a deleted gang member are deleted too. The gang waits for the member: that is the reason.
             reasons = self._cluster.check_gangs(unit) or tuple(each.reason for each in failed)
-            return Undone(unit=unit, reasons=reasons, kept=kept)
+            return Undone(unit=unit, reasons=reasons, unreleased=unreleased)
         step = _Step(written=written, bindings=plan.bindings)
         return await self._compare(unit, step) or await self._prepare(unit, step)
 
@@ -196,29 +196,31 @@ class Commit:
         """Write volume bindings and node-allocatable resources, which are harder to roll back than claims."""
         volumes = await self._volumes.prepare(unit.placements)
         if isinstance(volumes, Reason):
-            kept = await self._roll_back(unit, step.written)
-            return Undone(unit=unit, reasons=(volumes,), kept=kept)
+            unreleased = await self._roll_back(unit, step.written)
+            return Undone(unit=unit, reasons=(volumes,), unreleased=unreleased)
         if (refusal := await self._node_allocatable.write(unit.placements)) is not None:
             await self._volumes.roll_back(volumes, is_begun=False)
-            kept = await self._roll_back(unit, step.written)
-            return Undone(unit=unit, reasons=(refusal,), kept=kept)
+            unreleased = await self._roll_back(unit, step.written)
+            return Undone(unit=unit, reasons=(refusal,), unreleased=unreleased)
         return replace(step, volumes=volumes)
 
     async def _compare(self, unit: Unit, step: "_Step") -> LostRace | Undone | None:
         """Roll back where another claim holds the same device by now, or where too few members of a gang are left."""
         if reasons := self._cluster.check_gangs(unit):
-            return Undone(unit=unit, reasons=reasons, kept=await self._roll_back(unit, step.written))
+            return Undone(unit=unit, reasons=reasons, unreleased=await self._roll_back(unit, step.written))
         duplicates = self._cluster.compare_after_write(unit)
         if not duplicates:
             return None
-        kept = await self._roll_back(unit, step.written)
+        unreleased = await self._roll_back(unit, step.written)
         reasons = tuple(Reason(code=ReasonCode.CONFLICT, message=each.message) for each in duplicates)
-        return LostRace(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
+        return LostRace(
+            unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, unreleased=unreleased
+        )
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
         if reasons := await self.extended_claims.announce(unit):
-            kept = await self._roll_back(unit, step.written)
-            return Undone(unit=unit, reasons=reasons, kept=kept)
+            unreleased = await self._roll_back(unit, step.written)
+            return Undone(unit=unit, reasons=reasons, unreleased=unreleased)
         bindings = await together(self._pods.bind(placement) for placement in step.bindings)
         return await self._conclude(unit, tuple(_touched(step.written)), bindings, started)
 
@@ -248,11 +250,11 @@ class Commit:
             return Bound(unit=unit, seconds=None if started is None else self._clock() - started)
         bound = tuple(each for each in bindings if isinstance(each, Placement))
         given_up = [each for each in unbound if not (bound and _keeps_claims(unit, each))]
-        kept = await self._roll_back_claims(unit, touched, [each.placement for each in given_up])
+        unreleased = await self._roll_back_claims(unit, touched, [each.placement for each in given_up])
         if not bound:
-            return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), kept=kept)
+            return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), unreleased=unreleased)
         pairs = tuple((each.placement, each.reason) for each in unbound)
-        return PartlyBound(unit=unit, bound=bound, unbound=pairs, kept=kept)
+        return PartlyBound(unit=unit, bound=bound, unbound=pairs, unreleased=unreleased)
 
     async def _roll_back(
         self, unit: Unit, written: Sequence[Written | NotWritten], failed: Sequence[ClaimId] = ()
@@ -270,15 +272,15 @@ class Commit:
         """
         claimed = {claim for placement in placements for claim in placement.claims}
         allocated = {*(each.claim for each in unit.allocations), *failed}
-        kept = await self.rollback.release(
+        unreleased = await self.rollback.release(
             tuple(claim for claim in claims if claim in claimed),
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
             groups=unit.idle_groups({each.pod for each in placements}, self._cluster.gang_members),
         )
-        await self.extended_claims.drop(placements, kept)
-        await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(kept))
-        return kept
+        await self.extended_claims.drop(placements, unreleased)
+        await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(unreleased))
+        return unreleased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

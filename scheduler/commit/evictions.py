@@ -52,11 +52,11 @@ class LeaseRecord(Protocol):
         ...
 
     @property
-    def inherited(self) -> tuple[str, str]:
+    def earlier_record(self) -> tuple[str, str]:
         """The text of earlier leaders, "" where there is none, and the version of its format."""
         ...
 
-    async def hand_down(self, record: str) -> None:
+    async def write_record(self, record: str) -> None:
         """Write the text. Raises KubeError where it may not have been written."""
         ...
 
@@ -88,7 +88,7 @@ class EvictionRate:
         """Read the record of earlier leaders; one that cannot be read is logged, and counts as empty."""
         if self._record is None:
             return
-        self._kept, version = self._record.inherited
+        self._kept, version = self._record.earlier_record
         try:
             for profile, evicted in self._read(version):
                 self._recent[profile].append(evicted)
@@ -112,7 +112,7 @@ class EvictionRate:
             return
         text = self._text()
         if text != self._kept:
-            await self._record.hand_down(text)
+            await self._record.write_record(text)
             self._kept = text
 
     def _text(self) -> str:
@@ -265,7 +265,7 @@ class Evictions:
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:
                 return False
         for victim in run.preemption.victims:
-            pod = self._cluster.seen_pod(victim.pod)
+            pod = self._cluster.observed_pod(victim.pod)
             if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
                 return False
         return True
@@ -285,7 +285,7 @@ class Evictions:
         return True
 
     async def _evict(self, run: _Run, victim: Victim, evicted: set[PodId]) -> None:
-        pod = self._cluster.seen_pod(victim.pod)
+        pod = self._cluster.observed_pod(victim.pod)
         try:
             await self._writer.write(partial(pod_writes.evict, self._client, victim))
         except pod_writes.EvictionBlocked as error:

@@ -92,7 +92,7 @@ class ExtendedResourceClaims:
     def find(self, key: ClaimId) -> Claim | None:
         """Return a claim as it was created, or as the watch last showed it."""
         made = next((claim for claim in self._created.values() if claim.id == key), None)
-        return made or self._cluster.seen_claim(key)
+        return made or self._cluster.observed_claim(key)
 
     async def announce(self, unit: Unit) -> tuple[Reason, ...]:
         """Write the claims into the statuses of their pods; return the reasons why the pods cannot be bound, if any."""
@@ -101,7 +101,7 @@ class ExtendedResourceClaims:
         )
         return tuple(each for each in announced if each is not None)
 
-    async def drop(self, placements: Iterable[Placement], kept: Collection[ClaimId]) -> None:
+    async def drop(self, placements: Iterable[Placement], unreleased: Collection[ClaimId]) -> None:
         """Delete the claims of some placements, except those that are kept; `OrphanedClaims` retries what fails."""
         for placement in placements:
             claim = (
@@ -109,7 +109,7 @@ class ExtendedResourceClaims:
                 if placement.extended_resource_claim is not None
                 else None
             )
-            if claim is not None and claim.id not in kept:
+            if claim is not None and claim.id not in unreleased:
                 await self._delete(claim)
 
     def forget(self, unit: Unit) -> None:

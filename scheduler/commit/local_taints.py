@@ -202,13 +202,13 @@ class SuspectDevices:
         """
         for change in changes:
             if change.kind is Kind.CLAIMS and (not isinstance(change.value, Claim) or change.value.allocation is None):
-                self._remember(self._cluster.seen_claim(ClaimId(*split_key(change.key))))
+                self._remember(self._cluster.observed_claim(ClaimId(*split_key(change.key))))
 
     def _remember(self, claim: Claim | None) -> None:
         if claim is None or claim.allocation is None:
             return
         for each in self._cluster.pods_using(claim.id):
-            pod = self._cluster.seen_pod(each.id)  # one that is only assumed to be bound can get other devices yet
+            pod = self._cluster.observed_pod(each.id)  # one that is only assumed to be bound can get other devices yet
             if pod is not None and pod.node_name and pod.controller is not None:
                 released = self._released.get(str(pod.id))
                 if released is None or released.uid != pod.uid:

@@ -15,11 +15,10 @@ from scheduler.cluster import Cluster
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Pod, PodId
+from solver.domain import HOSTNAME, Pod, PodId
 
 _GRACE_SECONDS: Final = 5.0
 _PERIOD_SECONDS: Final = 1.0
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class ManuallyBoundPods:
@@ -72,7 +71,7 @@ class ManuallyBoundPods:
                 self._look_at(key, uid)
 
     def _look_at(self, key: PodId, uid: str) -> None:
-        pod = self._cluster.seen_pod(key)
+        pod = self._cluster.observed_pod(key)
         if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
             self._reported[key] = uid
             self._reports.record_manually_bound(pod, self._message(pod, lacking))
@@ -92,10 +91,10 @@ class ManuallyBoundPods:
     def _message(self, pod: Pod, lacking: Sequence[str]) -> str:
         node = self._cluster.node(pod.node_name)
         labels = dict(node.labels) if node is not None and self._reports.tells_inventory else {}
-        hostname = labels.get(_HOSTNAME, pod.node_name)
+        hostname = labels.get(HOSTNAME, pod.node_name)
         claims = f"claim{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
         return (
             f"spec.nodeName was set to {pod.node_name} by hand, so no scheduler allocates {claims}. "
             "Delete the pod, and create it without nodeName and with nodeSelector: "
-            f'{{"{_HOSTNAME}": "{hostname}"}}'
+            f'{{"{HOSTNAME}": "{hostname}"}}'
         )

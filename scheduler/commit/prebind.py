@@ -36,10 +36,9 @@ from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.volumes import AwaitedVolume, PreparedVolume, volume_readiness
 from scheduler.observe import logs
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Batch, Claim, ClaimId, Placement, Reason, ReasonCode
+from solver.domain import NEVER_PREEMPT, Batch, Claim, ClaimId, Placement, Reason, ReasonCode
 
 _FAILURES: Final = frozenset({ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
-_NEVER: Final = "Never"
 
 
 class PreemptionBackoff:
@@ -62,7 +61,7 @@ class PreemptionBackoff:
         if not any(pod.uid in self._pods for pod in batch.pods):
             return batch
         pods = tuple(
-            msgspec.structs.replace(pod, preemption_policy=_NEVER) if pod.uid in self._pods else pod
+            msgspec.structs.replace(pod, preemption_policy=NEVER_PREEMPT) if pod.uid in self._pods else pod
             for pod in batch.pods
         )
         return msgspec.structs.replace(batch, pods=pods)
@@ -262,7 +261,7 @@ class PreBind:
 
     def _objection(self, placement: Placement) -> str:
         """Say why a pod must not be bound any more, whatever the state of its devices; empty where it may."""
-        pod = self._cluster.seen_pod(placement.pod)
+        pod = self._cluster.observed_pod(placement.pod)
         if pod is None or pod.uid != placement.pod_uid:
             return f"pod {placement.pod} was deleted meanwhile"
         if pod.is_deleting or pod.is_terminal:
@@ -275,7 +274,7 @@ class PreBind:
 
     def _newest(self, written: Claim) -> Claim | Reason:
         """Return the claim as the watch shows it, or as it was written where the watch lags behind."""
-        key, seen = written.id, self._cluster.seen_claim(written.id)
+        key, seen = written.id, self._cluster.observed_claim(written.id)
         if seen is None or seen.uid != written.uid:
             return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
         if seen.is_deleting:
@@ -312,7 +311,7 @@ class PreBind:
 
     def _report(self, unit: Unit, state: _NotReady, *, is_first: bool) -> None:
         for placement in unit.placements:
-            pod = self._cluster.seen_pod(placement.pod)
+            pod = self._cluster.observed_pod(placement.pod)
             own = [each for each in state.awaited if _is_of(each, placement)]
             if pod is not None:
                 awaited, where = own or state.awaited, f"is to run on node {placement.node} and "

@@ -59,7 +59,7 @@ async def restore_waiting_times(
     behind = wall_clock() - clock()
     waiting, overdue = [], set()
     for wait in waits:
-        pod = cluster.seen_pod(wait.pod)
+        pod = cluster.observed_pod(wait.pod)
         if pod is None or pod.uid != wait.uid or pod.node_name or pod.scheduler_name not in scheduler_names:
             continue
         reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))

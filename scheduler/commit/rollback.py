@@ -70,7 +70,7 @@ class Rollback:
         try:
             is_unbound = await together(self._is_unbound(pod, uid) for pod, uid in pods)
         except KubeError as error:
-            _log.warning(logs.UNIT_FAILED, error=str(error), kept=[str(claim) for claim in claims])
+            _log.warning(logs.UNIT_FAILED, error=str(error), unreleased=[str(claim) for claim in claims])
             return tuple(claims)
         uids = {uid for (_, uid), is_released in zip(pods, is_unbound, strict=True) if is_released}
         if all(is_unbound):

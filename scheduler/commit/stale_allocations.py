@@ -23,7 +23,7 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.queue import SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
+from solver.domain import ALLOCATED_ELSEWHERE, Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
@@ -39,7 +39,6 @@ _PASSING: Final = frozenset(
     }
 )
 """Reasons that the next attempt may not have: they cost a pod no allocation."""
-_ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
 
 IsUnboundConsumer = Callable[[str], bool]
 """Whether the consumer of this uid is known to be unbound: the pod, or its gang while no member runs."""
@@ -100,10 +99,10 @@ class StaleAllocations:
         if codes & _PASSING:
             return
         for key in pod.claim_ids:
-            claim = self._cluster.seen_claim(key)
+            claim = self._cluster.observed_claim(key)
             if claim is None or claim.allocation is None or key in self._committing:
                 continue
-            if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & _ELSEWHERE)):
+            if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & ALLOCATED_ELSEWHERE)):
                 self._unused[key] = pod
 
     async def run(self, pause_seconds: float = 0.0) -> None:
@@ -188,7 +187,7 @@ class StaleAllocations:
         return bool(pods) and all(self._pending.state(pod.id) is not None for pod in pods)
 
     def _age(self, key: ClaimId) -> tuple[str, ClaimId]:
-        claim = self._cluster.seen_claim(key)
+        claim = self._cluster.observed_claim(key)
         return (claim.allocation.allocation_timestamp if claim is not None and claim.allocation else "", key)
 
 

@@ -17,11 +17,10 @@ from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.commit.claims import ClaimWriter
-from scheduler.kube.encode import FINALIZER
 from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.observe import logs
 from scheduler.observe.unexpected_errors import together
-from solver.domain import Claim
+from solver.domain import FINALIZER, Claim
 
 _PAUSE_SECONDS: Final = 1.0
 """Between two rounds of claims that cannot be written."""
@@ -35,7 +34,7 @@ def was_led(cluster: Cluster, scheduler_names: Collection[str]) -> bool:
 
     The finalizer alone says nothing: kube-scheduler sets the same one.
     """
-    is_claim_begun = any(_may_be_written(cluster, each, scheduler_names) for each in cluster.seen_claims())
+    is_claim_begun = any(_may_be_written(cluster, each, scheduler_names) for each in cluster.observed_claims())
     return is_claim_begun or any(each.scheduler_name in scheduler_names for each in cluster.snapshot().pods)
 
 
@@ -47,7 +46,7 @@ async def fence_claims(
 
     A claim that cannot be written is tried again for as long as a late write of that leader may arrive.
     """
-    claims = [each for each in cluster.seen_claims() if _may_be_written(cluster, each, scheduler_names)]
+    claims = [each for each in cluster.observed_claims() if _may_be_written(cluster, each, scheduler_names)]
     until, failed = boot_time() + late_seconds, await _fence(writer, claims)
     while failed and boot_time() < until:
         _report(claims, failed)

@@ -107,8 +107,8 @@ class VolumeBinder:
         await together(self._roll_back(each) for each in ours)
 
     async def _prepare(self, placement: Placement, binding: VolumeBinding) -> PreparedVolume | Reason:
-        claim = self._cluster.seen_volume_claim(binding.claim)
-        volume = self._cluster.seen_volume(binding.volume) if binding.volume else None
+        claim = self._cluster.observed_volume_claim(binding.claim)
+        volume = self._cluster.observed_volume(binding.volume) if binding.volume else None
         was_written = False
         for attempt in range(_TRIES):
             done = _judge(placement, binding, claim, volume)
@@ -240,10 +240,10 @@ def volume_readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> Vo
 def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
     """Return what is wrong, None while the volume is awaited, "" where it is bound."""
     binding, node = each.binding, cluster.node(each.placement.node)
-    claim = cluster.seen_volume_claim(binding.claim)
+    claim = cluster.observed_volume_claim(binding.claim)
     if claim is None or claim.uid != binding.claim_uid:
         return f"volume claim {binding.claim} was deleted meanwhile"
-    volume = cluster.seen_volume(claim.volume) if claim.volume else None
+    volume = cluster.observed_volume(claim.volume) if claim.volume else None
     if volume is not None and node is not None and not _is_allowed(volume, node):
         return f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
     if claim.is_bound:
@@ -252,10 +252,10 @@ def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
         if _is_current(claim, each) and claim.selected_node != binding.made_on(each.placement.node):
             return f'provisioning failed for PVC "{binding.claim.name}"'
         return None
-    kept = cluster.seen_volume(binding.volume)
-    if kept is None:
+    stored = cluster.observed_volume(binding.volume)
+    if stored is None:
         return f"volume {binding.volume} was deleted meanwhile"
-    if _is_current(kept, each) and not (kept.claim_uid and kept.is_bound_to(claim)):
+    if _is_current(stored, each) and not (stored.claim_uid and stored.is_bound_to(claim)):
         return f'ClaimRef got reset for pv "{binding.volume}"'
     return None
 

@@ -36,7 +36,7 @@ LabelOf = Callable[[PodId], str]
 
 
 class UsageKey(NamedTuple):
-    """Who uses devices of which kind; `label` is the value of the configured label, "" where the pod has none."""
+    """The user of devices, and their kind; `label` is the value of the configured label, "" where the pod has none."""
 
     namespace: str
     device_class: str

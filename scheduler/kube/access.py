@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from scheduler.kube import kubeconfig
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import SERVICE_ACCOUNT
 
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_NAMESPACE: Final = "default"
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def find(
     path: Path | None,
     context: str = "",
     environment: Mapping[str, str] = os.environ,
-    service_account: Path = _SERVICE_ACCOUNT,
+    service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterAccess:
     """
     Return the access by a file, else by $KUBECONFIG, else by ~/.kube/config, else by the pod's service account.

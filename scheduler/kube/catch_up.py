@@ -13,13 +13,11 @@ import msgspec
 
 from scheduler.change import is_at_least
 from scheduler.kube import paths
-from scheduler.kube.client import Client
+from scheduler.kube.client import PAGE_SIZE, PARTIAL_METADATA, Client
 from scheduler.kube.decode.shared_fields import Identified
 from scheduler.kube.errors import DecodeError
 from scheduler.kube.reflector import Reflector
 
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PAGE: Final = "500"
 _GRACE_SECONDS: Final = 0.05
 """How long the watch of a kind with many changes has before the objects are listed."""
 _LOOK_SECONDS: Final = 0.01
@@ -59,7 +57,7 @@ async def _has_passed(reflector: Reflector, version: str, seconds: float) -> boo
 async def _listed(client: Client, reflector: Reflector) -> tuple[str, dict[str, tuple[str, str]]]:
     """List uid and resourceVersion of all objects by key, and the resourceVersion of the list."""
     found: dict[str, tuple[str, str]] = {}
-    query = {"limit": _PAGE}
+    query = {"limit": PAGE_SIZE}
     while True:
         page = await _page(client, reflector, query)
         for metadata in (each.metadata for each in page.items or ()):
@@ -67,13 +65,13 @@ async def _listed(client: Client, reflector: Reflector) -> tuple[str, dict[str, 
             found[key] = metadata.uid, metadata.resource_version
         if not page.metadata.continue_:
             return page.metadata.resource_version, found
-        query = {"limit": _PAGE, "continue": page.metadata.continue_}
+        query = {"limit": PAGE_SIZE, "continue": page.metadata.continue_}
 
 
 async def _page(client: Client, reflector: Reflector, query: dict[str, str]) -> _List:
     selector = paths.FIELD_SELECTORS.get(reflector.kind)
     query = query | ({"fieldSelector": selector} if selector else {})
-    body = await client.request("GET", reflector.path, query=query, accept=_METADATA)
+    body = await client.request("GET", reflector.path, query=query, accept=PARTIAL_METADATA)
     try:
         return _decoder.decode(body)
     except msgspec.MsgspecError as error:

@@ -27,6 +27,7 @@ from yarl import URL
 
 from scheduler.kube import credentials, errors
 from scheduler.kube.credentials import ClientConfig, Credentials
+from scheduler.kube.decode.json_parts import Page, read_page
 from scheduler.kube.errors import (
     AnswerLost,
     ConfigurationError,
@@ -44,6 +45,9 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 JSON: Final = "application/json"
+PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""The media type of a list of objects of which only the metadata is sent."""
+PAGE_SIZE: Final = "500"
 
 REQUEST_SECONDS: Final = 30.0
 _CONNECT_SHARE: Final = 0.8
@@ -280,6 +284,23 @@ class Client:
         if isinstance(refusal, Unauthorized) and self._credentials.problem:
             refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
         return refusal
+
+
+async def pages(
+    client: Client, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON
+) -> AsyncIterator[Page]:
+    """List all objects under a path, page by page. Raises KubeError."""
+    query = {"limit": PAGE_SIZE, **(query or {})}
+    while True:
+        body = await client.request("GET", path, query=query, accept=accept)
+        try:
+            page = read_page(body)
+        except ValueError as error:
+            raise DecodeError(path.rpartition("/")[2], "list", "(page)", str(error)) from error
+        yield page
+        if not page.continue_token:
+            return
+        query["continue"] = page.continue_token
 
 
 async def _next_chunk(content: aiohttp.StreamReader, seconds: float) -> bytes:

@@ -28,7 +28,7 @@ TOKEN_FILE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 10.0
 """Wait after a failed renewal; the old credentials are used meanwhile."""
 _EARLY_SECONDS: Final = 60.0
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _SERVICE_PORT: Final = "KUBERNETES_SERVICE_PORT"
 
@@ -86,8 +86,8 @@ def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
 
 
 def load_in_cluster(
-    token: Path = _SERVICE_ACCOUNT / "token",
-    certificate: Path = _SERVICE_ACCOUNT / "ca.crt",
+    token: Path = SERVICE_ACCOUNT / "token",
+    certificate: Path = SERVICE_ACCOUNT / "ca.crt",
     environment: Mapping[str, str] = os.environ,
 ) -> ClientConfig:
     """Read the service account that the kubelet mounts. Raises ConfigurationError."""

@@ -5,15 +5,14 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.kube import encode, paths, writes
-from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.client import MERGE_PATCH, PARTIAL_METADATA, Client, pages
+from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.disruption import RESERVED
 from scheduler.kube.decode.shared_fields import Wire
-from scheduler.kube.errors import Conflict, DecodeError
+from scheduler.kube.errors import Conflict
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import Claim, ClaimId, PodId
+from solver.domain import FINALIZER, Claim, ClaimId, PodId
 
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PAGE: Final = "500"
 _TRIES: Final = 5
 
 
@@ -27,34 +26,17 @@ class _Item(Wire, frozen=True):
     metadata: _Metadata = _Metadata()
 
 
-class _ListMetadata(msgspec.Struct, frozen=True):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct, frozen=True):
-    metadata: _ListMetadata = _ListMetadata()
-    items: tuple[_Item, ...] | None = None
-
-
-_decoder: Final = msgspec.json.Decoder(_List)
+_decoder: Final = msgspec.json.Decoder(_Item)
 
 
 async def list_adopted(client: Client) -> frozenset[ClaimId]:
     """List the claims that have the annotation `ADOPTED`. Raises KubeError."""
     found: set[ClaimId] = set()
-    query = {"limit": _PAGE}
-    while True:
-        body = await client.request("GET", f"{paths.RESOURCE}/resourceclaims", query=query, accept=_METADATA)
-        try:
-            page = _decoder.decode(body)
-        except msgspec.MsgspecError as error:
-            raise DecodeError("resourceclaims", "list", "(page)", str(error)) from error
-        for metadata in (each.metadata for each in page.items or ()):
+    async for page in pages(client, f"{paths.RESOURCE}/resourceclaims", accept=PARTIAL_METADATA):
+        for metadata in (json_parts.decode(_decoder, each)[0].metadata for each in page.items):
             if encode.ADOPTED in (metadata.annotations or {}):
                 found.add(ClaimId(metadata.namespace, metadata.name))
-        if not page.metadata.continue_:
-            return frozenset(found)
-        query = {"limit": _PAGE, "continue": page.metadata.continue_}
+    return frozenset(found)
 
 
 async def tidy_claim(client: Client, key: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> None:
@@ -80,7 +62,7 @@ async def _tidy(client: Client, key: ClaimId, timeout_seconds: float) -> None:
 def _tidied(claim: Claim) -> dict[str, Any]:
     metadata: dict[str, Any] = {"resourceVersion": claim.resource_version, "annotations": {encode.ADOPTED: None}}
     if claim.allocation is None and not claim.reserved_for:
-        metadata["finalizers"] = [each for each in claim.finalizers if each != encode.FINALIZER]
+        metadata["finalizers"] = [each for each in claim.finalizers if each != FINALIZER]
     return metadata
 
 

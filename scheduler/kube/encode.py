@@ -3,8 +3,9 @@ Frozen values to JSON: the bodies of all writes.
 
 Claims are changed by JSON patches (RFC 6902). A patch sets the resourceVersion that it relies on, so that the API
 server refuses a stale one with 409. It changes nothing else: fields that this version does not know stay, and so do the
-bytes of opaque parameters. With a strategic merge patch the server would encode those again (sorted, `1.0` as `1`) and
-then refuse the write, because spec and allocation are immutable byte by byte (`protobuf` handles the remaining cases).
+bytes of opaque parameters. With a strategic merge patch the server would encode those again (sorted, `1.0` as `1`).
+Then it would refuse the write, because spec and allocation are immutable byte by byte (`protobuf` handles the remaining
+cases).
 """
 
 import datetime as dt
@@ -14,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from solver.domain import (
+    FINALIZER,
     Allocation,
     Claim,
     ConsumerReference,
@@ -26,8 +28,6 @@ from solver.domain import (
     Toleration,
 )
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""The finalizer by which the claim controller deallocates a claim before its deletion."""
 ADOPTED: Final = "dovetail.dev/adopted"
 """Annotation of a claim: when a scheduler last took over an allocation of an earlier attempt."""
 NOTE_BYTES: Final = 1024

@@ -14,10 +14,9 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, writes
-from scheduler.kube.client import JSON, MERGE_PATCH, Client
+from scheduler.kube.client import JSON, MERGE_PATCH, PARTIAL_METADATA, Client, pages
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.disruption import RESERVED
-from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import decode, identify
 from scheduler.kube.errors import ApiError, Conflict, DecodeError, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
@@ -166,8 +165,6 @@ def _overhead(overhead: NodeAllocatableOverhead) -> dict[str, str]:
     return {"name": overhead.resource} | {field: amount.text for field, amount in fields if amount is not None}
 
 
-_PAGE: Final = "500"
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 GATED: Final = "SchedulingGated"
 """The reason that the API server writes into a pod with scheduling gates: no scheduler has tried it."""
 
@@ -281,7 +278,7 @@ async def read_pod(client: Client, pod: PodId) -> PendingPod | None:
 
 async def read_pod_uids(client: Client) -> frozenset[str]:
     """List the uids of all pods, by their metadata alone. Raises KubeError."""
-    raw_pods = _raw_pods(client, paths.COLLECTIONS[Kind.PODS], {"limit": "5000"}, accept=_METADATA)
+    raw_pods = _raw_pods(client, paths.COLLECTIONS[Kind.PODS], {"limit": "5000"}, accept=PARTIAL_METADATA)
     return frozenset([json_parts.decode(_pod, raw)[0].metadata.uid async for raw in raw_pods])
 
 
@@ -297,17 +294,9 @@ async def _raw_pods(
     client: Client, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
 ) -> AsyncIterator[bytes | msgspec.Raw]:
     """List pods, without a query those that have no node."""
-    query = dict(query or {"fieldSelector": "spec.nodeName=", "limit": _PAGE})
-    while True:
-        try:
-            page = read_page(await client.request("GET", path, query=query, accept=accept))
-        except ValueError as error:
-            raise DecodeError("pod", path, "(whole answer)", str(error)) from error
+    async for page in pages(client, path, query or {"fieldSelector": "spec.nodeName="}, accept=accept):
         for raw in page.items:
             yield raw
-        if not page.continue_token:
-            return
-        query["continue"] = page.continue_token
 
 
 def condition_of(body: Mapping[str, Any]) -> PodScheduled | None:

@@ -48,12 +48,12 @@ def with_annotation(stored: bytes, resource_version: str, key: str, value: str) 
     entry = _field(_ENTRY_KEY, key.encode()) + _field(_ENTRY_VALUE, value.encode())
 
     def change_metadata(metadata: bytes) -> bytes:
-        kept = b"".join(
+        unchanged = b"".join(
             whole
             for number, payload, whole in _fields(metadata)
             if number != _METADATA_ANNOTATIONS or _text(payload, _ENTRY_KEY) != key
         )
-        return kept + _field(_METADATA_ANNOTATIONS, entry)
+        return unchanged + _field(_METADATA_ANNOTATIONS, entry)
 
     return _object(stored, resource_version, lambda claim: _change(claim, _CLAIM_METADATA, change_metadata))
 
@@ -64,12 +64,12 @@ def with_consumers(
     """Append consumers to reservedFor of a claim, and remove others by uid."""
 
     def change_status(status: bytes) -> bytes:
-        kept = b"".join(
+        unchanged = b"".join(
             whole
             for number, payload, whole in _fields(status)
             if number != _STATUS_RESERVED_FOR or _text(payload, _CONSUMER_UID) not in removed
         )
-        return kept + b"".join(_field(_STATUS_RESERVED_FOR, _consumer(each)) for each in added)
+        return unchanged + b"".join(_field(_STATUS_RESERVED_FOR, _consumer(each)) for each in added)
 
     return _object(stored, resource_version, lambda claim: _change(claim, _CLAIM_STATUS, change_status))
 

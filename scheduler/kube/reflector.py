@@ -141,7 +141,7 @@ class Reflector:
     """
     Lists and watches one kind, and gives every change to `on_changes`.
 
-    `on_changes` gets the changes of one read, in order; `ages` is told then that they show the objects as they are now.
+    `on_changes` gets the changes of one read, in order. Then `ages` notes that they show the objects as they are now.
     `on_error` gets the kind and an error that is retried, or an object without a name. `on_unreadable` gets an object
     that cannot be decoded, once per version (default: `on_error`), `on_readable` the key of one that can be decoded
     again or is deleted. `synced` is set after the first complete listing. No exception ends the task.

@@ -2,8 +2,8 @@
 List and watch of one kind, without I/O: the next request, and the meaning of its answer.
 
 `ListWatch` remembers what was handed over. It starts with a complete listing, streamed (a watch with sendInitialEvents,
-KEP-3157) or in pages, continues with watches from the last resourceVersion, and lists again when the server has
-compacted that version (410). After a listing, known objects that are not in it are handed over as deleted. Objects
+KEP-3157) or in pages. It continues with watches from the last resourceVersion. When the server has compacted that
+version (410), it lists again. After a listing, known objects that are not in it are handed over as deleted. Objects
 whose resourceVersion has not changed are not decoded again.
 
 For an object that cannot be decoded its substitute is handed over (`decode.partial_objects`). It is reported once per
@@ -223,8 +223,8 @@ class ListWatch:
         value, problem = read(self.kind, raw, known.value if known is not None else None, substituted)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
-        kept = None if isinstance(value, Pod) and not _holds(value) else value
-        self._known[key] = _Known(uid, version, kept, problem is None, value is not None)
+        stored = None if isinstance(value, Pod) and not _holds(value) else value
+        self._known[key] = _Known(uid, version, stored, problem is None, value is not None)
         if problem is not None:
             received.problems.append(problem)
         elif known is not None and not known.is_readable:

@@ -20,7 +20,7 @@ from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
 from scheduler.kube.leader_election.boot_clock import boot_time
-from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
+from solver.domain import FINALIZER, Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 
 async def patch_pod_status(
@@ -60,11 +60,11 @@ _IMMUTABLE: Final = "field is immutable"
 
 async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
     """Add the finalizer, before the allocation: the claim controller then deallocates the claim before its deletion."""
-    if encode.FINALIZER in claim.finalizers:
+    if FINALIZER in claim.finalizers:
         return claim
     write = _Write(
         patch=encode.finalizer_patch(claim),
-        stored=lambda stored: protobuf.with_finalizer(stored, claim.resource_version, encode.FINALIZER),
+        stored=lambda stored: protobuf.with_finalizer(stored, claim.resource_version, FINALIZER),
     )
     return await _write_claim(client, claim, write, timeout_seconds)
 

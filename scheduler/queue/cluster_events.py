@@ -166,8 +166,8 @@ def _offered(node: Node) -> set[str]:
 
 def _lost(before: tuple[Taint, ...], after: tuple[Taint, ...]) -> bool:
     """Whether a taint that keeps pods away was removed; a new timeAdded is no change."""
-    kept = {(taint.key, taint.value, taint.effect) for taint in after}
-    lost = (taint for taint in before if (taint.key, taint.value, taint.effect) not in kept)
+    remaining = {(taint.key, taint.value, taint.effect) for taint in after}
+    lost = (taint for taint in before if (taint.key, taint.value, taint.effect) not in remaining)
     return any(taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE} for taint in lost)
 
 
@@ -195,9 +195,9 @@ def _pod_events(before: Pod | None, after: Pod | None) -> Events:
 
 def _has_nomination_ended(before: Pod, after: Pod | None) -> bool:
     """Whether what was kept for a pod on its nominated node is free; where it is bound to that node it has taken it."""
-    kept = _awaited(before)
+    awaited = _awaited(before)
     is_same = after is not None and after.uid == before.uid
-    return bool(kept) and not (is_same and after is not None and kept in {_awaited(after), after.node_name})
+    return bool(awaited) and not (is_same and after is not None and awaited in {_awaited(after), after.node_name})
 
 
 def _awaited(pod: Pod) -> str:

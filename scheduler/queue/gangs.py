@@ -36,14 +36,14 @@ class _Slots:
     """
     The slots of one gang that this process has filled, by the uid of the member, and those that are empty since.
 
-    Of the empty ones, `free` holds those that are kept for no pod, by what they ask for; `kept` the others, by the uid
-    of the pod.
+    Of the empty ones, `free` holds those that are reserved for no pod, by what they ask for; `reserved` the others, by
+    the uid of the pod.
     """
 
     filled: dict[str, _Slot] = field(default_factory=dict)
     empty: deque[_Slot] = field(default_factory=deque)
     free: defaultdict[Hashable, dict[_Slot, None]] = field(default_factory=lambda: defaultdict(dict))
-    kept: dict[str, _Slot] = field(default_factory=dict)
+    reserved: dict[str, _Slot] = field(default_factory=dict)
 
     def leave(self, terms: Hashable, now: float) -> None:
         """Note a slot that became empty."""
@@ -56,19 +56,19 @@ class _Slots:
         slots = self.free.get(terms)
         if not slots:
             return False
-        slot = self.kept[uid] = next(iter(slots))
+        slot = self.reserved[uid] = next(iter(slots))
         self._take(slot)
         return True
 
     def release(self, uid: str) -> None:
         """Free the slot that is kept for a pod."""
-        slot = self.kept.pop(uid, None)
+        slot = self.reserved.pop(uid, None)
         if slot is not None and not slot.is_filled:
             self.free[slot.terms][slot] = None
 
     def fill(self, uid: str) -> None:
         """Note that a pod was placed for which a slot may be kept."""
-        slot = self.kept.pop(uid, None)
+        slot = self.reserved.pop(uid, None)
         if slot is not None:
             slot.is_filled = True
 
@@ -138,8 +138,8 @@ class GangReplacements:
         own = slots.filled.get(pod.uid)
         if own is not None:
             return now - own.since <= REPLACEMENT_SECONDS
-        kept = slots.kept.get(pod.uid)
-        if kept is not None and not kept.is_filled:
+        reserved = slots.reserved.get(pod.uid)
+        if reserved is not None and not reserved.is_filled:
             return True
         return bool(slots.free) and slots.keep(pod.uid, self._terms(pod))
 

@@ -77,7 +77,7 @@ _NO_POD: Final = ObjectKey(Kind.PODS, "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _AdmittedObject:
     """An object in memory: the uid of the pod that it is, or that owns it; its bytes; the claims that it uses."""
 
     uid: str
@@ -138,7 +138,7 @@ class MemoryBudget:
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._interner: Final = interner
         self._pools: Final = {kind: _Pool(budget_bytes // 2) for kind in (Kind.PODS, Kind.CLAIMS)}
-        self._kept: Final[dict[ObjectKey, _Kept]] = {}
+        self._admitted_objects: Final[dict[ObjectKey, _AdmittedObject]] = {}
         self._left: Final[dict[ObjectKey, _LeftOut]] = {}
         self._counts: Final[Counter[Kind]] = Counter()
         self._pods: Final[dict[str, ObjectKey]] = {}
@@ -217,7 +217,7 @@ class MemoryBudget:
         if change.kind not in self._pools:
             return change
         key, value = ObjectKey(change.kind, change.key), change.value
-        known, before = self._left.get(key), self._kept.get(key)
+        known, before = self._left.get(key), self._admitted_objects.get(key)
         self._drop(key)
         if isinstance(value, Pod):
             value = _stripped(value, self._scheduler_names)
@@ -230,7 +230,7 @@ class MemoryBudget:
         growth = due - (before.cost if before is not None and before.uid == uid else 0)
         is_room = self._is_room_beyond(key, due) if is_wanted else self._is_room(key, uid, cost)
         if known is None and (growth <= 0 or is_room):
-            self._keep(key, _Kept(uid, due, _uses(value)))
+            self._note_admitted(key, _AdmittedObject(uid, due, _uses(value)))
             return change
         if is_wanted:
             self._wanted[key] = None
@@ -240,7 +240,7 @@ class MemoryBudget:
 
     def _is_wanted(self, key: ObjectKey, uid: str) -> bool:
         """Whether it is a claim of a pod in memory, which has paid for it."""
-        return key.kind is Kind.CLAIMS and (key in self._uses or self._owner(uid) in self._kept)
+        return key.kind is Kind.CLAIMS and (key in self._uses or self._owner(uid) in self._admitted_objects)
 
     def _owner(self, uid: str) -> ObjectKey:
         return self._pods.get(uid, _NO_POD)
@@ -266,14 +266,14 @@ class MemoryBudget:
             return POD_BYTES + own + CLAIM_BYTES * len(value.claims)
         return CLAIM_BYTES + own
 
-    def _keep(self, key: ObjectKey, kept: _Kept) -> None:
+    def _note_admitted(self, key: ObjectKey, admitted: _AdmittedObject) -> None:
         if key.kind is Kind.PODS:
-            self._pods[kept.uid] = key
-            self._uses.update(kept.uses)
-            lacking = (*(each for each in kept.uses if each in self._left), *self._owned.get(kept.uid, ()))
+            self._pods[admitted.uid] = key
+            self._uses.update(admitted.uses)
+            lacking = (*(each for each in admitted.uses if each in self._left), *self._owned.get(admitted.uid, ()))
             self._wanted.update(dict.fromkeys(lacking))
-        self._kept[key] = kept
-        self._pools[key.kind].add(key.namespace, kept.cost)
+        self._admitted_objects[key] = admitted
+        self._pools[key.kind].add(key.namespace, admitted.cost)
 
     def _leave(self, key: ObjectKey, left: _LeftOut) -> None:
         if key.kind is Kind.PODS:
@@ -287,15 +287,15 @@ class MemoryBudget:
     def _drop(self, key: ObjectKey) -> None:
         """Forget an object, kept or left out."""
         pool = self._pools[key.kind]
-        kept, left = self._kept.pop(key, None), self._left.pop(key, None)
-        if kept is not None:
-            pool.add(key.namespace, -kept.cost)
-            self._unuse(kept)
+        admitted, left = self._admitted_objects.pop(key, None), self._left.pop(key, None)
+        if admitted is not None:
+            pool.add(key.namespace, -admitted.cost)
+            self._unuse(admitted)
         if left is not None:
             self._counts[key.kind] -= 1
             self._wanted.pop(key, None)
             del pool.shares[key.namespace].left[key]
-        known = kept or left
+        known = admitted or left
         if known is not None and key.kind is Kind.PODS:
             self._pods.pop(known.uid, None)
         elif known is not None and known.uid in self._owned:
@@ -304,8 +304,8 @@ class MemoryBudget:
                 del self._owned[known.uid]
         pool.prune(key.namespace)
 
-    def _unuse(self, kept: _Kept) -> None:
-        for each in kept.uses:
+    def _unuse(self, admitted: _AdmittedObject) -> None:
+        for each in admitted.uses:
             self._uses[each] -= 1
             if not self._uses[each]:
                 del self._uses[each]

@@ -1,7 +1,7 @@
 """
 The queues of kube-scheduler: activeQ, backoffQ and unschedulable pods; and what moves pods between them.
 
-`Queues.move` applies `queued_pod.TRANSITIONS`, and no other module changes a `QueuedPod`. Beside the state, an
+`PodQueues.move` applies `queued_pod.TRANSITIONS`, and no other module changes a `QueuedPod`. Beside the state, an
 unschedulable pod is a representative of its retry group or a deferred pod (see `equivalence`).
 """
 

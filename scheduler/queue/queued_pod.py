@@ -98,9 +98,9 @@ class QueuedPod:
 
     `attempts` counts failed attempts, `early_attempts` those before its claims existed, which cost no backoff.
     `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
-    it last, and `cleared` holds the reasons that events about the pod itself, its claims or its victims may have
-    removed since, while it was in flight. `is_replacement` is set for a pod that completes a gang which runs in part,
-    `is_reported` where a decision reported that its gang lacks members and no member has come or left since.
+    it last. While the pod is in flight, events about itself, its claims or its victims may remove reasons: `cleared`
+    holds these. `is_replacement` is set for a pod that completes a gang which runs in part. `is_reported` is set after
+    a decision reported that its gang lacks members, until a member comes or leaves.
 
     `equals` is its equivalence class, as far as others of it were tried, and `group` those of the class that failed for
     the same reasons. `heaps` are those that hold the pod now.

@@ -9,7 +9,7 @@ first thing that ran short, and a device that is gained in any way can be the on
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
-from solver.domain import ReasonCode
+from solver.domain import ALLOCATED_ELSEWHERE, ReasonCode
 
 DEVICES_TAKEN: Final = frozenset(
     {
@@ -55,8 +55,6 @@ _CLAIM_STATE: Final = frozenset(
 )
 """What is wrong with the claim object itself; untrue when it is deleted or another one has its name."""
 
-_ALLOCATED_AWAY: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
-"""The allocation of a claim keeps the pod from nodes that it could run on."""
 
 _ANY_NODE: Final = (
     frozenset(
@@ -71,7 +69,7 @@ _ANY_NODE: Final = (
             ReasonCode.NODE_RESERVED,
         }
     )
-    | _ALLOCATED_AWAY
+    | ALLOCATED_ELSEWHERE
 )
 """What no existing node can offer; a new one could."""
 
@@ -133,7 +131,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     | _VOLUME_PLACE
     | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
     | _NEIGHBOURS_NODE
-    | _ALLOCATED_AWAY,
+    | ALLOCATED_ELSEWHERE,
     # Devices of slices with skipNodeOperations can only be used on nodes that declare the feature for it.
     ClusterEvent.NODE_FEATURES_DECLARED: _DEVICES_MATCHING | {ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED},
     # With one more domain there may be minDomains of them.
@@ -170,7 +168,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.DEVICE_TAINT_REMOVED: _DEVICES_SHORT | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | {ReasonCode.CLAIM_MISSING},
     ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | {ReasonCode.CLAIM_INVALID},
-    ClusterEvent.CLAIM_DEALLOCATED: _ALLOCATED_AWAY | {ReasonCode.CLAIM_FULL, ReasonCode.CLAIM_TAINTED},
+    ClusterEvent.CLAIM_DEALLOCATED: ALLOCATED_ELSEWHERE | {ReasonCode.CLAIM_FULL, ReasonCode.CLAIM_TAINTED},
     ClusterEvent.CLAIM_RESERVATIONS_SHRANK: frozenset({ReasonCode.CLAIM_FULL}),
     ClusterEvent.CLAIM_CHANGED: frozenset({ReasonCode.CLAIM_INVALID, ReasonCode.CLAIM_NOT_OWNED}),
     ClusterEvent.CLAIM_DELETED: _CLAIM_STATE,

@@ -2,6 +2,15 @@
 The scheduling queue: what the rest of the scheduler sees of activeQ, backoffQ and unschedulable pods.
 
 It turns changes of the cluster into moves of `PodQueues`, and forms the order in which a batch takes pods.
+
+| kube-scheduler's PriorityQueue | here |
+|---|---|
+| Add, Update | `offer` |
+| Delete | `remove` |
+| Pop | `take_batch` |
+| AddUnschedulableIfNotPresent | `put_back` |
+| MoveAllToActiveOrBackoffQueue | `wake` |
+| flushBackoffQCompleted, flushUnschedulablePodsLeftover | `PodQueues.advance`, called by `take_batch` |
 """
 
 import contextlib
@@ -122,8 +131,8 @@ class SchedulingQueue:
           shares, and every fourth pod is a new one (`active_queue`).
         - A gang is taken whole, with its pods that back off or are unschedulable; one that is larger than the limit is
           taken alone.
-        - While it is not known how many pods of a class fit, or retried ones are left for the next batch, no pod of a
-          lower priority is taken.
+        - No pod of a lower priority is taken while it is unknown how many pods of a class fit, or while retried pods
+          are left for the next batch.
         - A pod is not taken before its older equals; those go first.
         - A few pods leave the backoffQ early that come before others of the batch and have missed a hint.
         """

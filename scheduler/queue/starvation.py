@@ -56,13 +56,13 @@ class StarvationTracker:
         self._replacements: Final = replacements if replacements is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
-        self._holds: Final[dict[str, NodeReservation]] = {}
+        self._reservations: Final[dict[str, NodeReservation]] = {}
         self._not_overtaken: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
 
     @property
-    def holds(self) -> tuple[NodeReservation, ...]:
+    def reservations(self) -> tuple[NodeReservation, ...]:
         """Reserved nodes; those of the pod that has waited longest come first."""
-        return tuple(self._holds.values())
+        return tuple(self._reservations.values())
 
     def restore(
         self,
@@ -119,9 +119,9 @@ class StarvationTracker:
             overdue |= _needed_members(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
         overdue |= self._replacements.replacements(batch, now)
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
-        if not ids and not self._holds:
+        if not ids and not self._reservations:
             return batch
-        return structs.replace(batch, overdue=ids, node_reservations=self.holds)
+        return structs.replace(batch, overdue=ids, node_reservations=self.reservations)
 
     def decided(self, batch: Batch, plan: Plan, now: float) -> bool:
         """Note what a plan decided; return whether a node is no longer reserved."""
@@ -130,13 +130,19 @@ class StarvationTracker:
             self._fail(pods[unplaced.pod], unplaced.reasons, now)
         self._place((pods[each.pod] for each in plan.placements), now)
         uids = {pod.uid for pod in batch.pods}
-        before = {name for hold in self._holds.values() for name in hold.nodes}
-        kept = {uid: hold for uid, hold in self._holds.items() if uids.isdisjoint(hold.uids)}
-        fresh = {hold.uids[0]: hold for hold in plan.node_reservations}
-        order = {**{uid: self._holds[uid] for uid in self._holds if uid in kept or uid in fresh}, **kept, **fresh}
-        self._holds.clear()
-        self._holds.update(order)
-        return not before <= {name for hold in self._holds.values() for name in hold.nodes}
+        before = {name for reservation in self._reservations.values() for name in reservation.nodes}
+        rest = {
+            uid: reservation for uid, reservation in self._reservations.items() if uids.isdisjoint(reservation.uids)
+        }
+        fresh = {reservation.uids[0]: reservation for reservation in plan.node_reservations}
+        order = {
+            **{uid: self._reservations[uid] for uid in self._reservations if uid in rest or uid in fresh},
+            **rest,
+            **fresh,
+        }
+        self._reservations.clear()
+        self._reservations.update(order)
+        return not before <= {name for reservation in self._reservations.values() for name in reservation.nodes}
 
     def forget(self, uid: str) -> bool:
         """Forget a pod that was bound or deleted; return whether nodes were reserved for it."""
@@ -145,7 +151,7 @@ class StarvationTracker:
 
     def has_nodes(self, uid: str) -> bool:
         """Whether nodes are reserved for a pod, alone or with its gang."""
-        return any(uid in hold.uids for hold in self._holds.values())
+        return any(uid in reservation.uids for reservation in self._reservations.values())
 
     def is_overdue(self, pod: Pod, now: float) -> bool:
         """Whether a pod was overtaken too long ago."""
@@ -154,9 +160,9 @@ class StarvationTracker:
 
     def release(self, uid: str) -> bool:
         """Release the nodes of a pod that cannot be placed for now; return whether there were any."""
-        released = [first for first, hold in self._holds.items() if uid in hold.uids]
+        released = [first for first, reservation in self._reservations.items() if uid in reservation.uids]
         for first in released:
-            del self._holds[first]
+            del self._reservations[first]
         return bool(released)
 
     def _fail(self, pod: Pod, reasons: Collection[Reason], now: float) -> None:

@@ -168,10 +168,10 @@ def _checked(document: dict[str, Any], source: str) -> Settings:
         found = validation.of_settings(settings)
         if not found:
             return settings
-    raise SettingsError(f"{source}: {'; '.join(_few(found))}")
+    raise SettingsError(f"{source}: {'; '.join(_first_problems(found))}")
 
 
-def _few(found: tuple[str, ...]) -> Iterator[str]:
+def _first_problems(found: tuple[str, ...]) -> Iterator[str]:
     """Shorten a message: only the first problems, each cut where it is long."""
     for each in found[:_MOST_PROBLEMS]:
         yield each if len(each) <= _LONGEST else f"{each[:_LONGEST]}… ({len(each)} characters)"

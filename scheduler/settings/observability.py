@@ -113,7 +113,7 @@ class ApiSettings(Section, frozen=True):
 
     require_audience: bool = False
     """
-    Whether only tokens for the audience `dovetail.dev` are accepted (`dovetail history --service-account`), so that
+    Whether only tokens for the audience `dovetail.dev` are accepted (`dovetail history --service-account`). Then
     callers never send a token that is valid at the API server.
     """
 

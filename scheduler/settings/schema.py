@@ -131,9 +131,10 @@ class SolverLimits(Section, frozen=True):
 
     evaluation_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
     """
-    Milliseconds (counted in steps of work) that a batch may spend on evaluating selectors that are not in the cache
-    and on enumerating the ways to satisfy a claim; 50 ms more for each 1,000 devices while the worker process is new.
-    A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits for it.
+    Milliseconds (counted in steps of work) that a batch may spend on results that are not in the cache: it evaluates
+    selectors and enumerates the ways to satisfy a claim. While the worker process is new, it has 50 ms more for each
+    1,000 devices. A pod that needs more is costly: it is decided in a process of its own, so that no other pod waits
+    for it.
     """
 
     costly_pod_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
@@ -206,8 +207,9 @@ class CommitLimits(Section, frozen=True):
 
     suspect_device_seconds: Seconds = 900.0
     """
-    Seconds for which a device is allocated only if no other device fits, after a pod with a controller failed on it or
-    the kubelet reported it unhealthy in a pod's status. This too is kept in memory only.
+    Seconds for which a suspect device is allocated only if no other device fits. A device is suspect after a pod with a
+    controller failed on it, or after the kubelet reported it unhealthy in a pod's status. This too is kept in memory
+    only.
     """
 
 
@@ -229,9 +231,9 @@ class QueueTimes(Section, frozen=True):
     starvation_seconds: Seconds = 300.0
     """
     Seconds for which a pod that fits nowhere may wait while pods of the same or a lower priority are placed. Then it is
-    starving: it goes before all pods of its priority, and nodes are reserved for it (`nodeReservations`), so that what
-    becomes free there goes to no other pod. A shorter time protects large pods from a stream of small ones, and leaves
-    more devices idle.
+    starving: it goes before all pods of its priority. Nodes are reserved for it (`nodeReservations`): what becomes free
+    there goes to no other pod. A shorter time protects large pods from a stream of small ones, and leaves more devices
+    idle.
     """
 
     costly_pod_share: Annotated[float, Meta(gt=0, le=1)] = 0.1

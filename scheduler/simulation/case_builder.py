@@ -19,7 +19,7 @@ from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import Batch, Claim, Namespace, Pod, PodId, wording
+from solver.domain import HOSTNAME, Batch, Claim, Namespace, Pod, PodId, wording
 
 _SHOWN: Final = 6
 
@@ -63,10 +63,10 @@ class CaseBuilder:
     def as_cluster(cls, reading: ManifestFiles) -> ClusterObjects:
         """Return what manifests say of a cluster, for other manifests to be laid over it."""
         builder = cls.of(ClusterObjects(), reading)
-        kept = (*builder.templates.values(), *(Document(LIVE, each) for each in builder.priority_classes))
+        static = (*builder.templates.values(), *(Document(LIVE, each) for each in builder.priority_classes))
         return ClusterObjects(
             changes=builder.changes,
-            documents=tuple(Document(LIVE, each.body) for each in kept),
+            documents=tuple(Document(LIVE, each.body) for each in static),
             warnings=(*builder.warnings, *map(str, builder.problems)),
         )
 
@@ -167,8 +167,8 @@ class CaseBuilder:
         gone = replacement.replaced(self.live, keys, workloads)
         self.live = replacement.without_pods(self.live, gone, groups)
         if running := [str(pod.id) for pod in gone if pod.node_name]:
-            told = "what runs already is decided anew, and what it holds counts as free"
-            self.warnings.append(f"{told}: {wording.shortened(running, _SHOWN)}")
+            assumed = "what runs already is decided anew, and what it holds counts as free"
+            self.warnings.append(f"{assumed}: {wording.shortened(running, _SHOWN)}")
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
@@ -380,7 +380,7 @@ class CaseBuilder:
                 if claim is None or claim.allocation is None:
                     message = (
                         f"spec.nodeName: is set, so no scheduler runs for the pod and claim {claim_id.name} is never "
-                        f"allocated: write nodeSelector: {{kubernetes.io/hostname: {node}}} instead"
+                        f"allocated: write nodeSelector: {{{HOSTNAME}: {node}}} instead"
                     )
                     self._warn(document, (message,))
 

@@ -2,10 +2,9 @@
 What controllers do before the scheduler sees a pod: create pods of workloads and volume claims, and bind volumes.
 
 Pods come from Deployments, ReplicaSets, StatefulSets and Jobs. The Job controller also creates a PodGroup (KEP-5547),
-here only for a Job with spec.scheduling. The StatefulSet controller creates a claim per pod and
-template, the ephemeral volume controller one per pod and volume. The volume controller binds claims whose class does
-not wait for a consumer to the smallest volume that fits, or has one provisioned, which is assumed to be usable on every
-node.
+here only for a Job with spec.scheduling. The StatefulSet controller creates a claim per pod and template, the ephemeral
+volume controller one per pod and volume. The volume controller handles claims whose class does not wait for a consumer.
+It binds each to the smallest volume that fits, or has one provisioned, which is assumed to be usable on every node.
 """
 
 import copy
@@ -35,10 +34,10 @@ def templates(workload: Body) -> dict[str, Body]:
 def add_template_volumes(pod: Body, made: Collection[str]) -> None:
     """Add the volumes of a StatefulSet's claim templates to one of its pods."""
     name, pod_spec = text(metadata(pod).get("name")), spec(pod)
-    kept = [each for _, each in entries(pod_spec.get("volumes")) if each.get("name") not in made]
+    unmanaged = [each for _, each in entries(pod_spec.get("volumes")) if each.get("name") not in made]
     own = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in made]
     if own:
-        pod_spec["volumes"] = [*kept, *own]
+        pod_spec["volumes"] = [*unmanaged, *own]
 
 
 def claim_of_template(pod: Body, name: str, template: Body) -> Body:
@@ -143,8 +142,8 @@ def _bound(
 ) -> PersistentVolumeClaim:
     if claim.is_bound:
         return claim
-    kept = [each.name for each in found.values() if each.is_bound_to(claim)]
-    name = claim.volume or next(iter(sorted(kept)), "")
+    bound_volumes = [each.name for each in found.values() if each.is_bound_to(claim)]
+    name = claim.volume or next(iter(sorted(bound_volumes)), "")
     storage_class = classes.get(claim.storage_class)
     if not name and not _waits(claim, classes):
         fitting = [each for each in found.values() if volume_fits(each, claim)]

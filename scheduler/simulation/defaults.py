@@ -11,6 +11,7 @@ from typing import Any, Final
 from scheduler.simulation.manifests.decoding import WORKLOADS
 from scheduler.simulation.manifests.documents import ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
+from solver.domain import HOSTNAME
 
 NAMESPACED: Final = frozenset(
     {
@@ -26,7 +27,7 @@ NAMESPACED: Final = frozenset(
 )
 _OF_NAMESPACES: Final = NAMESPACED | {kind for _, kind in WORKLOADS}
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
-OWN_LABELS: Final = {"Node": "kubernetes.io/hostname", "Namespace": "kubernetes.io/metadata.name"}
+OWN_LABELS: Final = {"Node": HOSTNAME, "Namespace": "kubernetes.io/metadata.name"}
 """Labels with the object's own name, set by the kubelet (nodes) and the API server (namespaces)."""
 _PLENTY: Final = {"cpu": "1000000", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 _PODS: Final = "110"

@@ -70,7 +70,7 @@ def carry_out(
 
 
 async def _free(access: ClusterAccess, pods: Sequence[tuple[PodId, str]]) -> None:
-    """Remove the reservations. It retries, because no one else would remove them."""
+    """Remove the reservations. It retries, because no other component removes them."""
     nothing = dict.fromkeys(pods, None)
     for _ in range(_TRIES - 1):
         with contextlib.suppress(KubeError):

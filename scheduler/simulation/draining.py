@@ -3,7 +3,7 @@
 
     1  mark     an annotation of the Lease tells every replica to stand by
     2  wait     the leader ends its writes and gives up the Lease; a leader that is gone loses it when its time is over
-    3  hold     the Lease is ours: nobody else writes
+    3  hold     the Lease is ours: no replica writes
     4  clean    special claims, allocations and reservations of pods that wait; our finalizers, annotations, nominations
     5  release  the Lease stays marked, so that replicas stand by until they are removed, or until `undo`
 """
@@ -24,7 +24,6 @@ from scheduler.kube import drain_writes, writes
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import KubeError, LeadershipLost, NotFound
 from scheduler.kube.leader_election.elector import LeaderElector, new_identity
 from scheduler.kube.leader_election.lease import Timing
@@ -32,7 +31,7 @@ from scheduler.kube.writer import ApiCall, FencedError, LeaseFence, Writer
 from scheduler.observe.unexpected_errors import together
 from scheduler.settings import Settings
 from scheduler.simulation import live_cluster
-from solver.domain import Claim, Pod
+from solver.domain import FINALIZER, Claim, Pod
 
 _WRITE_SECONDS: Final = 4.0
 _KINDS: Final = (Kind.PODS, Kind.CLAIMS, Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS)
@@ -200,10 +199,10 @@ class _Cleaner:
         return False
 
     async def release_claims(self) -> int:
-        """Remove reservations for pods that wait, and allocations that nobody else has reserved."""
+        """Remove reservations for pods that wait, and allocations that no other pod has reserved."""
         waiting, groups = {pod.uid: pod for pod in self.waiting}, self._idle_groups()
         ours = waiting.keys() | groups
-        held = [each for each in self._cluster.seen_claims() if any(user.uid in ours for user in each.reserved_for)]
+        held = [each for each in self._cluster.observed_claims() if any(user.uid in ours for user in each.reserved_for)]
         return sum(await together(self._release(claim, waiting, groups) for claim in held))
 
     def _idle_groups(self) -> frozenset[str]:
@@ -224,7 +223,7 @@ class _Cleaner:
         """Remove our annotation from all claims, and the finalizer from claims of waiting pods without allocation."""
         untidy = set(await drain_writes.list_adopted(self._client))
         for key in (claim for pod in self.waiting for claim in pod.claim_ids):
-            claim = self._cluster.seen_claim(key)
+            claim = self._cluster.observed_claim(key)
             if claim is not None and FINALIZER in claim.finalizers:
                 untidy.add(key)
         tidy = partial(drain_writes.tidy_claim, self._client)

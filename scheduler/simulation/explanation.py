@@ -86,9 +86,11 @@ def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | Non
     more = len(first) - len(kinds)
     waits = any(each.waits for each, _ in kinds) or (more > 0 and _any_waits(asked, name))
     gang = next((each for each in asked.batch.gangs if waiting and each.id == waiting[0].gang), None)
-    told = group.conditions if group is not None else ()
+    group_conditions = group.conditions if group is not None else ()
     fitting = _fitting(asked, waiting)
-    return ExplainedGang(name, gang, bound, waiting, fitting, kinds, waits, more_kinds=more, conditions=told)
+    return ExplainedGang(
+        name, gang, bound, waiting, fitting, kinds, waits, more_kinds=more, conditions=group_conditions
+    )
 
 
 def _any_waits(asked: Record, name: PodId) -> bool:

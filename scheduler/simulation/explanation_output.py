@@ -17,6 +17,7 @@ from scheduler.simulation.plan_output import requests_of
 from scheduler.simulation.printing import counted, runs
 from scheduler.status.conditions import hints_of
 from solver.domain import (
+    FITS_ALONE,
     Allocation,
     ClaimId,
     NodeDiagnosis,
@@ -34,7 +35,6 @@ _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "IN USE", "TAINTED", "FREE", "ALIGNED", "FIT TOGETHER")
 
-_LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
 _BEYOND_NODES: Final = frozenset(
     {
         ReasonCode.GANG_INCOMPLETE,
@@ -91,7 +91,7 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
 
 
 def _show_diagnosis(diagnosis: PodDiagnosis, console: Console, most_names: int | None) -> None:
-    is_lost = any(each.code in _LOST for each in diagnosis.reasons)
+    is_lost = any(each.code in FITS_ALONE for each in diagnosis.reasons)
     no_node_says_why = not diagnosis.nodes or (not is_lost and any(group.fits for group in diagnosis.nodes))
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
         if no_node_says_why or reason.code in _BEYOND_NODES:
@@ -202,7 +202,7 @@ def _bound_head(diagnosis: PodDiagnosis) -> Text:
 
 
 def _lost(diagnosis: PodDiagnosis) -> str:
-    if not any(each.code in _LOST for each in diagnosis.reasons):
+    if not any(each.code in FITS_ALONE for each in diagnosis.reasons):
         return ""
     proof = "no plan places more" if diagnosis.is_proven else "it is not proven that no plan places more"
     return f"; the plan places {', '.join(map(str, diagnosis.lost_to)) or 'other pods'} instead, and {proof}"

@@ -77,7 +77,7 @@ def _with_help(found: Fit, left: Record, stuck: PodId, cache: SolverCache) -> Fi
     pod = next(pod for pod in left.batch.pods if pod.id == stuck)
     plan = found.result.plan
     own = frozenset(claim for each in plan.placements for claim in each.claims)
-    explained = simulator.explained(simulator.after_placed(left, plan), pod, cache, kept=own)
+    explained = simulator.explained(simulator.after_placed(left, plan), pod, cache, protected=own)
     return found._replace(changes=explained.changes)
 
 

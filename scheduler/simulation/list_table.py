@@ -75,7 +75,7 @@ def show(columns: Sequence[ListColumn], rows: Iterable[Row], to: TextIO, *, is_w
         table = table.fitted(console.width)
     for lines in (table.heads(), *map(table.lines, cells)):
         to.writelines(f"{line}\n" for line in lines)
-    left_out = [column.head for at, column in enumerate(table.columns) if at not in {*table.kept, *table.below}]
+    left_out = [column.head for at, column in enumerate(table.columns) if at not in {*table.shown, *table.below}]
     if left_out:
         to.write(f"(-o wide shows {', '.join(left_out)} too)\n")
 
@@ -132,12 +132,12 @@ class _Table(NamedTuple):
     """
     Columns with their widths on the screen, in characters.
 
-    `kept` are the positions of the columns that are printed side by side, `below` those of sentences below their row.
+    `shown` are the positions of the columns that are printed side by side, `below` those of sentences below their row.
     """
 
     columns: Sequence[ListColumn]
     widths: Sequence[int]
-    kept: Sequence[int]
+    shown: Sequence[int]
     below: Sequence[int] = ()
     gap: int = _GAPS[0]
     width: int = 0
@@ -155,15 +155,15 @@ class _Table(NamedTuple):
         if table.total() <= width:
             return table
         table = table._replace(gap=_GAPS[1]).with_sentences_below()
-        while table.total(_READABLE) > width and any(self.columns[at].rank for at in table.kept):
-            worst = max(table.kept, key=lambda at: self.columns[at].rank)
-            table = table._replace(kept=[at for at in table.kept if at != worst])
+        while table.total(_READABLE) > width and any(self.columns[at].rank for at in table.shown):
+            worst = max(table.shown, key=lambda at: self.columns[at].rank)
+            table = table._replace(shown=[at for at in table.shown if at != worst])
         return table.narrowed()
 
     def total(self, most: int | None = None) -> int:
         """Return the width of the table if names have at most so many characters."""
         widths = [
-            self.widths[at] if most is None or self._is_whole(at) else min(self.widths[at], most) for at in self.kept
+            self.widths[at] if most is None or self._is_whole(at) else min(self.widths[at], most) for at in self.shown
         ]
         return sum(widths) + self.gap * (len(widths) - 1)
 
@@ -172,11 +172,11 @@ class _Table(NamedTuple):
 
     def with_sentences_below(self) -> "_Table":
         """Narrow the columns of sentences; move them below the rows where that is not enough."""
-        sentences = [at for at in self.kept if self.columns[at].is_sentence]
-        rest = [at for at in self.kept if at not in sentences]
-        left = self.width - self._replace(kept=rest).total() - self.gap * len(sentences)
+        sentences = [at for at in self.shown if self.columns[at].is_sentence]
+        rest = [at for at in self.shown if at not in sentences]
+        left = self.width - self._replace(shown=rest).total() - self.gap * len(sentences)
         if left < _LEAST_SENTENCE * len(sentences):
-            return self._replace(kept=rest, below=sentences)
+            return self._replace(shown=rest, below=sentences)
         widths = list(self.widths)
         for number, at in enumerate(sentences):
             widths[at] = min(widths[at], left // (len(sentences) - number))
@@ -186,7 +186,7 @@ class _Table(NamedTuple):
     def narrowed(self) -> "_Table":
         """Shorten the widest names until the table fits."""
         widths = list(self.widths)
-        names = [at for at in self.kept if not self._is_whole(at)]
+        names = [at for at in self.shown if not self._is_whole(at)]
         while self._replace(widths=widths).total() > self.width and any(widths[at] > _LEAST_WIDTH for at in names):
             widths[max(names, key=widths.__getitem__)] -= 1
         return self._replace(widths=widths)
@@ -197,10 +197,10 @@ class _Table(NamedTuple):
 
     def lines(self, row: Sequence[Coloured]) -> list[str]:
         """Return the lines of a row: one, or more where sentences are wrapped or stand below."""
-        parts = [list(self._parts(at, row[at].text)) for at in self.kept]
+        parts = [list(self._parts(at, row[at].text)) for at in self.shown]
         lines = []
         for texts in zip_longest(*parts, fillvalue=""):
-            found = (self._padded(at, text, row[at].colour) for at, text in zip(self.kept, texts, strict=True))
+            found = (self._padded(at, text, row[at].colour) for at, text in zip(self.shown, texts, strict=True))
             lines.append((" " * self.gap).join(found).rstrip(" "))
         for at in self.below:
             lines += (

@@ -10,16 +10,14 @@ import msgspec
 from scheduler.change import Change, Kind
 from scheduler.kube import api_versions, discovery, paths
 from scheduler.kube.access import ClusterAccess, wait_for
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, pages
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.json_parts import read_page
-from scheduler.kube.errors import ApiError, ConfigurationError, Forbidden
+from scheduler.kube.errors import ApiError, ConfigurationError, DecodeError, Forbidden
 from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod, read_pod_uids
 from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import PodId
 
-_PAGE: Final = "500"
 DOCUMENTS: Final = (
     ("resource.k8s.io/v1", "ResourceClaimTemplate", f"{paths.RESOURCE}/resourceclaimtemplates"),
     ("scheduling.k8s.io/v1", "PriorityClass", paths.collection("scheduling.k8s.io", "v1", "priorityclasses")),
@@ -190,18 +188,11 @@ async def _documents(client: Client, api_version: str, kind: str, path: str) -> 
         items = await _items(client, path)
     except Forbidden:
         return ClusterObjects(forbidden=(path.rpartition("/")[2],))
-    except (ApiError, ValueError) as error:
+    except (ApiError, DecodeError, ValueError) as error:
         return ClusterObjects(warnings=(f"the cluster's objects of kind {kind} are left out: {error}",))
     found = (Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items)
     return ClusterObjects(documents=tuple(found))
 
 
 async def _items(client: Client, path: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    query = {"limit": _PAGE}
-    while True:
-        page = read_page(await client.request("GET", path, query=query))
-        items += [json_parts.decode(_item, each)[0] for each in page.items]
-        if not page.continue_token:
-            return items
-        query = {"limit": _PAGE, "continue": page.continue_token}
+    return [json_parts.decode(_item, each)[0] async for page in pages(client, path) for each in page.items]

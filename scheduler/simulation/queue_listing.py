@@ -1,5 +1,5 @@
 """
-`dovetail queue`: who waits for a scheduler, since when, and in which order the pods would be decided.
+`dovetail queue`: the pods that wait for a scheduler, since when, and in which order they would be decided.
 
 The order is that of the scheduling queue (`in_queue_order`); a gang is decided with its first pod. What only the
 running scheduler knows is in it where that is asked: state, attempts, and its own order.
@@ -58,10 +58,10 @@ def show(pods: Sequence[WaitingPod], to: TextIO, now: dt.datetime, *, is_wide: b
         where = f" in namespace {namespace} (-A shows all namespaces)" if namespace else ""
         to.write(f"No pod waits{where}.\n")
         return
-    kept = [at for at, column in enumerate(COLUMNS) if not namespace or column.head != "NAMESPACE"]
+    shown = [at for at, column in enumerate(COLUMNS) if not namespace or column.head != "NAMESPACE"]
     rows = [_row(each, now) for each in pods]
-    columns = [COLUMNS[at] for at in kept]
-    list_table.show(columns, [[row[at] for at in kept] for row in rows], to, is_wide=is_wide)
+    columns = [COLUMNS[at] for at in shown]
+    list_table.show(columns, [[row[at] for at in shown] for row in rows], to, is_wide=is_wide)
 
 
 def _row(each: WaitingPod, now: dt.datetime) -> Row:

@@ -45,14 +45,14 @@ def without_pods(live: Sequence[Change], gone: Sequence[Pod], groups: Collection
     `groups` are the keys of PodGroups in manifests: one whose last pod leaves gives its claims back too.
     """
     uids = {pod.uid for pod in gone}
-    kept = {
+    staying_pods = {
         (pod.id.namespace, pod.pod_group)
         for change in live
         if isinstance(pod := change.value, Pod) and pod.uid not in uids and not pod.is_terminal
     }
     for change in live:
         value = change.value
-        if isinstance(value, PodGroup) and change.key in groups and tuple(split_key(change.key)) not in kept:
+        if isinstance(value, PodGroup) and change.key in groups and tuple(split_key(change.key)) not in staying_pods:
             uids.add(value.uid)
     left = (_left(change, uids) for change in live)
     return tuple(change for change in left if change is not None)

@@ -232,7 +232,7 @@ class SimulationResult:
         unplaced = tuple(each for each in plan.unplaced if each.pod in own)
         claims = {claim for each in placements for claim in each.claims}
         pairs = zip(plan.preemptions, self.freed, strict=True)
-        kept = [pair for pair in pairs if any(each.pod in own for each in pair[0].placements)]
+        protected = [pair for pair in pairs if any(each.pod in own for each in pair[0].placements)]
         return replace(
             self,
             plan=msgspec.structs.replace(
@@ -240,9 +240,9 @@ class SimulationResult:
                 placements=placements,
                 unplaced=unplaced,
                 allocations=tuple(each for each in plan.allocations if each.claim in claims),
-                preemptions=tuple(preemption for preemption, _ in kept),
+                preemptions=tuple(preemption for preemption, _ in protected),
             ),
-            freed=tuple(freed for _, freed in kept),
+            freed=tuple(freed for _, freed in protected),
             others=OtherPods(
                 placed=tuple(each for each in plan.placements if each.pod not in own) if unplaced else (),
                 waiting_count=len(plan.unplaced) - len(unplaced),
@@ -326,9 +326,9 @@ def _budget(asked: Record) -> Budget:
 
 
 def explained(
-    asked: Record, pod: Pod, cache: SolverCache | None = None, *, kept: frozenset[ClaimId] = frozenset()
+    asked: Record, pod: Pod, cache: SolverCache | None = None, *, protected: frozenset[ClaimId] = frozenset()
 ) -> PodDiagnosis:
-    """Explain one pod of a case, after the parts that are decided before it; claims in `kept` keep their devices."""
+    """Explain one pod of a case, after the parts that are decided before it; those in `protected` keep devices."""
     snapshot, batch, cache = asked.snapshot, asked.batch, cache or SolverCache()
     for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod, cache)):
         snapshot, batch = part
@@ -338,7 +338,7 @@ def explained(
     # So that nodes show what is reserved on them.
     seen = reserve_for_nominated(snapshot, batch, asked.policy, cache, budget)
     alone = msgspec.structs.replace(seen, nominated=())
-    return explain_pod(alone, batch, pod, asked.policy, budget, cache=cache, kept=kept)
+    return explain_pod(alone, batch, pod, asked.policy, budget, cache=cache, protected=protected)
 
 
 def explained_placed(asked: Record, pod: Pod) -> PodDiagnosis:
@@ -353,8 +353,8 @@ def _decided_before(asked: Record, part: SubBatch, pod: Pod, cache: SolverCache)
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
     """Save a case; opaque parameters, which may hold secrets, only with `keep_parameters`. Raise `OSError`."""
-    kept = asked if keep_parameters else recording.without_parameters(asked)
-    recording.write(path, msgspec.json.format(msgspec.json.encode(kept)))
+    protected = asked if keep_parameters else recording.without_parameters(asked)
+    recording.write(path, msgspec.json.format(msgspec.json.encode(protected)))
 
 
 def load(path: Path) -> Record:

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from solver.domain import Reason, ReasonCode, wording
+from solver.domain import FITS_ALONE, Reason, ReasonCode, wording
 
 
 class ConditionReason(StrEnum):
@@ -140,9 +140,6 @@ Where devices are in use, tainted or in an incomplete pool, a new node may bring
 only our own configuration excludes are free by kube-scheduler's rules: a new node is not what is missing.
 """
 
-_FITS_ALONE: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
-"""Codes of pods that fit alone; the reasons after them say what prevents it once the plan is carried out."""
-
 
 def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
     """
@@ -157,7 +154,7 @@ def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
 @functools.lru_cache(maxsize=1024)
 def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
     """Cache by codes: thousands of waiting pods have the same few."""
-    found = [CONDITION.get(code, ConditionReason.UNSCHEDULABLE) for code in codes if code not in _FITS_ALONE]
+    found = [CONDITION.get(code, ConditionReason.UNSCHEDULABLE) for code in codes if code not in FITS_ALONE]
     if not found:
         return ConditionReason.WAITING_FOR_ROOM if codes else ConditionReason.UNSCHEDULABLE
     others = set(found) - {ConditionReason.UNSCHEDULABLE}
@@ -171,7 +168,7 @@ def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     Of pods that wait for the same device, each attempt gives one or the other of these: that is no change.
     """
     codes = [each.code for each in reasons]
-    return next((each for each in codes if each not in _FITS_ALONE), codes[0] if codes else None)
+    return next((each for each in codes if each not in FITS_ALONE), codes[0] if codes else None)
 
 
 def only_waits_for_claims(reasons: Sequence[Reason]) -> bool:

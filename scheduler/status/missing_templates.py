@@ -2,7 +2,7 @@
 Says which ResourceClaimTemplate is missing where a pod's claim does not appear.
 
 Templates are not watched: only the claim controller needs them. So a template is read when a claim of it has not
-appeared for a while, and the answer counts for a few seconds, for all pods of the template.
+appeared for a while. The answer counts for a few seconds, for all pods of the template.
 """
 
 import time

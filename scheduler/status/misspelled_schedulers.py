@@ -103,7 +103,7 @@ class MisspelledSchedulers:
                 await self._look_at(key, uid)
 
     async def _look_at(self, key: PodId, uid: str) -> None:
-        pod = self._cluster.seen_pod(key)
+        pod = self._cluster.observed_pod(key)
         if pod is None or pod.uid != uid or not self._waits(pod) or self._is_over_limit(key.namespace):
             return
         try:

@@ -167,7 +167,7 @@ class PodGroupStatusWriter:
 
     def _exists(self, placement: Placement) -> bool:
         """Whether a pod that was not bound can be tried again."""
-        pod = self._cluster.seen_pod(placement.pod)
+        pod = self._cluster.observed_pod(placement.pod)
         return pod is not None and pod.uid == placement.pod_uid and not (pod.is_deleting or pod.is_terminal)
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:

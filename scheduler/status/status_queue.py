@@ -12,8 +12,8 @@ Every write has a priority class:
 
 Classes take turns by weighted round robin (`_CYCLE`): FIRST has two turns in three, CHANGED and EVENT share most of the
 others, REFRESH has those that they leave. All but FIRST and RENEWAL need a token (`rate_limits`); at most ten renewals
-are taken in a second. Within a class namespaces take turns, so that no namespace delays another. So of N waiting pods
-each gets its renewal N / 10 seconds after it is due at the latest, while at least 90 writes a second are possible.
+are taken in a second. Within a class namespaces take turns, so that no namespace delays another. So each of N waiting
+pods gets its renewal at most N / 10 seconds late, while at least 90 writes a second are possible.
 
 A pod has at most one condition here: a newer one replaces it. At most one is being written, so that conditions of one
 pod arrive in order. Texts are composed when they are taken, and a text that the pod shows already is not written again.

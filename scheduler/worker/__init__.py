@@ -19,6 +19,6 @@ In the shell:
 - `decision_limits`: the limits of decisions, from the settings; `telemetry`: logs, series, readiness.
 - `recording`: saves a decision's input as a file, for bug reports and `dovetail replay`.
 
-In the worker: `serve`, its loop; `child`, the isolated decision, and `learned_results`, what it tells its parent; on
-both sides `frames`, the messages. Nothing here talks to the API server.
+In the worker: `serve`, its loop; `child`, the isolated decision; on both sides `frames`, the messages. Nothing here
+talks to the API server.
 """

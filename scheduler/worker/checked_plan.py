@@ -48,11 +48,11 @@ def decide(
     """
     Solve and check. A plan that breaks a rule is replaced by a greedy plan for as many pods as possible.
 
-    Give the valid plan, None if there is none, and the violations of the first plan. Pods that the plan leaves for
-    later or as too costly are not checked. The cache is that of the checks.
+    Give the valid plan, None if there is none, and the violations of the first plan. Pods that the plan
+    leaves undecided are not checked. The cache is that of the checks.
     """
     plan = solve(snapshot, batch, policy, budget)
-    checked = batch.without(frozenset((*plan.later, *plan.costly)))
+    checked = batch.without(frozenset((*plan.deferred, *plan.over_budget)))
     violations = solver.verify.check(snapshot, checked, plan, policy, cache)
     return (_salvaged(snapshot, batch, policy, budget, cache) if violations else plan), violations
 

@@ -115,20 +115,25 @@ class Decision:
     """
     A checked plan for a batch, and the wall seconds that it took. Each pod without a decision is in one other batch.
 
-    `later`: to be decided next, in a batch without the others. `costly`: to be decided in isolation, because the
-    evaluation would hold up the others. `suspects`: to be decided in isolation, because the worker ended or a rule was
-    broken with them. `deferred`: to be decided when there is a worker again. At most `cost_seconds` of the time went
-    into evaluating what was not cached. `file` is where the decision is saved, "" where it is not.
+    | batch | its pods are decided |
+    |---|---|
+    | `deferred` | next, without the others |
+    | `over_budget` | in isolation: their evaluation would delay the others |
+    | `suspects` | in isolation: the worker ended, or a rule was broken, with them in the batch |
+    | `without_worker` | when there is a worker again |
+
+    At most `cost_seconds` of the time went into evaluating what was not cached. `file` is where the decision is saved,
+    "" where it is not.
     """
 
     batch: Batch
     plan: Plan
     seconds: float
     cost_seconds: float = 0.0
-    later: Batch = _NO_PODS
-    costly: Batch = _NO_PODS
-    suspects: Batch = _NO_PODS
     deferred: Batch = _NO_PODS
+    over_budget: Batch = _NO_PODS
+    suspects: Batch = _NO_PODS
+    without_worker: Batch = _NO_PODS
     file: str = ""
 
 
@@ -191,8 +196,8 @@ class Decider:
         """
         Return a checked plan made by a child of the worker, with the limits of costly pods or those of a batch.
 
-        A decision about costly pods is final: a pod that it cannot decide is unplaced and not `costly` again. Raise
-        `ChildEndedError` where the child broke a limit, and other `WorkerError`s where its parent is not there.
+        A decision about costly pods is final: a pod that it cannot decide is unplaced, and not `over_budget` again.
+        Raise `ChildEndedError` where the child broke a limit, and other `WorkerError`s where its parent is not there.
         """
         started, before = self._clock(), self._recorder.begin(self._cluster.snapshot)
         request = DecisionRequest(
@@ -200,7 +205,7 @@ class Decider:
             assumptions=self._cluster.assumptions(),
             policy=policy,
             limits=self._costly_limits if is_costly else self._isolated_limits(),
-            may_leave=not is_costly,
+            may_defer=not is_costly,
             is_greedy=is_greedy,
         )
         try:
@@ -255,12 +260,12 @@ class Decider:
 
         seconds = self._clock() - started
         return Decision(
-            batch=batch.without({*plan.later, *plan.costly, *suspects}),
+            batch=batch.without({*plan.deferred, *plan.over_budget, *suspects}),
             plan=plan,
             seconds=seconds,
             cost_seconds=min(seconds, self._limits.cost_units * _UNIT_SECONDS),
-            later=only(plan.later),
-            costly=only(plan.costly),
+            deferred=only(plan.deferred),
+            over_budget=only(plan.over_budget),
             suspects=only(suspects),
         )
 
@@ -270,15 +275,15 @@ class Decider:
         rest = batch.without({pod.id for pod in chosen})
         now = batch.without({pod.id for pod in rest.pods})
         if not now.pods:
-            return Decision(batch=now, plan=_empty_plan(), seconds=0.0, deferred=rest)
+            return Decision(batch=now, plan=_empty_plan(), seconds=0.0, without_worker=rest)
         decide = partial(_greedy, self._cluster.snapshot(), now, policy)
         try:
             plan, violations = await asyncio.to_thread(decide)
         except Exception:  # noqa: BLE001 - a defect on one batch must not end the scheduler
             self._telemetry.failed(traceback.format_exc(limit=-20), now)
-            return Decision(batch=_NO_PODS, plan=_empty_plan(), seconds=0.0, suspects=now, deferred=rest)
+            return Decision(batch=_NO_PODS, plan=_empty_plan(), seconds=0.0, suspects=now, without_worker=rest)
         decision = self._checked(now, policy, plan, violations, started)
-        return replace(decision, deferred=rest)
+        return replace(decision, without_worker=rest)
 
     def _cheap(self, batch: Batch) -> tuple[Pod, ...]:
         """Choose pods that need no evaluation of selectors: without claims, or with allocated claims only."""
@@ -344,5 +349,5 @@ def _has_failed(unplaced: Unplaced) -> bool:
 
 
 def _greedy(snapshot: Snapshot, batch: Batch, policy: Policy) -> tuple[Plan | None, tuple[Violation, ...]]:
-    budget = Budget(seconds=_FALLBACK_SECONDS, cost_units=_FALLBACK_UNITS, may_leave=True)
+    budget = Budget(seconds=_FALLBACK_SECONDS, cost_units=_FALLBACK_UNITS, may_defer=True)
     return checked_plan.decide(snapshot, batch, policy, budget, solver.solve_greedily)

@@ -39,8 +39,8 @@ def _visible(fleet: Fleet, claims: VisibleNamespaces, hidden: dict[object, set[s
         unseen = {each.claim.namespace for each in device.holders} - claims.names
         if unseen:
             hidden[device.id] = unseen
-            kept = tuple(each for each in device.holders if each.claim.namespace in claims)
-            devices.append(msgspec.structs.replace(device, holders=kept))
+            visible = tuple(each for each in device.holders if each.claim.namespace in claims)
+            devices.append(msgspec.structs.replace(device, holders=visible))
         else:
             devices.append(device)
     return msgspec.structs.replace(fleet, devices=tuple(devices))

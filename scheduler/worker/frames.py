@@ -65,14 +65,14 @@ class IsolationLimits(msgspec.Struct, frozen=True, kw_only=True):
     Limits of an isolated decision.
 
     The kernel ends the child after `end_seconds` of wall time, or `cpu_seconds` of CPU time for each search thread.
-    `memory_limit_mib` is MiB of address space beyond what it has at its start. With `may_leave` its plan may leave pods
-    for later or as too costly; with `is_greedy` only the greedy plan is made.
+    `memory_limit_mib` is MiB of address space beyond what it has at its start. With `may_defer` its plan may leave pods
+    undecided; with `is_greedy` only the greedy plan is made.
     """
 
     end_seconds: float
     cpu_seconds: float
     memory_limit_mib: int
-    may_leave: bool = False
+    may_defer: bool = False
     is_greedy: bool = False
 
 

@@ -27,8 +27,7 @@ from scheduler.worker.change_log import with_known_pods
 from scheduler.worker.checked_plan import Solve, decide
 from scheduler.worker.child import Child, limit_memory
 from scheduler.worker.fleet_documents import fleet_document
-from scheduler.worker.learned_results import decode_learned, encode_learned
-from solver import SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
+from solver import SelectorResults, SolverCache, fleet_of, solve, solve_greedily, totals_of, verify
 from solver.domain import (
     Budget,
     ResourceSlice,
@@ -39,6 +38,8 @@ UNITS_PER_DEVICE: Final = 50
 """Typical selectors take 10 to 20 units for each device, once; a demand takes one."""
 _REFILL: Final = 0.1
 _UNITS_PER_SECOND: Final = 1_000_000
+_learned_decoder: Final = msgspec.json.Decoder(tuple[SelectorResults, ...])
+"""What a child learned about selectors, encoded for its parent; only the worker's processes use it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -174,7 +175,7 @@ class _Service:
             self._connection.sendall(frames.encode(result))
             return
         answer, learned = result
-        self._cache.learn(decode_learned(learned), slices)
+        self._cache.learn(_learned_decoder.decode(learned), slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
     def _remove_child(self, child: Child) -> tuple[ResourceSlice, ...]:
@@ -189,7 +190,7 @@ class _Service:
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
         totals = totals_of(fleet, per_node=order.per_node, most_namespaces=order.most_namespaces)
         answer = frames.FleetCounted(id=order.id, totals=totals)
-        return frames.encode_body(answer), encode_learned(self._cache.learned())
+        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
 
     def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Answer a question about the fleet, in a child; return the encoded answer and the new cache entries."""
@@ -198,7 +199,7 @@ class _Service:
         labels = ((node.name, dict(node.labels)) for node in snapshot.nodes)
         document = frames.encode_raw(fleet_document(fleet, labels, order.question))
         answer = frames.FleetAnswered(id=order.id, document=document)
-        return frames.encode_body(answer), encode_learned(self._cache.learned())
+        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Decide, in the child; return the encoded answer and the new cache entries."""
@@ -207,7 +208,7 @@ class _Service:
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
-        return frames.encode_body(answer), encode_learned(self._cache.learned())
+        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
 
     def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.SolveFailed:
         budget = Budget(
@@ -216,10 +217,10 @@ class _Service:
             seed=order.seed,
             workers=order.workers,
             cost_units=order.cost_units,
-            may_leave=order.isolation is None or order.isolation.may_leave,
+            may_defer=order.isolation is None or order.isolation.may_defer,
             is_forgiving=True,
         )
-        batch = with_known_pods(order.batch, order.known, self._replica.seen_pod)
+        batch = with_known_pods(order.batch, order.known, self._replica.observed_pod)
         try:
             solve_it = partial(solver, cache=self._cache)
             plan, violations = decide(snapshot, batch, order.policy, budget, solve_it, cache=self._verifier_cache)
@@ -230,7 +231,7 @@ class _Service:
         if plan is not None and len(batch.pods) < len(order.batch.pods):
             present = {pod.id for pod in batch.pods}
             missing = tuple(pod.id for pod in order.batch.pods if pod.id not in present)
-            plan = msgspec.structs.replace(plan, later=(*plan.later, *missing))
+            plan = msgspec.structs.replace(plan, deferred=(*plan.deferred, *missing))
         seconds = time.monotonic() - budget.started
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 

@@ -83,7 +83,7 @@ class DecisionRequest:
     """
     A batch with the assumptions, the policy and the limits for its decision.
 
-    For isolated decisions: with `may_leave` the plan may leave pods for later or as too costly; with `is_greedy` only
+    For isolated decisions: with `may_defer` the plan may leave pods undecided; with `is_greedy` only
     the greedy plan is made.
     """
 
@@ -91,7 +91,7 @@ class DecisionRequest:
     assumptions: Assumptions
     policy: Policy
     limits: Limits
-    may_leave: bool = False
+    may_defer: bool = False
     is_greedy: bool = False
 
 
@@ -193,7 +193,7 @@ class WorkerSupervisor:
             end_seconds=end_seconds * _STARVED_FACTOR,
             cpu_seconds=end_seconds,
             memory_limit_mib=request.limits.memory_limit_mib,
-            may_leave=request.may_leave,
+            may_defer=request.may_defer,
             is_greedy=request.is_greedy,
         )
         patience = isolation.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR

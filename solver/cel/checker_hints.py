@@ -5,6 +5,7 @@ from typing import Final
 
 from solver.cel import tree, types
 from solver.cel.library import FUNCTIONS
+from solver.cel.reads import TYPE_SUFFIXES
 from solver.cel.types import Type
 
 _DEVICE: Final = 'device has driver, attributes["domain"].name, capacity["domain"].name and allowMultipleAllocations'
@@ -40,7 +41,6 @@ _METHODS: Final = {
     "-": "x.sub({0})",
 }
 _EXAMPLES: Final = {types.QUANTITY: 'quantity("40Gi")', types.SEMVER: 'semver("1.2.3")'}
-_TYPE_SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity", "value"})
 
 
 def a(kind: Type) -> str:
@@ -66,7 +66,7 @@ def for_device_field(field: str) -> str:
 def for_field(field: str, operand: Type) -> str:
     """Describe access to a field of a value without fields."""
     text = f"{a(operand)} has no field {field}"
-    if field in _TYPE_SUFFIXES:
+    if field in TYPE_SUFFIXES:
         return f"{text}: a value is used bare, without .{field}"
     return text
 

@@ -11,14 +11,11 @@ from typing import Final, NamedTuple
 from solver.cel import tree
 from solver.cel.errors import EvaluationError, ExpressionError
 from solver.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, UNSET, Closure, Compiler, DeviceMaps, Frame, Lazy
-from solver.cel.reads import ABSENT, Domain, Read, Unreadable, device_field
+from solver.cel.reads import ABSENT, TYPE_SUFFIXES, Domain, Read, Unreadable, device_field
 from solver.cel.values import NONE, DomainMap, Optional, UInt, Value, keys_of, map_key, type_name
 
 _MISSING: Final = object()
 """The result of `_find` for a missing key."""
-
-SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity", "value"})
-"""Fields of the API's one-of value that users append to an attribute; CEL has no such field."""
 
 _SOME_KEYS: Final = 5
 _LONGEST_KEY: Final = 16
@@ -81,7 +78,7 @@ def _missing(container: Value, key: Value) -> EvaluationError:
     if type(container) is dict:
         some = ", ".join(sorted(str(key)[:_LONGEST_KEY] for key in islice(keys_of(container), _SOME_KEYS)))
         return EvaluationError("no such key: {!r}; there are {}: {}", key, len(container), some)
-    if key in SUFFIXES:
+    if key in TYPE_SUFFIXES:
         return EvaluationError(
             "a {} has no field {}: a value is used bare, without .{}", type_name(container), key, key
         )
@@ -193,7 +190,7 @@ def readable(value: Value, read: Read) -> Value:
         return value
     if value is not ABSENT:
         raise EvaluationError("{}: {}", read, value.reason)
-    if read.name in SUFFIXES and "." not in read.domain:
+    if read.name in TYPE_SUFFIXES and "." not in read.domain:
         raise EvaluationError(
             "the device publishes no {0}: a value is used bare, without .{1}, and its domain stands in the brackets, "
             'as in device.attributes["gpu.example.com"].{2}',

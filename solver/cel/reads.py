@@ -13,6 +13,9 @@ from solver.cel.errors import EvaluationError
 from solver.cel.values import DomainMap, Value, parse_semver
 from solver.domain import AttributeKind, AttributeValue, Device, Quantity
 
+TYPE_SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity", "value"})
+"""Fields of the API's one-of value that users append to an attribute; CEL has no such field."""
+
 
 class Domain(NamedTuple):
     """One inner map of `device.attributes` or `device.capacity`; an empty name is the driver's own domain."""

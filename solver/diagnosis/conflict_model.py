@@ -175,13 +175,13 @@ def minimal_conflict(probe: FeasibilityProbe, case: ProbeCase, node: str, found:
         return ()
     if probe.fits(_without(case, found), node) is not True:
         return ()
-    kept = _assumed(probe, case, node, found)
-    for fact in tuple(kept):
-        rest = [each for each in kept if each is not fact]
+    conflict = _assumed(probe, case, node, found)
+    for fact in tuple(conflict):
+        rest = [each for each in conflict if each is not fact]
         gone = [each for each in found if not any(each is one for one in rest)]
         if probe.fits(_without(case, gone), node) is False:
-            kept = rest
-    return tuple(kept)
+            conflict = rest
+    return tuple(conflict)
 
 
 def _assumed(probe: FeasibilityProbe, case: ProbeCase, node: str, found: Sequence[Fact]) -> list[Fact]:

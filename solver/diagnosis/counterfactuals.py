@@ -94,7 +94,7 @@ def _of_fact(
 
 def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
     """Free as few claims as suffice: one claim if possible, else a set without superfluous claims."""
-    others = [each for each in holders(case) if each not in case.kept]
+    others = [each for each in holders(case) if each not in case.protected]
     users = sorted(others, key=lambda each: _held(case, each))[:_MOST_HOLDERS]
     needed: Sequence[ClaimId] = next(
         ([each] for each in users if probe.fits(without_allocations(case, [each]), node)), ()
@@ -122,8 +122,8 @@ def _with_devices_put_back(probe: FeasibilityProbe, case: ProbeCase, node: str, 
     for claim, result in results if len(results) <= _MOST_PUT_BACK else ():
         holder, before = found.claims()[claim], known[claim].allocation
         assert before is not None  # noqa: S101 - it has the result
-        kept = msgspec.structs.replace(before, results=(*_results(holder), result))
-        tried = found.with_claims({claim: msgspec.structs.replace(holder, allocation=kept)})
+        allocation = msgspec.structs.replace(before, results=(*_results(holder), result))
+        tried = found.with_claims({claim: msgspec.structs.replace(holder, allocation=allocation)})
         if probe.fits(tried, node):
             found = tried
     return found

@@ -136,8 +136,8 @@ def with_count(case: ProbeCase, asked: Alternative, count: int, *, is_alone: boo
 
     def of_request(request: Request) -> Request:
         others = (changed if each.name == asked.name else each for each in request.alternatives)
-        kept = (changed,) if is_alone else tuple(others)
-        return msgspec.structs.replace(request, alternatives=kept) if request.name == asked.request else request
+        alternatives = (changed,) if is_alone else tuple(others)
+        return msgspec.structs.replace(request, alternatives=alternatives) if request.name == asked.request else request
 
     def of_claim(claim: Claim) -> Claim:
         return msgspec.structs.replace(claim, requests=tuple(map(of_request, claim.requests)))
@@ -190,8 +190,8 @@ def _without_constraint(claim: Claim, *, gone: Constraint) -> Claim:
         is_alike = (each.kind, each.attribute, bool(each.requests)) == (gone.kind, gone.attribute, bool(gone.requests))
         return is_alike and set(each.requests) <= set(gone.requests)
 
-    kept = tuple(each for each in claim.constraints if not is_it(each))
-    return msgspec.structs.replace(claim, constraints=kept)
+    constraints = tuple(each for each in claim.constraints if not is_it(each))
+    return msgspec.structs.replace(claim, constraints=constraints)
 
 
 def _tolerant(request: Request, toleration: Toleration) -> Request:

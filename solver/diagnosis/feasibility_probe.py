@@ -17,14 +17,14 @@ from solver.solution import Solution
 
 class ProbeCase(NamedTuple):
     """
-    A cluster and one pod to place alone; no change takes devices from the claims in `kept`.
+    A cluster and one pod to place alone; no change takes devices from the claims in `protected`.
 
     `is_reduced` says that the cluster has one node only (`on_one_node`).
     """
 
     snapshot: Snapshot
     pod: Pod
-    kept: frozenset[ClaimId] = frozenset()
+    protected: frozenset[ClaimId] = frozenset()
     is_reduced: bool = False
 
     def claims(self) -> dict[object, Claim]:

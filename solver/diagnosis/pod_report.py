@@ -111,19 +111,19 @@ def explain_pod(
     budget: Budget,
     *,
     cache: SolverCache | None = None,
-    kept: frozenset[ClaimId] = frozenset(),
+    protected: frozenset[ClaimId] = frozenset(),
 ) -> PodDiagnosis:
     """
     Solve a batch, and report what the plan does with one of its pods and why.
 
-    Every change in the report has been solved, and takes no devices from the claims in `kept`. This takes dozens of
-    small solves; `budget` is that of each solve, `cache` that of the whole cluster's solves.
+    Every change in the report has been solved, and takes no devices from the claims in `protected`. This takes dozens
+    of small solves; `budget` is that of each solve, `cache` that of the whole cluster's solves.
     """
     cache = cache or SolverCache()
     plan = solve(snapshot, batch, policy, budget, cache)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
-    report = _PodReport(ProbeCase(snapshot, pod, kept), FeasibilityProbe(policy, budget, cache))
+    report = _PodReport(ProbeCase(snapshot, pod, protected), FeasibilityProbe(policy, budget, cache))
     groups = tuple(report.node_groups())
     fitting = {name for group in groups if group.fits for name in group.nodes}
     waits = pod.id not in placed
@@ -226,7 +226,7 @@ class _PodReport:
 
     def _rules(self, way: PodClass, node: int) -> Iterator[str]:
         for tracker in self.explanation.trackers:
-            yield from (reason.message for kept, reason in tracker.objections(way) if not kept[node])
+            yield from (reason.message for allowed, reason in tracker.objections(way) if not allowed[node])
 
     def _diagnose(self, group: _Group, node: int, *, is_detailed: bool) -> NodeDiagnosis:
         """Diagnose a group of nodes by one of them."""

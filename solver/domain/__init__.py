@@ -7,12 +7,13 @@ The values that all packages share: API objects as far as they matter for schedu
 - Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find),
   `changed_objects` (which objects left a snapshot, and which came).
 
-All values are frozen, except for the `Work` that a budget counts in. The package has no I/O and no rules of placement;
+All values are frozen, except for the `BudgetUsage` of a budget. The package has no I/O and no rules of placement;
 it imports nothing else of the repository.
 """
 
 from solver.domain.budget import DEFAULT_COST_UNITS, Budget, BudgetUsage, LeftOutPod, QuarantinedObject, StageStop
 from solver.domain.claim import (
+    FINALIZER,
     MAX_RESERVED_FOR,
     Allocation,
     AllocationMode,
@@ -75,7 +76,7 @@ from solver.domain.label_selectors import (
     Toleration,
     is_met,
 )
-from solver.domain.node import Namespace, Node
+from solver.domain.node import HOSTNAME, Namespace, Node
 from solver.domain.plan import (
     ClaimAllocation,
     LevelReport,
@@ -94,6 +95,7 @@ from solver.domain.pod import (
     ALL_POD_SLOTS,
     ANY_ADDRESS,
     EVERY_PORT,
+    NEVER_PREEMPT,
     PREEMPTIBLE,
     ContainerRequests,
     Controller,
@@ -119,6 +121,8 @@ from solver.domain.preemption import (
 )
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import (
+    ALLOCATED_ELSEWHERE,
+    FITS_ALONE,
     CopyCount,
     NearestChange,
     NodeDiagnosis,
@@ -130,6 +134,7 @@ from solver.domain.reasons import (
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
+    READ_WRITE_ONCE_POD,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

@@ -1,9 +1,9 @@
 """
 The limits of a decision: wall time, deterministic search time, and cost units for selectors and claim options.
 
-A budget is passed from stage to stage. All its derived budgets share one `Work`, which counts what was spent and
-numbers the looks at the clock. A stop is recorded by its look (`Stop`), so that a replay stops at the same points on
-any machine.
+A budget is passed from stage to stage. All its derived budgets share one `BudgetUsage`, which counts what was spent and
+numbers the looks at the clock. A stop is recorded by its look (`StageStop`), so that a replay stops at the same points
+on any machine.
 """
 
 import sys
@@ -21,6 +21,7 @@ from solver.domain.search_params import SearchParams
 
 DEFAULT_COST_UNITS: Final = 120_000_000
 """Cost units for two minutes of work: for callers that wait for the answer and run nothing else."""
+_LEAST_SHARE: Final = 0.125
 
 
 class QuarantinedObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,13 +106,13 @@ class Budget:
     """
     The limits of one solve.
 
-    `seconds` is wall time; every stage checks it. Stages after the search always have a share left (`at_least`), and
-    each decision tries at least one pod or gang, so it ends some time after `seconds` and always makes progress.
+    `seconds` is wall time; every stage checks it. Stages after the search always have a share left (`at_least`). Each
+    decision tries at least one pod or gang, so it makes progress and may end some time after `seconds`.
     `deterministic_seconds` is CP-SAT's deterministic time, the same on every machine: the limit of tests and replays.
     `cost_units` is the allowance for work without a cached result: evaluations of selectors, options to serve a claim.
     One unit is about a microsecond.
 
-    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). With `is_forgiving` the
+    `may_defer` lets a plan leave pods to another solve (`Plan.deferred`, `Plan.over_budget`). With `is_forgiving` the
     result of a stage that contradicts what is known is dropped and reported (`SearchReport.defects`); else it raises.
     `params` are the constants of the search. `stage` names the stage that checks the budget. `clock` and `started`
     are in seconds.
@@ -122,7 +123,7 @@ class Budget:
     cost_units: int = DEFAULT_COST_UNITS
     seed: int = 0
     workers: int = 1
-    may_leave: bool = False
+    may_defer: bool = False
     is_forgiving: bool = False
     params: SearchParams = field(default_factory=SearchParams)
     clock: Callable[[], float] = time.monotonic
@@ -143,8 +144,8 @@ class Budget:
         return replace(self, stage=stage)
 
     def until(self, share: float) -> "Budget":
-        """Return a budget that ends after a share of the wall time; later stages have the rest."""
-        return replace(self, seconds=self.seconds * share)
+        """Return a budget that ends after a share of the wall time, and has an eighth of that in any case."""
+        return replace(self, seconds=self.seconds * share).at_least(_LEAST_SHARE)
 
     def at_least(self, share: float) -> "Budget":
         """Return a budget with the remaining wall time, at least with a share of the whole."""

@@ -16,6 +16,8 @@ from solver.domain.quantity import Quantity
 
 MAX_RESERVED_FOR: Final = 256
 """The most entries of `status.reservedFor` (ResourceClaimReservedForMaxSize)."""
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+"""With it the claim controller deallocates a claim whose consumers are gone, also before its deletion."""
 
 
 class AllocationMode(StrEnum):

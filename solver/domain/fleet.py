@@ -1,5 +1,5 @@
 """
-Values of the fleet: every device with its state, who holds it, and what is left of it; and supplies of groups of them.
+Values of the fleet: every device with its state, its holders and what is left of it; and supplies of groups of them.
 
 `solver.fleet` makes them of a snapshot; commands, series and explanations read them.
 """

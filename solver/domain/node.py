@@ -1,8 +1,13 @@
 """Nodes and namespaces (core/v1)."""
 
+from typing import Final
+
 import msgspec
 
 from solver.domain.label_selectors import Taint
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The label with a node's own name."""
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,10 +123,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     The answer for a batch: every pod is in exactly one of `placements` and `unplaced`, in batch order.
 
     `allocations` holds each newly allocated claim once, also if several pods share it. `node_reservations` are the
-    reservations from now on for overdue pods that wait. `later` are pods that the plan leaves to a solve of their own:
-    they are hard to decide and share nothing with the others, or time ended before they were reached. `costly` are
-    pods (gangs whole) that need more than the rest of the allowance (`Budget.cost_units`), and so a solve with a
-    larger one. Pods of `later` and `costly` are in no other part of the plan.
+    reservations from now on for overdue pods that wait.
+
+    A budget may let the plan leave pods undecided (`Budget.may_defer`); gangs are left whole. `deferred` pods need a
+    solve of their own: they are hard to decide and share nothing with the others, or time ended before they were
+    reached. `over_budget` pods cost more than the rest of the allowance (`Budget.cost_units`), so they need a solve
+    with a larger one. Both are in no other part of the plan.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -134,8 +136,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: tuple[Unplaced, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     node_reservations: tuple[NodeReservation, ...] = ()
-    later: tuple[PodId, ...] = ()
-    costly: tuple[PodId, ...] = ()
+    deferred: tuple[PodId, ...] = ()
+    over_budget: tuple[PodId, ...] = ()
     report: SearchReport
 
 

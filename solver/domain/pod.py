@@ -16,7 +16,9 @@ from solver.domain.label_selectors import LabelSelector, NodeSelector, NodeSelec
 from solver.domain.quantity import Quantity, unit_of
 from solver.domain.volumes import PodVolume
 
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS: Final = "0.0.0.0"
+NEVER_PREEMPT: Final = "Never"
+"""The preemptionPolicy of a pod for which no other pod is evicted."""
 
 
 class HostPort(msgspec.Struct, frozen=True, kw_only=True):

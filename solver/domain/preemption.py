@@ -47,8 +47,8 @@ class NodeReservation(msgspec.Struct, frozen=True, kw_only=True):
     """
     Nodes that are reserved for an overdue pod, or for the pods of a gang, until they are placed there.
 
-    Pods of a lower priority, or of the same priority and not overdue for longer, take no devices of these nodes, and
-    leave `requests` free on each of them. `uids` are the uids of the pods, first that of `pod`.
+    Later pods have a lower priority, or the same and are not overdue for longer. They take no devices of these nodes,
+    and leave `requests` free on each of them. `uids` are the uids of the pods, first that of `pod`.
     """
 
     pod: PodId

@@ -1,8 +1,8 @@
 """
 Kubernetes quantities, exactly.
 
-A quantity is a decimal number with at most nine digits after the point (finer ones are rounded away from zero,
-as `resource.Quantity` does), so an integer count of nano-units holds every one of them without error.
+A quantity is a decimal number with at most nine digits after the point; finer ones are rounded away from zero, as
+`resource.Quantity` does. So an integer count of nano-units holds every one of them without error.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Why a pod waits: reasons with a closed code and a message, and the diagnosis of one pod (`dovetail explain`)."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -145,6 +146,12 @@ class ReasonCode(StrEnum):
     """The cluster changed between decision and write."""
     API_ERROR = "ApiError"
     """A write was refused or could not be sent."""
+
+
+FITS_ALONE: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+"""Codes of pods that fit alone: other pods get the room, or time ended."""
+ALLOCATED_ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
+"""The allocation of a claim keeps the pod from nodes that it could run on."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,15 @@
 """Volumes (core/v1 and storage.k8s.io/v1): the fields that decide where a pod may run."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from solver.domain.ids import VolumeClaimId
 from solver.domain.label_selectors import LabelSelector, NodeSelector
+
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+"""The access mode of a volume that one pod at a time may use."""
 
 
 class DiskKind(StrEnum):

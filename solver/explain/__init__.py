@@ -2,7 +2,7 @@
 The reasons of unplaced pods, for their conditions and events.
 
 - `unplaced_reasons`: the reasons of one pod; they combine the following.
-- `device_reasons`: counts of devices that match, are free or are excluded; `device_messages`: the sentences.
+- `device_reasons`: counts of devices that match, are free or are excluded, and the sentences.
 - `unsatisfiable`: requirements that no node of the cluster meets (labels, sizes, pod affinity).
 - `hints`: what to write instead of a selector, capacity request or constraint that matches nothing.
 - `gangs`: why a gang waits.

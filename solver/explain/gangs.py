@@ -2,9 +2,8 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
-from solver.domain import Reason, ReasonCode, wording
+from solver.domain import FITS_ALONE, Reason, ReasonCode, wording
 from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
@@ -12,9 +11,6 @@ from solver.greedy.units import GangFit, PlacementUnit
 from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
-
-ONLY_OUTRANKED: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
-"""Codes that only say that other pods were placed instead."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +49,7 @@ class GangReasons:
             return found
         index, why = self.why.get(key, (family[0].index, ()))
         others = why if index != family[0].index else ()  # the named pod has these reasons already
-        return (reason, *others, *(each for each in found if each.code not in ONLY_OUTRANKED))
+        return (reason, *others, *(each for each in found if each.code not in FITS_ALONE))
 
     def _reason(self, rule: GangRule) -> Reason | None:
         if self.problem.node_count == 0:
@@ -80,7 +76,7 @@ class GangReasons:
                 return [f"pod {self.problem.pod(position).id.name} cannot be placed: {reasons[0].message}"]
         for family in families:
             reasons = self.explanation.reasons(family, is_proven=True)
-            if reasons[0].code not in ONLY_OUTRANKED:
+            if reasons[0].code not in FITS_ALONE:
                 name = self.problem.pod(family[0].members[0]).id.name
                 why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
                 self.why[rule.classes[0]] = (family[0].index, why)
@@ -93,7 +89,7 @@ def _status(rule: GangRule, found: GangFit) -> str:
     Say in kube-scheduler's words that the minimum is out of reach.
 
     kube-scheduler stops at the pod after which placed and untried pods are one too few (`PlacementFeasible` of the
-    plugin GangScheduling), so the two numbers add up to one below the minimum.
+    plugin GangScheduling). So the two numbers add up to one below the minimum.
     """
     scheduled = rule.running + found.pods
     remaining = rule.gang.min_count - 1 - scheduled

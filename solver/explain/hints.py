@@ -13,7 +13,7 @@ from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
-from solver.problem.requests.component import Component, Link
+from solver.problem.requests.component import Component, ComponentConstraint
 from solver.problem.requests.demand import Verdict
 
 _LONGEST: Final = 240
@@ -73,7 +73,7 @@ class Hints:
         if self.budget is not None:
             self.budget.spend(units)
 
-    def _on_link(self, link: Link, claim: Claim, positions: Sequence[int], component: Component) -> str:
+    def _on_link(self, link: ComponentConstraint, claim: Claim, positions: Sequence[int], component: Component) -> str:
         if any(member.attribute.expression for member in link.members):
             return ""  # derived attributes have a value on each device that matches
         selected: dict[str, list[Candidate]] = {}

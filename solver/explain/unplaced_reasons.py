@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
-from solver.explain import device_messages, unsatisfiable
+from solver.explain import unsatisfiable
 from solver.explain.device_reasons import (
     NamedAlternative,
     OversizedDevices,
@@ -18,6 +18,8 @@ from solver.explain.device_reasons import (
     hinted,
     nearness,
     outranked,
+    shortage,
+    too_many,
 )
 from solver.explain.filter_statuses import CANNOT_ALLOCATE, FilterPlugin, counted_by_filter, own_nodes, passed
 from solver.explain.hints import Hints
@@ -72,7 +74,7 @@ class Explanation:
     """The budget of hints; None for no limit."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
-    kept: FitCache = field(init=False)
+    fit_cache: FitCache = field(init=False)
     supplies: DeviceSupplies = field(init=False)
     hints: Hints = field(init=False)
     unsatisfiable: UnsatisfiableRequirements = field(init=False)
@@ -88,7 +90,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         problem = self.problem
-        self.kept, self.hints, self.supplies = (
+        self.fit_cache, self.hints, self.supplies = (
             FitCache(problem),
             Hints.within(problem, self.budget),
             DeviceSupplies(problem),
@@ -98,7 +100,7 @@ class Explanation:
         self.gang_classes = frozenset(index for rule in problem.rules.gangs for index in rule.classes)
         keys, self.condition_of = problem.device_keys()
         wide = problem.available.wide_state
-        self.conditions = [Condition(each.group, each.state, wide, each.is_whole) for each in keys]
+        self.conditions = [Condition(each.group, each.state, wide, each.is_unused) for each in keys]
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
@@ -173,11 +175,11 @@ class Explanation:
         allowed, own = pod_class.verdicts.allowed | held, own_nodes(pod_class, family, len(held))
         excluded = list(self._insufficient(pod_class, own))
         for tracker in self.trackers:
-            for kept, reason in tracker.objections(pod_class):
+            for allowed, reason in tracker.objections(pod_class):
                 if reason.code is ReasonCode.NODE_RESERVED:
-                    held |= ~kept
+                    held |= ~allowed
                 else:
-                    excluded.append(ExcludedNodes(own & ~kept, reason))
+                    excluded.append(ExcludedNodes(own & ~allowed, reason))
         for each in excluded:
             allowed = allowed & ~each.nodes
         every = (*family[0].verdicts.excluded, *excluded)
@@ -207,7 +209,7 @@ class Explanation:
         """Return the nodes (of some) whose devices can serve one pod of a class alone."""
         parts = self.problem.parts_of(pod_class)
         numbers = np.unique(self.condition_of[nodes]).tolist()
-        serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
+        serving = [each for each in numbers if self.fit_cache.serve(parts, self.conditions[each]) is not None]
         return nodes & np.isin(self.condition_of, serving)
 
     def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
@@ -226,7 +228,7 @@ class Explanation:
             short = True
             asked, supply = max(supplies, key=lambda pair: nearness(*pair))
             if not asked.ask.needed and supply.largest > MAX_RESULTS:
-                yield device_messages.too_many(request.name, supply)
+                yield too_many(request.name, supply)
                 continue
             doubts = list(self.pools.reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
             if doubts and not asked.ask.needed:
@@ -293,7 +295,7 @@ class Explanation:
     def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, *, hint: str) -> Reason:
         """Describe what a request lacks; a hint replaces the message of a failed selector."""
         failed = supply.verdicts.get(Verdict.FAILED, 0)
-        text = device_messages.shortage(self.problem, asked, supply)
+        text = shortage(self.problem, asked, supply)
         if failed:
             failure = self.problem.requests.answers[asked.ask.demand].failure
             shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"

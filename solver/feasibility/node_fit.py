@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    HOSTNAME,
     OPTIONAL_NODE_OPERATIONS,
     UNREADABLE_TAINT,
     Allocation,
@@ -144,7 +145,6 @@ _ELSEWHERE: Final = (
     "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
     "and a resourceClaimTemplateName gives each pod its own claim"
 )
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def demand_of(pod: Pod, claims: Mapping[ClaimId, Claim]) -> NodeDemand:
@@ -231,7 +231,7 @@ def untolerated(counts: Mapping[Taint, int]) -> Reason:
 def names_nodes(selector: NodeSelector) -> bool:
     """Whether a selector matches only named nodes, so that a new node cannot match."""
     return all(
-        term.match_fields or any(each.key == _HOSTNAME and each.operator == "In" for each in term.match_expressions)
+        term.match_fields or any(each.key == HOSTNAME and each.operator == "In" for each in term.match_expressions)
         for term in selector.terms
     )
 

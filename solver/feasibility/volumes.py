@@ -20,7 +20,6 @@ from solver.domain import (
 )
 from solver.feasibility import node_fit
 
-EXCLUSIVE_MODE: Final = "ReadWriteOncePod"
 _ZONES: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",

@@ -4,7 +4,7 @@ The fleet: every device of a snapshot with its state and holders, and supplies o
 - `availability`: whether a device has room for one more allocation; messages about waiting pods use it too;
 - `request_counts`: how many devices match a request, and how many of them are free, in use or excluded; `kept_counts`
   keeps these numbers between decisions;
-- `holders`: who holds each device, since when, and how much of it;
+- `holders`: the claims and pods that hold each device, since when, and how much of it;
 - `products`: the product that a device is;
 - `node_facts`: what devices have in common by their nodes;
 - `fleet_builder`: all devices of a snapshot (`fleet_of`);

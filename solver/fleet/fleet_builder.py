@@ -310,10 +310,13 @@ class _FleetBuilder:
 
     def _capacities(self, record: DeviceRecord) -> tuple[CapacityLeft, ...]:
         used = self.available.usage.shared.get(record.index, {})
-        is_whole = record.index in self.available.usage.exclusive
+        is_exclusive = record.index in self.available.usage.exclusive
         return tuple(
             CapacityLeft(
-                name, each.value.nano, 0 if is_whole else max(0, each.value.nano - used.get(name, 0)), each.value.text
+                name,
+                each.value.nano,
+                0 if is_exclusive else max(0, each.value.nano - used.get(name, 0)),
+                each.value.text,
             )
             for name, each in record.device.capacities
         )

@@ -1,4 +1,4 @@
-"""Who holds each device: the results of all allocated claims, with pods, shares and the time of allocation."""
+"""Holders of devices: the results of all allocated claims, with pods, shares and the time of allocation."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping

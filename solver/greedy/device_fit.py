@@ -223,7 +223,7 @@ class Condition(NamedTuple):
     group: int
     state: State
     wide: State
-    is_whole: bool
+    is_unused: bool
 
 
 class Cost(NamedTuple):
@@ -266,11 +266,11 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
         picks[index].append(found[position])
     local = tuple(attempt.local)
     used = local != condition.state
-    after = Condition(condition.group, local, tuple(attempt.wide), condition.is_whole and not used)
+    after = Condition(condition.group, local, tuple(attempt.wide), condition.is_unused and not used)
     cost = Cost(
         attempt.rank,
         attempt.suspects,
-        int(condition.is_whole and used),
+        int(condition.is_unused and used),
         attempt.opened,
         attempt.value,
         _leftover(group, attempt.local),

@@ -49,18 +49,18 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     Each ends where it is once `stop` says so, and none begins after that. First fit runs first, and tries one pod or
     gang at least. The others run only if it tried all pods, the last one only if best fit does not place all of them.
     """
-    kept = FitCache(problem)
-    first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
+    fit_cache = FitCache(problem)
+    first_fit = Greedy(problem, fit_cache, Order.QUEUE_FIRST_FIT).run(stop)
     if first_fit.unreached or stop():
         return [first_fit]
     runs = problem.params.runs
     found = [first_fit]
     if runs(SearchStage.GREEDY_BEST_FIT):
-        found.insert(0, Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop))
+        found.insert(0, Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT).run(stop))
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
     if runs(SearchStage.GREEDY_SMALL_FIRST) and not stop():
-        found.append(Greedy(problem, kept, Order.SMALL_BEST_FIT).run(stop))
+        found.append(Greedy(problem, fit_cache, Order.SMALL_BEST_FIT).run(stop))
     return found
 
 
@@ -69,7 +69,7 @@ class Greedy:
     """One run: what is left of nodes and devices while pods are placed one after the other."""
 
     problem: Problem
-    kept: FitCache
+    fit_cache: FitCache
     order: Order
     first: frozenset[int] = frozenset()
     """Gangs (by their first class) that choose before all others."""
@@ -90,7 +90,7 @@ class Greedy:
     scoring: CostTracker = field(init=False)
 
     def __post_init__(self) -> None:
-        self.scores = ScoreCache(self.kept, self.stop)
+        self.scores = ScoreCache(self.fit_cache, self.stop)
         self.preferring = CostTracker(self.problem.costs.preferences)
         self.scoring = CostTracker(self.problem.costs.scores)
 
@@ -147,7 +147,7 @@ class Greedy:
         return self.is_cut
 
     def _try_again(self) -> bool:
-        """Place pods that came too early for their neighbours: those that they wanted to be with are there by now."""
+        """Try pods again whose affinity needs a pod that was placed after them."""
         concerned = self.problem.rules.inter_pod.concerned
         if not concerned:
             return False
@@ -236,8 +236,8 @@ class Greedy:
             if each in self.anchors:
                 mask = mask & self.anchors[each]
         for tracker in self.trackers:
-            kept = tracker.mask(pod_class)
-            mask = mask if kept is None else mask & kept
+            allowed = tracker.mask(pod_class)
+            mask = mask if allowed is None else mask & allowed
         return mask
 
     def _roomy(self, pod_class: PodClass, nodes: _Nodes) -> Mask:
@@ -341,7 +341,7 @@ class Greedy:
         if served is None:
             raise AssertionError("a node was chosen that cannot serve the pod")
         self.wide = served.after.wide
-        self.condition_of[node] = self.scores.number((served.after.group, served.after.state, served.after.is_whole))
+        self.condition_of[node] = self.scores.number((served.after.group, served.after.state, served.after.is_unused))
         own = len(pod_class.parts)
         self.solution.choices.append(Choice(pod_class.index, node, served.picks[:own]))
         for each in fresh:

@@ -84,8 +84,8 @@ class ScoreCache:
 
     def serve(self, parts: tuple[Part, ...], number: int, wide: State) -> DeviceFit | None:
         """Serve parts on a node in a condition."""
-        group, state, is_whole = self.conditions[number]
-        return self.fits.serve(parts, Condition(group, state, wide, is_whole))
+        group, state, is_unused = self.conditions[number]
+        return self.fits.serve(parts, Condition(group, state, wide, is_unused))
 
     def of(self, parts: tuple[Part, ...], wide: State, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the scores of all conditions for some parts, by number; those that are wanted are up to date."""

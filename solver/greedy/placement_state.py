@@ -23,7 +23,7 @@ from solver.solution import Solution
 
 
 @dataclass(slots=True, eq=False)
-class ApartTracker:
+class AntiAffinityTracker:
     """Domains that have a pod which holds a term, and domains that have one which it is about."""
 
     rule: AntiAffinityRule
@@ -31,7 +31,7 @@ class ApartTracker:
     wanted: Mask
 
     @classmethod
-    def of(cls, rule: AntiAffinityRule) -> "ApartTracker":
+    def of(cls, rule: AntiAffinityRule) -> "AntiAffinityTracker":
         """Start with nothing placed."""
         count = rule.topology.count
         return cls(rule, np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_))
@@ -60,20 +60,20 @@ class ApartTracker:
             self.holding[domain] |= pod_class.index in self.rule.holders
             self.wanted[domain] |= pod_class.index in self.rule.wanted
 
-    def copy(self) -> "ApartTracker":
+    def copy(self) -> "AntiAffinityTracker":
         """Copy what is noted."""
-        return ApartTracker(self.rule, self.holding.copy(), self.wanted.copy())
+        return AntiAffinityTracker(self.rule, self.holding.copy(), self.wanted.copy())
 
 
 @dataclass(slots=True, eq=False)
-class TogetherTracker:
+class AffinityTracker:
     """Domains, by term, that have a pod which the members' terms are about."""
 
     rule: AffinityRule
     supported: tuple[Mask, ...]
 
     @classmethod
-    def of(cls, rule: AffinityRule) -> "TogetherTracker":
+    def of(cls, rule: AffinityRule) -> "AffinityTracker":
         """Start with running pods."""
         return cls(rule, tuple(each.copy() for each in rule.supported))
 
@@ -99,9 +99,9 @@ class TogetherTracker:
                 if domain != NO_DOMAIN:
                     domains[domain] = True
 
-    def copy(self) -> "TogetherTracker":
+    def copy(self) -> "AffinityTracker":
         """Copy what is noted."""
-        return TogetherTracker(self.rule, tuple(each.copy() for each in self.supported))
+        return AffinityTracker(self.rule, tuple(each.copy() for each in self.supported))
 
 
 @dataclass(slots=True, eq=False)
@@ -152,19 +152,19 @@ class SpreadTracker:
 
 
 @dataclass(slots=True, eq=False)
-class NeighbourTracker:
-    """All rules between pods; of a class only those are asked that concern it."""
+class InterPodTracker:
+    """All rules between pods; a class is checked against the rules that concern it."""
 
-    rules: tuple[ApartTracker | TogetherTracker | SpreadTracker, ...]
+    rules: tuple[AntiAffinityTracker | AffinityTracker | SpreadTracker, ...]
     of_class: dict[int, list[int]]
 
     @classmethod
-    def of(cls, neighbours: InterPodRules) -> "NeighbourTracker":
+    def of(cls, inter_pod: InterPodRules) -> "InterPodTracker":
         """Start with nothing placed."""
-        rules: tuple[tuple[ApartTracker | TogetherTracker | SpreadTracker, frozenset[int]], ...] = (
-            *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.anti_affinity),
-            *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.affinity),
-            *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spread),
+        rules: tuple[tuple[AntiAffinityTracker | AffinityTracker | SpreadTracker, frozenset[int]], ...] = (
+            *((AntiAffinityTracker.of(each), each.holders | each.wanted) for each in inter_pod.anti_affinity),
+            *((AffinityTracker.of(each), each.members | each.supporters) for each in inter_pod.affinity),
+            *((SpreadTracker.of(each), each.bound | each.wanted) for each in inter_pod.spread),
         )
         of_class: dict[int, list[int]] = {}
         for position, (_, concerned) in enumerate(rules):
@@ -176,9 +176,9 @@ class NeighbourTracker:
         """Nodes that all rules leave."""
         found: Mask | None = None
         for position in self.of_class.get(pod_class.index, ()):
-            kept = self.rules[position].mask(pod_class)
-            if kept is not None:
-                found = kept if found is None else found & kept
+            mask = self.rules[position].mask(pod_class)
+            if mask is not None:
+                found = mask if found is None else found & mask
         return found
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
@@ -187,13 +187,13 @@ class NeighbourTracker:
             yield from self.rules[position].objections(pod_class)
 
     def take(self, pod_class: PodClass, node: int) -> None:
-        """Tell those that it concerns."""
+        """Pass the pod to the rules that concern it."""
         for position in self.of_class.get(pod_class.index, ()):
             self.rules[position].take(pod_class, node)
 
-    def copy(self) -> "NeighbourTracker":
+    def copy(self) -> "InterPodTracker":
         """Copy all of them."""
-        return NeighbourTracker(tuple(each.copy() for each in self.rules), self.of_class)
+        return InterPodTracker(tuple(each.copy() for each in self.rules), self.of_class)
 
 
 class Tracker(Protocol):
@@ -218,7 +218,7 @@ def trackers(problem: Problem) -> list[Tracker]:
     if problem.rules.limits:
         found.append(LimitTracker.of(problem.rules.limits))
     if problem.rules.inter_pod.concerned:
-        found.append(NeighbourTracker.of(problem.rules.inter_pod))
+        found.append(InterPodTracker.of(problem.rules.inter_pod))
     return found
 
 
@@ -235,8 +235,8 @@ Left = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True, eq=False)
-class _Beginnings:
-    """What limits leave before anything is taken; worked out once for all that begin alike, such as those of ports."""
+class _InitialLimits:
+    """What limits leave before anything is taken; computed once for equal limits, such as those of ports."""
 
     lefts: dict[int, Left] = field(default_factory=dict)
     masks: dict[tuple[int, int, int], Mask] = field(default_factory=dict)
@@ -251,13 +251,13 @@ class _Beginnings:
 
     def mask(self, limit: Limit, pod_class: int) -> Mask:
         """Nodes where a pod of a class fits."""
-        key = _beginning(limit, pod_class)
+        key = _limit_key(limit, pod_class)
         if key not in self.masks:
             self.masks[key] = limit.open_nodes(self.left(limit), pod_class)
         return self.masks[key]
 
 
-def _beginning(limit: Limit, pod_class: int) -> tuple[int, int, int]:
+def _limit_key(limit: Limit, pod_class: int) -> tuple[int, int, int]:
     return id(limit.domain_of), id(limit.left), limit.takes[pod_class]
 
 
@@ -272,7 +272,7 @@ class LimitTracker:
 
     by_class: dict[int, dict[int, Limit]]
     first: dict[int, list[Limit]]
-    beginnings: _Beginnings
+    initial: _InitialLimits
     left: dict[int, Left]
 
     @classmethod
@@ -283,10 +283,10 @@ class LimitTracker:
             for pod_class in limit.takes:
                 by_class.setdefault(pod_class, {})[position] = limit
         first = {
-            pod_class: list({(_beginning(each, pod_class), each.reason): each for each in own.values()}.values())
+            pod_class: list({(_limit_key(each, pod_class), each.reason): each for each in own.values()}.values())
             for pod_class, own in by_class.items()
         }
-        return cls(by_class, first, _Beginnings(), {})
+        return cls(by_class, first, _InitialLimits(), {})
 
     def mask(self, pod_class: PodClass) -> Mask | None:
         """Nodes in whose domains enough is left of every limit."""
@@ -303,7 +303,7 @@ class LimitTracker:
 
     def _open(self, pod_class: int) -> Iterator[tuple[Limit, Mask]]:
         for limit in self.first.get(pod_class, ()):
-            yield limit, self.beginnings.mask(limit, pod_class)
+            yield limit, self.initial.mask(limit, pod_class)
         own = self.by_class.get(pod_class, {})
         for position in sorted(own.keys() & self.left.keys()):
             yield own[position], own[position].open_nodes(self.left[position], pod_class)
@@ -314,10 +314,10 @@ class LimitTracker:
             domain = limit.domain_of[node]
             if domain != NO_DOMAIN:
                 if position not in self.left:
-                    self.left[position] = self.beginnings.left(limit).copy()
+                    self.left[position] = self.initial.left(limit).copy()
                 self.left[position][domain] -= limit.takes[pod_class.index]
 
     def copy(self) -> "LimitTracker":
         """Copy what is left."""
         left = {position: each.copy() for position, each in self.left.items()}
-        return LimitTracker(self.by_class, self.first, self.beginnings, left)
+        return LimitTracker(self.by_class, self.first, self.initial, left)

@@ -133,7 +133,7 @@ def most(placer: Placer, unit: PlacementUnit, rule: GangRule) -> GangFit:
     for most_pods, row in sorted(found, key=lambda each: -each[0])[: placer.problem.params.gang_counted_domains]:
         if most_pods <= best.pods or (best.row and placer.check_time()):
             break
-        count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
+        count = _place_in(placer, unit, rule, rule.required, row, with_minimum=False)
         placer.restore(saved)
         if count > best.pods or not best.row:
             best = GangFit(count, rule.required, row)
@@ -147,13 +147,13 @@ def _place_in(
     levels: tuple[TopologyLevel, ...],
     row: Row,
     *,
-    is_whole: bool = True,
+    with_minimum: bool = True,
 ) -> int:
     """Place what fits in some domains; return up as soon as too few are left."""
     masks = rule.inside(levels, row)
     within = {index: mask for index, mask in masks.items() if mask is not None}
     open_classes = {family: tuple(each for each in family if each.index in masks) for family in set(unit.families)}
-    count, need = 0, rule.need if is_whole else 0
+    count, need = 0, rule.need if with_minimum else 0
     for position, family in enumerate(unit.families):
         if count + len(unit.families) - position < need:
             break
@@ -163,8 +163,8 @@ def _place_in(
 
 def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel, ...], Row]]:
     left = placer.problem.params.gang_domains
-    for kept in range(len(rule.preferred), -1, -1):
-        levels = (*rule.required, *rule.preferred[:kept])
+    for count in range(len(rule.preferred), -1, -1):
+        levels = (*rule.required, *rule.preferred[:count])
         for row in _rows(placer, rule, levels):
             if not left:
                 return

@@ -1,4 +1,4 @@
-"""Between solutions and values of variables, both ways: the hint of a search, and what a search found."""
+"""From a solution to values of variables, the hint (warm start) of a search; and from values back to a solution."""
 
 from collections import defaultdict
 
@@ -27,7 +27,7 @@ def values_of(variables: Variables, solution: Solution) -> list[int]:
         cell, picks = _placed_shared(variables, solution, shared, cell_of)
         counts.add(Owner(is_shared=True, number=shared.shared), cell, picks)
     counts.open()
-    for complete in variables.completions:
+    for complete in variables.hint_completions:
         complete(counts.values)
     return counts.values
 

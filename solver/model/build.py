@@ -41,17 +41,17 @@ def build(
     _fill_pools(variables)
     pods.place_each_once(variables)
     pods.fit_nodes(variables)
-    pods.keep_limits(variables)
-    inter_pod.keep_neighbours(variables)
-    gangs.keep_gangs(variables)
+    pods.add_limits(variables)
+    inter_pod.add_inter_pod_rules(variables)
+    gangs.add_gang_rules(variables)
     pods.allocate_shared_once(variables)
     pods.allocate_all_of_a_user(variables)
     devices.supply_pools(variables)
-    devices.keep_distinct(variables)
+    devices.add_distinct_devices(variables)
     devices.respect_budgets(variables)
     if problem.params.runs(SearchStage.ROUNDING_CUTS):
         rounding_cuts.add_rounding_cuts(variables)
-    devices.keep_identity(variables)
+    devices.add_device_identity(variables)
     objective.add_levels(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little
     return variables

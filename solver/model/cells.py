@@ -28,7 +28,7 @@ class Cell:
     nodes: tuple[int, ...]
     group: NodeGroup
     state: State
-    is_whole: bool
+    is_unused: bool
     is_site: bool = False
 
     @cached_property
@@ -71,7 +71,7 @@ def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:
     cells = Cells()
     for node in chosen:
         group, state = problem.group(node), problem.available.states[node]
-        cells.places.append(Cell(len(cells.places), (node,), group, state, bool(problem.available.is_whole[node])))
+        cells.places.append(Cell(len(cells.places), (node,), group, state, bool(problem.available.is_unused[node])))
     cells.sites = _sites(problem, len(cells.places))
     return cells
 
@@ -100,7 +100,7 @@ def merged(problem: Problem) -> Cells:
     for nodes in kinds:
         key = keys[key_of[nodes[0]]]
         described = problem.layout.groups[key.group]
-        cells.places.append(Cell(len(cells.places), tuple(nodes.tolist()), described, key.state, key.is_whole))
+        cells.places.append(Cell(len(cells.places), tuple(nodes.tolist()), described, key.state, key.is_unused))
     cells.sites = _sites(problem, len(cells.places))
     return cells
 
@@ -166,7 +166,7 @@ def _sites(problem: Problem, first: int) -> list[Cell]:
             if free[each] and (reached is None or nodes <= reached)
         )
         group = NodeGroup(-1 - offset, (), (), (), wide, is_unsettled=False)
-        sites.append(Cell(first + offset, tuple(sorted(nodes)), group, (), is_whole=False, is_site=True))
+        sites.append(Cell(first + offset, tuple(sorted(nodes)), group, (), is_unused=False, is_site=True))
     return sites
 
 

@@ -32,7 +32,7 @@ def supply_pools(variables: Variables) -> None:
         variables.form.require(total, "supply", low=0, high=0)
 
 
-def keep_distinct(variables: Variables) -> None:
+def add_distinct_devices(variables: Variables) -> None:
     """Devices of one request differ: a shareable device serves a request of several at most once per copy."""
     for pool, lines in variables.pools.items():
         if not pool.distinct:
@@ -84,7 +84,7 @@ def _opened_device(variables: Variables, cell: int, each: int) -> int:
     if key not in variables.opened_devices:
         multiplicity = variables.cell(cell).multiplicity if each >= 0 else 1
         variables.opened_devices[key] = variables.form.variable(0, multiplicity)
-        if each >= 0 and variables.cell(cell).is_whole:
+        if each >= 0 and variables.cell(cell).is_unused:
             linked = Expression({variables.opened_devices[key]: 1})
             linked.add(_opened_node(variables, cell), -1)
             variables.form.require(linked, "opened node", high=0)
@@ -93,9 +93,9 @@ def _opened_device(variables: Variables, cell: int, each: int) -> int:
 
 def _open_kept(variables: Variables) -> None:
     """Shareable devices that kept claims use are open."""
-    for cell, each, kept in variables.kept_shares:
+    for cell, each, keep in variables.kept_shares:
         if _is_fresh(variables, cell, each):
-            limit = Expression({kept: 1, _opened_device(variables, cell, each): -1})
+            limit = Expression({keep: 1, _opened_device(variables, cell, each): -1})
             variables.form.require(limit, "opened device", high=0)
 
 
@@ -119,7 +119,7 @@ def _require_budget(variables: Variables, cell: int, budget: int, total: Express
     units = at.state[budget]
     if units > MOST_UNITS:
         return
-    if at.is_whole:
+    if at.is_unused:
         total.add(_opened_node(variables, cell), -units)
         variables.form.require(total, "budget", high=0)
     elif _most(variables, total) > units * at.multiplicity:
@@ -161,7 +161,7 @@ class _Taken(NamedTuple):
     amount: Expression
 
 
-def keep_identity(variables: Variables) -> None:
+def add_device_identity(variables: Variables) -> None:
     """Rules about single devices: distinctAttribute pairwise, and one result per device within a claim."""
     of_part: defaultdict[PartAt, list[_Taken]] = defaultdict(list)
     for pool, counts in variables.devices.items():

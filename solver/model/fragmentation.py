@@ -36,7 +36,7 @@ def opened_groups(variables: Variables) -> Expression:
             cost.add(opened[group][0], -1)
         opened[group][1].append(variable)
         form.require(Expression({variable: 1, opened[group][0]: -form.upper[variable]}), "opened group", high=0)
-    variables.completions.append(lambda values: _open(values, list(opened.values())))
+    variables.hint_completions.append(lambda values: _open(values, list(opened.values())))
     return cost
 
 
@@ -65,7 +65,7 @@ def broken_groups(variables: Variables) -> Expression:
                 total.add(variable, -bundle.total)
                 form.require(total, "broken group", high=0)
                 cost.add(variable, -1)
-    variables.completions.append(lambda values: _break(values, broken))
+    variables.hint_completions.append(lambda values: _break(values, broken))
     return cost
 
 
@@ -93,7 +93,7 @@ def crowded_nodes(variables: Variables) -> Expression:
         row = Expression(dict.fromkeys(places, 1))
         add_scaled(row, total, -1)
         form.require(row, "crowded node", low=0)
-    variables.completions.append(lambda values: _fill(values, steps))
+    variables.hint_completions.append(lambda values: _fill(values, steps))
     return cost
 
 
@@ -117,7 +117,7 @@ def spoiled(variables: Variables) -> Expression:
             drawn = {budget: used[cell, budget] for budget, _ in partition.draws if (cell, budget) in used}
             spoilt.append(_spoilt(variables, cell, partition, drawn))
             cost.add(spoilt[-1].variable, -partition.value)
-    variables.completions.append(lambda values: _spoil(values, spoilt))
+    variables.hint_completions.append(lambda values: _spoil(values, spoilt))
     return cost
 
 

@@ -11,7 +11,7 @@ Placed = dict[int, list[tuple[int, int]]]
 """The variables that count the pods of each class of a gang, each with its cell."""
 
 
-def keep_gangs(variables: Variables) -> None:
+def add_gang_rules(variables: Variables) -> None:
     """Write the rows of every gang."""
     if not variables.problem.rules.gangs:
         return
@@ -54,7 +54,7 @@ def _whole(variables: Variables, rule: GangRule, placed: Placed) -> None:
     counted = tuple(total.terms)
     total.add(is_placed, -rule.need)
     variables.form.require(total, "gang whole", low=0)
-    _completed(variables, is_placed, counted)
+    variables.indicate(is_placed, counted)
 
 
 def _in_one_domain(variables: Variables, rule: GangRule, level: TopologyLevel, placed: Placed) -> None:
@@ -74,7 +74,7 @@ def _in_one_domain(variables: Variables, rule: GangRule, level: TopologyLevel, p
             least = Expression(dict(total.terms))
             least.add(used, -rule.need)
             variables.form.require(least, "gang in one domain", low=0)
-        _completed(variables, used, tuple(total.terms))
+        variables.indicate(used, total.terms)
     variables.form.require(one, "gang in one domain", high=1)
 
 
@@ -89,7 +89,7 @@ def _used(variables: Variables, rule: GangRule, level: TopologyLevel) -> list[in
         if domain in level.held:
             continue
         used = variables.form.variable(0, 1)
-        _completed(variables, used, tuple(total.terms))
+        variables.indicate(used, total.terms)
         total.add(used, -rule.size)
         variables.form.require(total, "gang domain used", high=0)
         found.append(used)
@@ -122,12 +122,3 @@ def _domain(domains: Domains, nodes: tuple[int, ...]) -> int | None:
         return None
     domain = here.pop()
     return domain if domain != NO_DOMAIN else -2 - nodes[0]
-
-
-def _completed(variables: Variables, is_placed: int, counted: tuple[int, ...]) -> None:
-    """Say how a yes-or-no follows from the pods that it stands for."""
-
-    def complete(values: list[int]) -> None:
-        values[is_placed] = int(any(values[each] for each in counted))
-
-    variables.completions.append(complete)

@@ -51,30 +51,26 @@ class _Places:
         total = Expression(dict.fromkeys(counted, 1))
         total.add(present, -sum(form.upper[each] for each in counted))
         form.require(total, rule, high=0)
-
-        def complete(values: list[int]) -> None:
-            values[present] = int(any(values[each] for each in counted))
-
-        self.variables.completions.append(complete)
+        self.variables.indicate(present, counted)
         return present
 
 
-def keep_neighbours(variables: Variables) -> None:
+def add_inter_pod_rules(variables: Variables) -> None:
     """Write the rules that a problem has; only over single nodes."""
     rules = variables.problem.rules.inter_pod
     if not rules.concerned or any(len(cell.nodes) > 1 for cell in variables.cells.places):
         return
     places = _Places.of(variables)
     for pair in rules.anti_affinity:
-        _keep_apart(places, pair)
+        _add_anti_affinity(places, pair)
     for group in rules.affinity:
-        _keep_together(places, group)
+        _add_affinity(places, group)
     for spread in rules.spread:
         if spread.eligible.any():
-            _spread(places, spread)
+            _add_spread(places, spread)
 
 
-def _keep_apart(places: _Places, rule: AntiAffinityRule) -> None:
+def _add_anti_affinity(places: _Places, rule: AntiAffinityRule) -> None:
     """In a domain: one pod that both holds the term and is meant by it, or some that hold it, or some that it means."""
     both = places.by_domain(rule.holders & rule.wanted, rule.topology)
     holding = places.by_domain(rule.holders - rule.wanted, rule.topology)
@@ -89,7 +85,7 @@ def _keep_apart(places: _Places, rule: AntiAffinityRule) -> None:
         places.variables.form.require(total, affinity_rules.ANTI_AFFINITY, high=1)
 
 
-def _keep_together(places: _Places, rule: AffinityRule) -> None:
+def _add_affinity(places: _Places, rule: AffinityRule) -> None:
     """Where a member is, there is a running pod that supports it, or one of the batch, or the seed."""
     form = places.variables.form
     seeds: dict[int, int] = {}
@@ -131,7 +127,7 @@ def _seeds(places: _Places, rule: AffinityRule) -> dict[int, int]:
                 if values[seed]:
                     return
 
-    places.variables.completions.append(complete)
+    places.variables.hint_completions.append(complete)
     return seeds
 
 
@@ -139,7 +135,7 @@ def _domains(topology: Topology, pairs: list[tuple[int, int]], values: list[int]
     return {int(topology.domain_of[node]) for node, variable in pairs if values[variable]}
 
 
-def _spread(places: _Places, rule: SpreadRule) -> None:
+def _add_spread(places: _Places, rule: SpreadRule) -> None:
     """A domain with a pod that the constraint binds has at most `max_skew` more than the least of all domains."""
     form = places.variables.form
     counted: defaultdict[int, list[int]] = defaultdict(list)
@@ -187,5 +183,5 @@ def _least(places: _Places, rule: SpreadRule, counted: dict[int, list[int]]) -> 
         sums = (existing[each] + sum(values[var] for var in counted.get(each, ())) for each in eligible)
         values[least] = min(ceiling, *sums)
 
-    places.variables.completions.append(complete)
+    places.variables.hint_completions.append(complete)
     return least

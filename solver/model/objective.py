@@ -1,8 +1,8 @@
 """
-The objective: levels in order of importance, each one value that knows everything about the level.
+The lexicographic objective: levels in order of importance, each one value that knows everything about the level.
 
-A level evaluates a solution, writes its expression (with the rows that it needs), gives a bound that no solution
-exceeds, and says whether it decides which pods are placed and how, or only packs them. Larger is better: what costs is
+A level evaluates a solution, and writes its expression with the rows that it needs. It gives an upper bound that no
+solution exceeds. It decides which pods are placed and how, or it is a packing level. Larger is better: costs are
 negative. Levels of placed pods come first, strictly by priority, then those that the policy names.
 """
 
@@ -127,7 +127,7 @@ def _opened_nodes(variables: Variables) -> Expression:
 
 
 def _opened_nodes_in(problem: Problem, uses: Uses) -> int:
-    return -len({node for node, use in uses if use.is_local and problem.available.is_whole[node]})
+    return -len({node for node, use in uses if use.is_local and problem.available.is_unused[node]})
 
 
 def _opened_devices(variables: Variables) -> Expression:
@@ -192,10 +192,10 @@ def _soft_cost(name: str, attribute: str) -> ObjectiveLevel:
     )
 
 
-def _packs(
+def _packing_level(
     name: str, evaluate: Callable[[Problem, Uses], int], write: Write, *, is_separable: bool = True
 ) -> ObjectiveLevel:
-    """A level that only packs, and is counted from what nodes give."""
+    """Make a level that only packs; it is counted from what nodes give."""
     return ObjectiveLevel(
         name, lambda problem, counted: evaluate(problem, counted.uses), write, is_separable=is_separable
     )
@@ -218,14 +218,16 @@ _LEVELS: Final = {
         ),
         _soft_cost("preferences", "preferences"),
         _soft_cost("scores", "scores"),
-        _packs("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
-        _packs("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
-        _packs("opened-groups", fragmentation.opened_groups_in, fragmentation.opened_groups, is_separable=False),
-        _packs("broken-groups", fragmentation.broken_groups_in, fragmentation.broken_groups),
-        _packs("crowded-nodes", fragmentation.crowded_nodes_in, fragmentation.crowded_nodes),
-        _packs("opened-nodes", _opened_nodes_in, _opened_nodes),
-        _packs("opened-devices", _opened_devices_in, _opened_devices),
-        _packs("device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value),
+        _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
+        _packing_level("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
+        _packing_level(
+            "opened-groups", fragmentation.opened_groups_in, fragmentation.opened_groups, is_separable=False
+        ),
+        _packing_level("broken-groups", fragmentation.broken_groups_in, fragmentation.broken_groups),
+        _packing_level("crowded-nodes", fragmentation.crowded_nodes_in, fragmentation.crowded_nodes),
+        _packing_level("opened-nodes", _opened_nodes_in, _opened_nodes),
+        _packing_level("opened-devices", _opened_devices_in, _opened_devices),
+        _packing_level("device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value),
     )
 }
 """The levels that a policy can name; GANG_TOPOLOGY comes by itself where a gang prefers a domain."""

@@ -36,7 +36,7 @@ def serve_every_copy(variables: Variables) -> None:
         variables.form.require(total, "one option per component", low=0, high=0)
 
 
-def keep_limits(variables: Variables) -> None:
+def add_limits(variables: Variables) -> None:
     """
     Take no more in a domain than is left there.
 

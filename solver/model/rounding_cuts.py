@@ -73,7 +73,7 @@ def _most_given(variables: Variables, cell: int, ways: set[Takes]) -> int | None
 def _require(variables: Variables, cell: int, total: Expression, most: int) -> None:
     """Allow each node of a cell so many; one without pods only where it is opened."""
     at, opened = variables.cell(cell), variables.opened_nodes.get(cell)
-    if at.is_whole and opened is not None:
+    if at.is_unused and opened is not None:
         total.add(opened, -most)
         variables.form.require(total, "whole requests", high=0)
     else:

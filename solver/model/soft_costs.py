@@ -55,7 +55,7 @@ def _add_spread_cost(variables: Variables, spread_cost: SpreadCost, of_class: Of
         for member in members:
             filled.add(member, -1)
         variables.form.require(filled, spread_cost.rule, low=0)
-        variables.completions.append(partial(_fill, places=places, members=members))
+        variables.hint_completions.append(partial(_fill, places=places, members=members))
 
 
 def _fill(values: list[int], places: list[tuple[int, int]], members: list[int]) -> None:
@@ -129,4 +129,4 @@ def _reward(
         values[has_mates] = int(sum(values[each] for each in mates) >= needed)
         values[accompanied] = sum(values[each] for each in members) if values[has_mates] else 0
 
-    variables.completions.append(complete)
+    variables.hint_completions.append(complete)

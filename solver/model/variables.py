@@ -97,11 +97,11 @@ class Variables:
     """
     The model's variables.
 
-    `pods[class, cell]` counts pods, `allocated[shared, cell]` is 0 or 1, `copies[part][option]` counts copies of
-    a component served that way, `devices[pool][type]` counts devices; the last two may be expressions of others
-    where there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]`
-    (see `device_key`) count what was untouched. A rule with variables of its own adds to `completions` how their values
-    follow from those of the others, which makes hints complete.
+    `pods[class, cell]` counts pods, `allocated[shared, cell]` is 0 or 1, `copies[part][option]` counts copies of a
+    component served that way, `devices[pool][type]` counts devices; the last two may be expressions of others where
+    there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]` (see `device_key`) count what was
+    untouched. A rule with variables of its own adds to `hint_completions` how their values follow from those of the
+    others, which makes hints complete.
     """
 
     problem: Problem
@@ -115,7 +115,7 @@ class Variables:
     devices: dict[DemandPool, dict[int, Expression]] = field(default_factory=dict)
     opened_nodes: dict[int, int] = field(default_factory=dict)
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
-    completions: list[Callable[[list[int]], None]] = field(default_factory=list)
+    hint_completions: list[Callable[[list[int]], None]] = field(default_factory=list)
     kept_room: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What pods that run take while their variable is 1, by cell and resource (see `model.victims`)."""
     kept_budgets: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -172,6 +172,15 @@ class Variables:
         """Count an owner in a cell, from none to `most`."""
         container = self.allocated if owner.is_shared else self.pods
         container[owner.number, cell] = self.form.variable(0, most)
+
+    def indicate(self, variable: int, counted: Iterable[int], least: int = 1) -> None:
+        """Complete hints: a 0-1 variable is 1 where the counted variables together reach `least`."""
+        members = tuple(counted)
+
+        def complete(values: list[int]) -> None:
+            values[variable] = int(sum(values[each] for each in members) >= least)
+
+        self.hint_completions.append(complete)
 
     def parts(self, owner: Owner) -> tuple[Part, ...]:
         """Return the components that an owner needs."""

@@ -59,11 +59,11 @@ class PotentialVictims:
 def add_victims(variables: Variables, victims: PotentialVictims) -> None:
     """Return every victim unit a variable that is 1 while it is kept, and note what it takes then."""
     form, cell_of = variables.form, {node: cell.index for cell in variables.cells.places for node in cell.nodes}
-    kept = [form.variable(0, 1) for _ in range(victims.count)]
+    keep = [form.variable(0, 1) for _ in range(victims.count)]
     for victim, node, requests in victims.pods:
         if node in cell_of:
             for resource, amount in ((PODS, 1), *requests):
-                variables.kept_room[cell_of[node], resource].append((kept[victim], amount))
+                variables.kept_room[cell_of[node], resource].append((keep[victim], amount))
     for claim in victims.claims:
         budgets = [
             (cell_of.get(node, -1), budget, amount) for node, budget, amount in claim.budgets if _near(node, cell_of)
@@ -71,7 +71,7 @@ def add_victims(variables: Variables, victims: PotentialVictims) -> None:
         shares = [(cell_of.get(node, -1), each) for node, each in claim.shares if _near(node, cell_of)]
         if not budgets and not shares:
             continue
-        variable = _claim_variable(variables, [kept[victim] for victim in claim.victims])
+        variable = _claim_variable(variables, [keep[victim] for victim in claim.victims])
         for cell, budget, amount in budgets:
             variables.kept_budgets[cell, budget].append((variable, amount))
         variables.kept_shares += [(cell, each, variable) for cell, each in shares]
@@ -86,21 +86,21 @@ def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, res
     shared = math.gcd(unit, *(amount for _, amount in terms))
     shared <<= max(0, (sum(amount for _, amount in terms) // shared).bit_length() - _MOST_BITS)
     step, spare = max(1, unit // shared), rest // shared
-    parts = [(kept, -(-amount // shared)) for kept, amount in terms]
+    parts = [(keep, -(-amount // shared)) for keep, amount in terms]
 
     def units(amount: int) -> int:
         return max(0, -(-(amount - spare) // step))
 
     variable = variables.form.variable(0, units(sum(amount for _, amount in parts)))
     row = Expression({variable: step})
-    for kept, amount in parts:
-        row.add(kept, -amount)
+    for keep, amount in parts:
+        row.add(keep, -amount)
     variables.form.require(row, "units kept", low=-spare)
 
     def complete(values: list[int]) -> None:
-        values[variable] = units(sum(amount for kept, amount in parts if values[kept]))
+        values[variable] = units(sum(amount for keep, amount in parts if values[keep]))
 
-    variables.completions.append(complete)
+    variables.hint_completions.append(complete)
     return variable, 1
 
 
@@ -116,11 +116,7 @@ def _claim_variable(variables: Variables, consumers: list[int]) -> int:
     variable = variables.form.variable(0, 1)
     for consumer in consumers:
         variables.form.require(Expression({consumer: 1, variable: -1}), "claim kept", high=0)
-
-    def complete(values: list[int]) -> None:
-        values[variable] = max(values[consumer] for consumer in consumers)
-
-    variables.completions.append(complete)
+    variables.indicate(variable, consumers)
     return variable
 
 
@@ -142,11 +138,11 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
     """
     excess: dict[tuple[int, str], int] = {}
     room = variables.problem.available.room
-    for key, kept in variables.kept_room.items():
+    for key, keep in variables.kept_room.items():
         if key not in used:
             continue
         free = exact_sum(np.maximum(room.of(key[1])[variables.cell(key[0]).indices], 0))
-        terms = [(variable, min(amount, free + 1)) for variable, amount in kept]  # more exceeds the room no less
+        terms = [(variable, min(amount, free + 1)) for variable, amount in keep]  # more exceeds the room no less
         over = max(0, sum(amount for _, amount in terms) - free)
         if over:
             for variable in used[key].terms:
@@ -163,9 +159,9 @@ def add_kept_devices(
     """
     Add what kept claims take to the rows of the budgets that new pods take too.
 
-    Where all of them together take more than there is (a device that is published no more may be in use), the row
-    gets the difference as a bonus, so that keeping all of them stays a solution. The row is then too generous for new
-    pods: its solution is checked in the dry run.
+    All of them together may take more than there is, because a device that is published no more may be in use. Then the
+    row gets the difference as a bonus, so that keeping all of them stays a solution. The row is then too generous for
+    new pods: its solution is checked in the dry run.
     """
     total = _taken_together(variables)
     for (cell, budget), terms in variables.kept_budgets.items():
@@ -190,7 +186,7 @@ def _taken_together(variables: Variables) -> dict[tuple[int, int], int]:
     """Sum up what all claims take of each budget if they are kept; the counters of a shareable device count once."""
     total: defaultdict[tuple[int, int], int] = defaultdict(int)
     for key, terms in variables.kept_budgets.items():
-        total[key] += sum(units * variables.form.upper[kept] for kept, units in terms)
+        total[key] += sum(units * variables.form.upper[keep] for keep, units in terms)
     layout = variables.problem.layout
     for cell, each in dict.fromkeys((cell, each) for cell, each, _ in variables.kept_shares):
         kind = layout.wide_types[-each - 1] if each < 0 else variables.cell(cell).group.types[each]

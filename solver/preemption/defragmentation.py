@@ -130,7 +130,7 @@ class _Search:
         movable = self._movable()
         cleared, wanted = self._moved(self.snapshot, movable)
         problem = prepare(cleared, wanted, self.policy, self.cache)
-        problem = problem.with_no_whole_nodes()
+        problem = problem.with_no_unused_nodes()
         if any(problem.pod(position).id in {pod.id for pod in self.batch.pods} for position in problem.rejected):
             return Relocation(
                 is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"
@@ -229,8 +229,8 @@ class _Search:
             workers=self.budget.workers,
             presolve=True,
         )
-        kept = Expression(dict.fromkeys(range(count), 1))
-        result = cpsat.maximize(variables.form, kept, effort)
+        keep = Expression(dict.fromkeys(range(count), 1))
+        result = cpsat.maximize(variables.form, keep, effort)
         if result.values is None:
             return None, 0, result.status is EngineStatus.INFEASIBLE
         moved = [number for number in range(count) if not result.values[number]]

@@ -234,14 +234,14 @@ def dry_run(
     names = [outline.inventory.nodes[node].name for node in chosen]
     victims = candidates.near(names, cluster.origin.budgets)
     whole = context.problem
-    running = context.cache.neighbours(whole.inventory, whole.snapshot.pods).running
+    running = context.cache.inter_pod(whole.inventory, whole.snapshot.pods).running
     if len(names) == whole.node_count or not cluster.is_local(batch, running):
         snapshot, cache = cluster.snapshot, context.cache
     else:
         snapshot, cache = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), SolverCache()
     cleared = without(snapshot, pods_of(victims), frees_devices=context.rules.frees_devices)
     problem = prepare(cleared, batch, context.policy, cache)
-    problem = problem.with_no_whole_nodes()
+    problem = problem.with_no_unused_nodes()
     return DryRun(
         batch=batch,
         snapshot=snapshot,

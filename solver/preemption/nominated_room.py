@@ -8,7 +8,7 @@ every rule about running pods and allocated claims holds the room, and no rule h
 Invariant: a pod of the batch sees all nominations of at least its priority, except its own, and no other change. Two
 kinds of claims do not exist in the cluster, and have names that no object can have:
 - A claim that a pod of the batch shares with a nominated pod stays unallocated, and a copy of it holds its devices.
-- Where the devices of a nominated pod cannot be told, one claim holds all devices of its node that are free.
+- Where the devices of a nominated pod are unknown, one claim holds all devices of its node that are free.
 """
 
 import math
@@ -73,9 +73,9 @@ def _separated(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) ->
     given = [claim for claim in seen.claims if claim.id in before and claim.allocation is not None]
     if not given:
         return seen
-    kept = (replace(each, id=_name(each.id, "claim "), uid=f"{each.uid}/kept") for each in given)
+    copies = (replace(each, id=_name(each.id, "claim "), uid=f"{each.uid}/kept") for each in given)
     claims = (before.get(each.id, each) for each in seen.claims)
-    return replace(seen, claims=tuple(sorted((*claims, *kept), key=lambda each: each.id)))
+    return replace(seen, claims=tuple(sorted((*claims, *copies), key=lambda each: each.id)))
 
 
 def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:

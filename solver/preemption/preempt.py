@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId
+from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId
 from solver.extract import Extracted
 from solver.preemption import nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
@@ -31,8 +31,6 @@ from solver.problem.solver_cache import SolverCache
 
 STAGE: Final = "rearranged"
 """The name of this stage in a plan's report."""
-NEVER: Final = "Never"
-"""spec.preemptionPolicy of pods that have no other pods evicted."""
 _NO_PRIORITY: Final = 1 << 40
 """A priority that no pod has."""
 _MOST_PODS: Final = 256
@@ -111,7 +109,7 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
     found = [
         tuple(pods)
         for pods in grouped.values()
-        if all(pod.preemption_policy != NEVER and pod.id not in rejected for pod in pods)
+        if all(pod.preemption_policy != NEVER_PREEMPT and pod.id not in rejected for pod in pods)
     ]
     lowest = _lowest_running(problem) if found else 0
     return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
@@ -136,11 +134,11 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
         moved = [key for key in movable if key not in guess.cluster.pods]
         if not moved or _cost(context, guess) >= _cost(context, state):
             break
-        kept, placed = _placed_elsewhere(context, plan, guess, moved)
+        stay, placed = _placed_elsewhere(context, plan, guess, moved)
         found = {each.pod for each in placed.placements}
         lost = [key for key in moved if key not in found]
         if not lost:
-            other = _merged(context, plan, kept, placed)
+            other = _merged(context, plan, stay, placed)
             better = preemption_state.serve(context, other)
             if _cost(context, better) < _cost(context, state):
                 return other, better
@@ -193,13 +191,13 @@ def _placed_elsewhere(
     problem, cache, budget = context.problem, context.cache, context.budget
     pods = {pod.id: pod for pod in problem.batch.pods}
     claims = {claim for key in moved for claim in pods[key].claim_ids}
-    kept = Extracted(
+    stay = Extracted(
         tuple(each for each in plan.placements if each.pod not in moved),
         tuple(each for each in plan.allocations if each.claim not in claims),
     )
     leaving = (victim.pod for found in state.preemptions for victim in found.victims)
     there = snapshot_after(
-        problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations
+        problem.snapshot, [pods[each.pod] for each in stay.placements], stay.placements, stay.allocations
     )
     seats = (each for found in state.preemptions for each in found.placements)
     nominated = tuple(replace(pods[each.pod], nominated_node_name=each.node) for each in seats)
@@ -209,12 +207,12 @@ def _placed_elsewhere(
         node_reservations=problem.batch.node_reservations,
     )
     around = nominated_room.reserve_for_nominated(there, batch, problem.policy, cache, budget)
-    return kept, what_if.place(around, batch, problem.policy, budget, cache)
+    return stay, what_if.place(around, batch, problem.policy, budget, cache)
 
 
-def _merged(context: PreemptionContext, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:
+def _merged(context: PreemptionContext, plan: Plan, stay: Extracted, placed: Extracted) -> Plan:
     """Place the moved pods where they are now; of the levels only the numbers of placed pods are still known."""
-    at = {each.pod: each for each in (*kept.placements, *placed.placements)}
+    at = {each.pod: each for each in (*stay.placements, *placed.placements)}
     names = {level.name for level in context.problem.placed_levels}
     report = replace(
         plan.report,
@@ -224,6 +222,6 @@ def _merged(context: PreemptionContext, plan: Plan, kept: Extracted, placed: Ext
     return replace(
         plan,
         placements=tuple(at[each.pod] for each in plan.placements),
-        allocations=(*kept.allocations, *placed.allocations),
+        allocations=(*stay.allocations, *placed.allocations),
         report=report,
     )

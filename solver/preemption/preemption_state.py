@@ -2,8 +2,8 @@
 The preemptors of a plan are served tier by tier, the highest priority first; each step gives a new frozen state.
 
 Preemptors whose room leaves anyway wait for it. The others of a tier are decided in one model; those that it leaves out
-follow one by one. Where the model is not known to be the best, the state is compared with that of serving all of them
-one by one, and the cheaper state counts. Nothing is ever undone: the state before a step is still there.
+follow one by one. Where the model is not proven, the state is compared with that of serving all of them one by one. The
+cheaper state counts. Nothing is ever undone: the state before a step is still there.
 
 Each preemptor is placed beside what the plan places and what is decided before it. A pod is evicted only if all pods of
 a preemptor then fit, which is shown by placing them in the cluster without the victims. Where that helps no pod, a gang
@@ -268,7 +268,7 @@ def _settled(
     made: list[Preemption] = []
     reasons: dict[PodId, Reason] = {}
     served = 0
-    for part in preemptions.split(preemptors, found, is_whole=is_wide):
+    for part in preemptions.split(preemptors, found, as_one_part=is_wide):
         victims = tuple(preemptions.victims_of(part))
         nodes = [each.node for each in part.placements] if context.policy.tells_inventory else []
         served += len(part.preemptors)

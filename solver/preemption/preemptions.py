@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from solver.domain import (
+    HOSTNAME,
     ClaimAllocation,
     Placement,
     Pod,
@@ -20,7 +21,6 @@ from solver.domain.disjoint_sets import DisjointSets
 from solver.preemption.dry_run import PreemptionCandidate, Preemptor
 from solver.preemption.victims import VictimUnit
 
-_HOSTNAME: Final = "kubernetes.io/hostname"
 """The topology of single nodes."""
 _SHOWN: Final = 3
 """Names of victims in a message."""
@@ -37,10 +37,10 @@ class PreemptionPart(NamedTuple):
 
 
 def split(
-    preemptors: Iterable[Preemptor], found: PreemptionCandidate, *, is_whole: bool = False
+    preemptors: Iterable[Preemptor], found: PreemptionCandidate, *, as_one_part: bool = False
 ) -> Iterator[PreemptionPart]:
     """
-    Split a decision into parts that do not depend on each other; with `is_whole` there is one part.
+    Split a decision into parts that do not depend on each other; with `as_one_part` there is one part.
 
     Nodes are connected by a preemptor on both, by victims of a gang on both, and by a claim that is allocated for both.
     There is one part, too, where a victim runs on no node of the preemptors, or a rule between pods reaches over nodes:
@@ -60,7 +60,7 @@ def split(
         joined.join(connected)
     for claim in given:
         joined.join(each.node for each in at.values() if claim in each.claims)
-    if is_whole or not all(unit.nodes & used for unit in found.evicted) or _reach_over_nodes(placed, found):
+    if as_one_part or not all(unit.nodes & used for unit in found.evicted) or _reach_over_nodes(placed, found):
         joined.join(used)
     for root in dict.fromkeys(joined.find(at[preemptor[0].id].node) for preemptor in placed):
         nodes = {name for name in used if joined.find(name) == root}
@@ -80,7 +80,7 @@ def _reach_over_nodes(preemptors: Sequence[Preemptor], found: PreemptionCandidat
     if any(pod.affinity or any(each.is_required for each in pod.spread) for pod in pods):
         return True
     pods += (pod for unit in found.evicted for pod in unit.pods)
-    return any(term.topology_key != _HOSTNAME for pod in pods for term in pod.anti_affinity)
+    return any(term.topology_key != HOSTNAME for pod in pods for term in pod.anti_affinity)
 
 
 def victims_of(part: PreemptionPart) -> Iterator[Victim]:

@@ -106,7 +106,7 @@ def _model(case: _Case) -> Variables | None:
 
 def _solved(variables: Variables, case: _Case, first: list[LevelExpression], budget: Budget) -> CheapestVictims | None:
     """Solve level by level; with levels before those of the cost, all are proven or nothing is found."""
-    form, kept = variables.form, range(case.held.count)  # the first variables are those of the victims
+    form, keep = variables.form, range(case.held.count)  # the first variables are those of the victims
     _protect(form, case)
     whole = {quorum: _bind(variables, quorum, numbers) for quorum, numbers in quorums(case.victims).items()}
     form.levels = [*first, *_levels(case.victims, whole)]
@@ -129,7 +129,7 @@ def _solved(variables: Variables, case: _Case, first: list[LevelExpression], bud
         require_at_least(form, position, level.expression.value(found))
     if found is None:
         return None
-    return CheapestVictims(tuple(number for number in kept if not found[number]), proven, _placed(variables, found))
+    return CheapestVictims(tuple(number for number in keep if not found[number]), proven, _placed(variables, found))
 
 
 def _placed(variables: Variables, values: list[int]) -> tuple[int, ...]:
@@ -177,7 +177,7 @@ def _keep_whole(variables: Variables, totals: Mapping[int, Expression]) -> None:
         def complete(values: list[int], whole: int = whole, first: Expression = first) -> None:
             values[whole] = int(first.value(values) > 0)
 
-        variables.completions.append(complete)
+        variables.hint_completions.append(complete)
 
 
 def _protect(form: IntegerForm, case: _Case) -> None:
@@ -203,16 +203,12 @@ def _bind(variables: Variables, quorum: GangQuorum, numbers: Sequence[int]) -> t
     """Keep the quorum of a gang, or none of it; return the variable that is 1 while it is kept, and the gang's size."""
     form = variables.form
     whole = form.variable(int(quorum.must_stay), 1)
-    kept = Expression(dict.fromkeys(numbers, 1))
-    kept.add(whole, -quorum.need)
-    form.require(kept, "gang", low=0)
+    keep = Expression(dict.fromkeys(numbers, 1))
+    keep.add(whole, -quorum.need)
+    form.require(keep, "gang", low=0)
     for number in numbers:
         form.require(Expression({number: 1, whole: -1}), "gang", high=0)
-
-    def complete(values: list[int]) -> None:
-        values[whole] = int(sum(values[number] for number in numbers) >= quorum.need)
-
-    variables.completions.append(complete)
+    variables.indicate(whole, numbers, quorum.need)
     return whole, len(numbers)
 
 
@@ -260,7 +256,7 @@ def _hint(variables: Variables, case: _Case) -> list[int] | None:
         if sum(values[number] for number in numbers) < quorum.need:
             for number in numbers:
                 values[number] = 0
-    for complete in variables.completions:
+    for complete in variables.hint_completions:
         complete(values)
     return values
 

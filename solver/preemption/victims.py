@@ -83,9 +83,9 @@ def victim_units(
     """
     Return what may be evicted for pods of a priority, in the order of the pods' keys.
 
-    Left out are pods that several budgets select (the eviction subresource refuses them), pods whose budget is used up,
-    and gangs with a member that may not be evicted, except for members above the gang's minimum. `protection` says
-    which of these protections bind.
+    Left out are pods that several budgets select (the eviction subresource refuses them), and pods whose budget is used
+    up. A gang with a member that may not be evicted is left out too, except for members above its minimum. `protection`
+    says which of these protections bind.
     """
     search = _Search(snapshot, priority, rules, pdbs, protection)
     gangs: dict[GangId, list[Pod]] = {}
@@ -93,7 +93,7 @@ def victim_units(
     for pod in snapshot.pods:
         if pod.gang is not None:
             gangs.setdefault(pod.gang, []).append(search.levelled(pod))
-        elif search.may_go(pod):
+        elif search.may_be_evicted(pod):
             victim = search.unit((pod,))
             if victim is not None and victim.is_allowed(snapshot.budgets):
                 found.append(victim)
@@ -131,7 +131,7 @@ class _Search:
             else frozenset[str]()
         )
 
-    def may_go(self, pod: Pod) -> bool:
+    def may_be_evicted(self, pod: Pod) -> bool:
         """Whether a pod may be evicted, budgets apart."""
         if pod.priority == MOVABLE:
             return True
@@ -178,7 +178,7 @@ class _Search:
         known = self._gangs.get(gang)
         need = len(pods) if known is None else known.needed(len(pods))
         need = need if self._protection.gangs else 0
-        going = [pod for pod in pods if self.may_go(pod)]
+        going = [pod for pod in pods if self.may_be_evicted(pod)]
         if need == len(pods):
             whole = self.unit(tuple(pods)) if len(going) == len(pods) else None
             if whole is not None and whole.is_allowed(self._budgets):

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import Final
 
 from msgspec.structs import replace
 
 from solver import greedy
 from solver.domain import (
+    FINALIZER,
     Batch,
     Budget,
     Claim,
@@ -62,10 +62,6 @@ def _most(problem: Problem, budget: Budget) -> Solution:
 
 def _is_complete(problem: Problem, found: Solution) -> bool:
     return len(found.choices) == len(problem.batch.pods)
-
-
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""Without it the claim controller does not deallocate a claim whose consumers are gone."""
 
 
 def without(snapshot: Snapshot, gone: Collection[PodId], *, frees_devices: bool) -> Snapshot:

@@ -41,7 +41,7 @@ from solver.problem.inter_pod.rules import InterPodRuleBuilder
 from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import Part, Problem, Source
 from solver.problem.requests import component, demand, node_allocatable
-from solver.problem.requests.component import Component, Cut
+from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
@@ -132,8 +132,8 @@ class BatchRequests:
     comparable: DisjointSets[AttributeName] = field(default_factory=DisjointSets)
     """Attributes that some constraint compares with each other, because a request derives one of them."""
     components: dict[Component, int] = field(default_factory=dict)
-    cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
-    shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
+    cuts: dict[ClaimId, tuple[ClaimComponent, ...]] = field(default_factory=dict)
+    shapes: dict[tuple[object, ...], tuple[ClaimComponent, ...]] = field(default_factory=dict)
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
     splits: DomainSplits = field(init=False)
@@ -286,14 +286,14 @@ class BatchRequests:
         key = demand.key_of(alternative, self.device_classes, self.policy)
         return self.demands.setdefault(key, len(self.demands))
 
-    def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
+    def components_of(self, claim_id: ClaimId) -> tuple[ClaimComponent, ...]:
         """Return the components of a claim; claims of equal spec (all from one template) are cut once."""
         found = self.cuts.get(claim_id)
         if found is None:
             claim = self.claims[claim_id]
             shape = (claim.requests, claim.constraints)
             if shape not in self.shapes:
-                self.shapes[shape] = component.cut(claim, self.demand_of)
+                self.shapes[shape] = component.components_of(claim, self.demand_of)
                 for each in self.shapes[shape]:
                     self.intern(each.component)
             found = self.cuts[claim_id] = self.shapes[shape]
@@ -340,7 +340,7 @@ class BatchRequests:
         """Merge equal components of claims; those that need identity stay separate."""
         merged: defaultdict[tuple[int, tuple[int, ...]], list[Source]] = defaultdict(list)
         for order, claim_id in enumerate(claim_ids):
-            for place, each in enumerate(self.cut(claim_id)):
+            for place, each in enumerate(self.components_of(claim_id)):
                 apart = (order, place) if each.component.needs_identity else ()
                 merged[self.components[each.component], apart].append(Source(claim_id, each.positions))
         parts = tuple(Part(index, len(sources)) for (index, _), sources in merged.items())

@@ -33,8 +33,8 @@ from solver.domain import (
 from solver.feasibility import selectors
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import skipped_pods
+from solver.problem.batch_selectors import ClaimContext, Spec, open_claims, spec_of
 from solver.problem.devices.inventory import Inventory
-from solver.problem.prefilter import ClaimContext, Spec, open_claims, spec_of
 from solver.problem.requests import demand
 from solver.problem.requests.demand import DemandKey
 from solver.problem.solver_cache import SolverCache
@@ -91,7 +91,6 @@ def _rows(requirements: Iterable[LabelRequirement | NodeSelectorRequirement]) ->
 
 _STAGE: Final = "demands"
 _WALL_SHARE: Final = 0.6
-_OWN_SHARE: Final = 0.125
 _RESERVE: Final = 2
 """One part in so many of the allowance is for this stage, whatever the selectors cost."""
 _VERDICT: Final = 1
@@ -112,7 +111,7 @@ def left_out(
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
-        register = _Register(inventory, context, cache, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        register = _Register(inventory, context, cache, budget.until(_WALL_SHARE))
         reasons = skipped_pods.with_whole_gangs(batch, dict(register.refused(batch)))
     skipped_pods.record(budget, _STAGE, reasons)
     return reasons
@@ -134,7 +133,7 @@ class _Register:
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
         """Pay for one pod after the other, and return those that cannot be paid."""
         left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
-        turns = _Turns(batch, self._unpaid)
+        turns = _FairOrder(batch, self._unpaid)
         while (turn := turns.next()) is not None:
             pod, charges = turn[0], {what: each for what, each in turn[1].items() if what not in self.paid}
             units = sum(charges.values())
@@ -205,7 +204,7 @@ def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -
 
 
 @dataclass(slots=True, eq=False)
-class _Turns:
+class _FairOrder:
     """
     The order of payment: the pod whose namespace has cost least, its own cost included; in a namespace in queue order.
 

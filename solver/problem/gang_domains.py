@@ -2,8 +2,7 @@
 Topology domains by device attribute: the value that each node gives to the members of a gang.
 
 A request is about an attribute if some device that it matches has the attribute, available or not. A node has a value
-if all devices with the attribute that the pods could get there agree on it, and some request can only be served by
-devices that have it.
+if all devices with the attribute that the pods could get there agree on it, and some request needs such a device.
 
 A node whose devices have several values is in no domain as a whole (`DomainSplits`). A member may use it in as many
 ways as it has values, each with devices of one value only: its class becomes a family. Requests for all devices and
@@ -37,7 +36,7 @@ def value_of(record: DeviceRecord, attribute: AttributeName) -> str:
     return text_of(lookup(record.id.driver, record.device, attribute))
 
 
-def sorted_by_value(
+def split_by_value(
     inventory: Inventory, answers: Answers, attributes: Sequence[AttributeName]
 ) -> dict[tuple[str, ...], Answers]:
     """Divide answers by the values of attributes; devices that lack one are left out."""

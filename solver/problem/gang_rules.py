@@ -99,7 +99,7 @@ class GangRule:
         `open_nodes` are per class; domains without any of them are left out.
         """
         counts: Counter[Row] = Counter()
-        for index in self._telling(levels):
+        for index in self._bound_by_all(levels):
             columns = np.stack([each.domain_of[index] for each in levels])
             found, times = np.unique(columns[:, open_nodes[index]], axis=1, return_counts=True)
             for column, count in zip(found.T.tolist(), times.tolist(), strict=True):
@@ -144,7 +144,7 @@ class GangRule:
         totals = np.bincount(places.reshape(-1), weights=amounts[nodes], minlength=found.shape[1])
         return {tuple(column): int(total) for column, total in zip(found.T.tolist(), totals.tolist(), strict=True)}
 
-    def _telling(self, levels: Sequence[TopologyLevel]) -> list[int]:
+    def _bound_by_all(self, levels: Sequence[TopologyLevel]) -> list[int]:
         """Classes that all the levels bind."""
         return [each for each in self.classes if all(each in level.domain_of for level in levels)]
 

@@ -56,7 +56,12 @@ def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[
 
 def _split(requests: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
     """Divide a way where nodes have several values of the device attribute that the pod's gang has to share."""
-    shared = [each.component for claim in pod.claim_ids if claim in requests.shared_ids for each in requests.cut(claim)]
+    shared = [
+        each.component
+        for claim in pod.claim_ids
+        if claim in requests.shared_ids
+        for each in requests.components_of(claim)
+    ]
     known = tuple(requests.components)
     found = requests.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
     mode = way.mode
@@ -146,7 +151,9 @@ class _Equivalence:
         if not ways:
             return _Described(position, -1, pod, (), obstacles, shared, None)
         pod_volumes = requests.volume_index.volumes_of(pod) if requests.volume_index is not None else None
-        needs_identity = any(each.component.needs_identity for claim_id in own for each in requests.cut(claim_id))
+        needs_identity = any(
+            each.component.needs_identity for claim_id in own for each in requests.components_of(claim_id)
+        )
         key = PodClassKey(
             priority=pod.priority,
             is_overdue=pod.id in requests.overdue,

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
-from solver.problem import charging, gangs, pod_classes, prefilter, reservations, skipped_pods
+from solver.problem import batch_selectors, charging, gangs, pod_classes, reservations, skipped_pods
 from solver.problem.batch_requests import BatchRequests
+from solver.problem.batch_selectors import ClaimContext
 from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
-from solver.problem.prefilter import ClaimContext
 from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
@@ -29,8 +29,6 @@ from solver.problem.volumes.attach_limits import VolumeDemand
 
 _WALL_SHARE: Final = 0.7
 """Until this share of the wall time pods are described."""
-_OWN_SHARE: Final = 0.125
-"""For this share of the wall time pods are described in any case."""
 
 
 def prepare(
@@ -82,7 +80,7 @@ class _Preparation:
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, and build the problem of the others."""
-        left = prefilter.left_out(self.inventory, batch, self.context, self.cache, self.budget)
+        left = batch_selectors.left_out(self.inventory, batch, self.context, self.cache, self.budget)
         left |= charging.left_out(self.inventory, batch.without(left), self.context, self.cache, self.budget)
         problem = self._without(batch, left)
         more = enumeration.left_out(problem, self.cache, self.budget)
@@ -90,7 +88,7 @@ class _Preparation:
 
     def _without(self, batch: Batch, left: Mapping[PodId, Reason]) -> Problem:
         """Build the problem of all pods but some, which it has as rejected unless the budget may leave them."""
-        gone = {key: why for key, why in left.items() if self.budget.may_leave and why.code in skipped_pods.CODES}
+        gone = {key: why for key, why in left.items() if self.budget.may_defer and why.code in skipped_pods.CODES}
         rest = batch.without(gone)
         rejected: dict[int, tuple[Reason, ...]] = {
             position: (left[pod.id],) for position, pod in enumerate(rest.pods) if pod.id in left
@@ -113,7 +111,7 @@ class _Preparation:
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
         """Describe what the batch asks for, and reject the pods that no node can help."""
-        running = self.cache.neighbours(self.inventory, self.snapshot.pods)
+        running = self.cache.inter_pod(self.inventory, self.snapshot.pods)
         requests = BatchRequests(
             claims=self.context.claims,
             device_classes=self.context.classes,
@@ -122,13 +120,13 @@ class _Preparation:
             overdue=frozenset(batch.overdue),
             policy=self.policy,
             interpod=InterPodRuleBuilder.of(batch, self.snapshot.namespaces, running, self.budget),
-            budget=self.budget.until(_WALL_SHARE).at_least(_OWN_SHARE).at("preparation"),
+            budget=self.budget.until(_WALL_SHARE).at("preparation"),
             rejected=rejected,
         )
         requests.index(self.snapshot, batch, self.cache, self.inventory)
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
-            requests.cut(claim_id)
+            requests.components_of(claim_id)
         return requests
 
     def _dense(self, requests: BatchRequests, batch: Batch) -> Problem:
@@ -232,7 +230,7 @@ def _with_shared_volumes(problem: Problem) -> Problem:
     if problem.volume_index is None or not sharers:
         return problem
     tied = attach_limits.with_shared_claims(problem.rules.gangs, sharers, problem.volume_index)
-    neighbours = problem.rules.inter_pod
+    inter_pod = problem.rules.inter_pod
     if pairs := attach_limits.exclusive_users(tied, sharers, problem.node_count):
-        neighbours = InterPodRules.of((*neighbours.anti_affinity, *pairs), neighbours.affinity, neighbours.spread)
-    return replace(problem, rules=replace(problem.rules, gangs=tied, inter_pod=neighbours))
+        inter_pod = InterPodRules.of((*inter_pod.anti_affinity, *pairs), inter_pod.affinity, inter_pod.spread)
+    return replace(problem, rules=replace(problem.rules, gangs=tied, inter_pod=inter_pod))

@@ -148,7 +148,7 @@ class Available:
     What nodes and devices have left.
 
     `room` is cpu, memory and so on per node, `states` the budgets of devices per node, `wide_state` the cluster-wide
-    budgets, `usage` the devices in use. `is_whole` marks nodes with devices none of which is in use. `kind_of` and
+    budgets, `usage` the devices in use. `is_unused` marks nodes with devices none of which is in use. `kind_of` and
     `kinds` number nodes by group and state (`DeviceStates`).
     """
 
@@ -156,14 +156,14 @@ class Available:
     room: Room
     states: list[State]
     wide_state: State
-    is_whole: Mask
+    is_unused: Mask
     kind_of: Amounts
     kinds: Sequence[tuple[int, State]]
 
     @classmethod
     def of(cls, usage: Usage, room: Room, left: DeviceStates) -> "Available":
         """Bring together what is left of nodes and of devices."""
-        return cls(usage, room, left.local, left.wide, left.is_whole, left.kind_of, left.kinds)
+        return cls(usage, room, left.local, left.wide, left.is_unused, left.kind_of, left.kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +192,7 @@ class NodeDeviceKey(NamedTuple):
     """Index of the group: types of devices and totals of budgets (`layout.GroupKey`)."""
     state: State
     """Units left of each budget."""
-    is_whole: bool
+    is_unused: bool
     """Whether the node has devices and none is in use: to take the first one opens the node."""
 
 
@@ -201,11 +201,11 @@ class Problem:
     """
     A snapshot and a batch in dense form, built by `prepare`.
 
-    `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left, `classes`
-    and `shared` the pods, `rules` what pods demand of each other, `costs` the costs of places, `volume_index` the
-    volumes. `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are no
-    part of the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace` one
-    part.
+    `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left. `classes`
+    and `shared` describe the pods, `rules` what pods demand of each other, `costs` the costs of places, `volume_index`
+    the volumes. `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are
+    no part of the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace`
+    one part.
     """
 
     snapshot: Snapshot
@@ -253,12 +253,12 @@ class Problem:
     def device_key(self, node: int) -> NodeDeviceKey:
         """Return the key of node equivalence as far as devices go."""
         available = self.available
-        return NodeDeviceKey(self.layout.group_of[node], available.states[node], bool(available.is_whole[node]))
+        return NodeDeviceKey(self.layout.group_of[node], available.states[node], bool(available.is_unused[node]))
 
     def device_keys(self) -> tuple[list[NodeDeviceKey], Amounts]:
         """Return the keys of node equivalence that occur, in the order of their first nodes, and each node's number."""
         available = self.available
-        codes, place_of = numbered(2 * available.kind_of + available.is_whole)
+        codes, place_of = numbered(2 * available.kind_of + available.is_unused)
         return [NodeDeviceKey(*available.kinds[code // 2], bool(code % 2)) for code in codes], place_of
 
     def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
@@ -269,9 +269,9 @@ class Problem:
         """Return the same problem with more limits."""
         return replace(self, rules=replace(self.rules, limits=(*self.rules.limits, *limits)))
 
-    def with_no_whole_nodes(self) -> "Problem":
+    def with_no_unused_nodes(self) -> "Problem":
         """Return the same problem where no node counts as unused: to take its first device opens nothing."""
-        return replace(self, available=replace(self.available, is_whole=np.zeros(self.node_count, dtype=np.bool_)))
+        return replace(self, available=replace(self.available, is_unused=np.zeros(self.node_count, dtype=np.bool_)))
 
     def with_verdicts(self, verdicts: Mapping[int, NodeVerdicts]) -> "Problem":
         """Return the same problem where some classes, by index, may use other nodes."""
@@ -313,8 +313,8 @@ class Problem:
         """Return the same problem with all other nodes ruled out."""
         classes = [replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes]
         reserved = self.rules.reserved
-        kept = {key: frozenset(node for node in those if nodes[node]) for key, those in reserved.items()}
-        return replace(self, classes=classes, rules=replace(self.rules, reserved=kept))
+        nodes_left = {key: frozenset(node for node in those if nodes[node]) for key, those in reserved.items()}
+        return replace(self, classes=classes, rules=replace(self.rules, reserved=nodes_left))
 
     def on(self, node: int) -> "Problem":
         """Return the same problem with every node ruled out but one."""

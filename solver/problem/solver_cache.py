@@ -30,7 +30,7 @@ from solver.problem.node_matching import NodeMatcher
 from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
-from solver.problem.requests.evaluation import Asker, Unfinished
+from solver.problem.requests.evaluation import Requester, Unfinished
 
 _MOST_LAYOUTS: Final = 8
 _ANSWERS_BYTES: Final = 64 * MIB
@@ -204,7 +204,7 @@ class SolverCache:
         """
         wanted = tuple(classes)
         keys = (DemandKey(each, (), (), (), is_admin=False, takes_all=False) for each in wanted)
-        demand.look_ahead(inventory, keys, self._slice_cache)
+        demand.prefetch_selectors(inventory, keys, self._slice_cache)
         return (demand.matching(inventory, each, self._slice_cache) for each in wanted)
 
     def _asked(self, inventory: Inventory, key: DemandKey) -> Answers:
@@ -227,7 +227,7 @@ class SolverCache:
         return self._slice_cache.match_count((key.class_selectors, key.selectors))
 
     def evaluate(
-        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Requester]], budget: Budget
     ) -> Unfinished:
         """Evaluate selectors on all devices as far as a budget reaches; return those that did not finish."""
         return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
@@ -250,7 +250,7 @@ class SolverCache:
         attributes = tuple(name for name, _ in key.within)
         by_value = self._by_value.get((key._replace(within=()), attributes))
         if by_value is None:
-            by_value = gang_domains.sorted_by_value(inventory, everything, attributes)
+            by_value = gang_domains.split_by_value(inventory, everything, attributes)
             size = _VERDICT * sum(len(each.verdicts) for each in by_value.values())
             self._by_value.put((key._replace(within=()), attributes), by_value, size)
         return by_value.get(tuple(value for _, value in key.within), Answers())
@@ -268,7 +268,7 @@ class SolverCache:
         `needed` are the devices that each demand asks for, given where some devices take of their nodes.
         """
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
-        demand.look_ahead(inventory, new, self._slice_cache)
+        demand.prefetch_selectors(inventory, new, self._slice_cache)
         answers = tuple(self.answers(inventory, key) for key in demands)
         key = (demands, attributes, needed)
         found = self._layouts.pop(key, None) or self._built(key, inventory, answers)
@@ -349,7 +349,7 @@ class SolverCache:
             found = self._per_node[key] = compute()
         return found
 
-    def neighbours(self, inventory: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
+    def inter_pod(self, inventory: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
         """Return what inter-pod rules are computed from; running pods are indexed anew when one changed."""
         found = self._inter_pod_cache
         if found is None:

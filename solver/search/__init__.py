@@ -3,7 +3,7 @@ How a plan is found and proven. `scoring.search` is the door.
 
 - `scoring`: search all other levels, then place pods without devices by their scores.
 - `stages`: the order of the stages, each only while nothing before it has proven the solution.
-- `bound`: LP bounds, contradictions, the budget for levels that only pack.
+- `bound`: LP bounds, contradictions, the budget for packing levels.
 - `decompose`: independent subproblems, and which of them are deferred.
 - `column_generation`, `columns`: bounds and solutions from columns (what one node of a class holds).
 - `exact`: CP-SAT on the whole model, level by level.

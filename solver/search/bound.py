@@ -1,9 +1,8 @@
 """
-Upper bounds from the linear relaxation over node classes; contradictions; and the budget of levels that only pack.
+Upper bounds from the linear relaxation over node classes; contradictions; and the budget of packing levels.
 
 Equal nodes are merged, so the relaxation stays small at any cluster size. The floor of its optimum bounds the integer
-optimum of a level under the condition that all earlier levels keep their values: it is worth something only while those
-are proven.
+optimum of a level while all earlier levels keep their values. So the bound counts only while those are proven.
 
     SearchError              a bug in the solver, never a property of a cluster
     ├── ModelMismatchError   greedy and model disagree about what is possible
@@ -108,8 +107,8 @@ def require_at_least(form: IntegerForm, level: int, value: int) -> None:
     form.require(form.levels[level].expression, f"level {form.levels[level].name}", low=value)
 
 
-def only_packs(problem: Problem, levels: Iterable[LevelReport]) -> bool:
-    """Whether nothing is open any more but levels that only pack better."""
+def only_packing_open(problem: Problem, levels: Iterable[LevelReport]) -> bool:
+    """Whether only packing levels are open."""
     pairs = zip(levels, objective.objective_levels(problem), strict=True)
     return all(
         known.proven or known.value >= level.upper_bound(problem) for known, level in pairs if level.decides_pods
@@ -117,7 +116,7 @@ def only_packs(problem: Problem, levels: Iterable[LevelReport]) -> bool:
 
 
 def packing_seconds(problem: Problem, budget: Budget) -> float:
-    """Deterministic seconds for all levels together that only pack better; more pods are worth a longer search."""
+    """Deterministic seconds for all packing levels together; more pods are worth a longer search."""
     pods = sum(family[0].size for family in problem.families)
     params = problem.params
     return min(budget.deterministic_seconds, params.packing_seconds + params.packing_seconds_per_pod * pods)
@@ -125,7 +124,7 @@ def packing_seconds(problem: Problem, budget: Budget) -> float:
 
 def for_packing(problem: Problem, budget: Budget) -> Budget:
     """
-    What of a budget is left to a search that can only pack better.
+    What of a budget is left to a search while only packing levels are open.
 
     Of the wall time it gets twice the share that it gets of the work: the caller waits that long.
     """

@@ -33,10 +33,10 @@ _ROUNDING: Final = 1e-6
 
 
 class DiveResult(NamedTuple):
-    """A solution, and the nodes that were filled last: worth a closer look where something was lost on the way."""
+    """A solution, and the nodes that were filled last: the exact model solves these again (`exact-rest`)."""
 
     solution: Solution
-    few: list[int]
+    last_nodes: list[int]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,24 +93,20 @@ class _Dive:
             self.free[column.node_class].pop(0)
             self.left -= taken
             self.choices += held
-            is_whole = taken == Counter(dict(column.counts))
-            worth = column.worth if is_whole else evaluate(self.pool.problem, Solution(held))
+            takes_whole_column = taken == Counter(dict(column.counts))
+            worth = column.worth if takes_whole_column else evaluate(self.pool.problem, Solution(held))
             self.known = tuple(value - placed for value, placed in zip(self.known, worth, strict=True))
         return bool(held)
 
 
-def dive(pool: ColumnPool, master: Master, kept: Solution) -> DiveResult:
-    """
-    Make a solution of a solved master.
-
-    `kept` holds the choices that are not for the columns to decide.
-    """
+def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
+    """Round a solved master to a solution (diving heuristic); `fixed_part` holds the choices outside the columns."""
     params, free = pool.problem.params, [list(each.nodes) for each in pool.node_classes]
     state = _Dive(pool, master.known, free, Counter(pool.pods))
-    target, mistakes, few = state.total(master), 0, None
+    target, mistakes, last_nodes = state.total(master), 0, None
     while master.used and not pool.is_spent():
-        if few is None and state.is_small():
-            few = state.nodes()
+        if last_nodes is None and state.is_small():
+            last_nodes = state.nodes()
         tried: list[tuple[int, _Dive, Master]] = []
         for move in _moves(master, params.dive_tries):
             after = state.after(move)
@@ -121,17 +117,17 @@ def dive(pool: ColumnPool, master: Master, kept: Solution) -> DiveResult:
             mistakes += 1
         reached, state, master = max(tried, key=lambda each: each[0])
         target = min(target, reached)
-    few = state.nodes() if few is None else few
+    last_nodes = state.nodes() if last_nodes is None else last_nodes
     for column, _ in _in_order(master):
         while state.take(column):
             pass
-    return DiveResult(Solution(kept.choices + state.choices, kept.shared), few)
+    return DiveResult(Solution(fixed_part.choices + state.choices, fixed_part.shared), last_nodes)
 
 
-def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], kept: Solution) -> Solution:
+def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], fixed_part: Solution) -> Solution:
     """Make a solution of columns, each used so many times; pods that were placed already are left out."""
     state = _Dive(pool, known, [list(each.nodes) for each in pool.node_classes], Counter(pool.pods)).after(used)
-    return Solution(kept.choices + state.choices, kept.shared)
+    return Solution(fixed_part.choices + state.choices, fixed_part.shared)
 
 
 def _moves(master: Master, tries: int) -> Iterator[Mapping[Column, int]]:
@@ -220,14 +216,14 @@ class ColumnsResult:
 
 
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult | None:
-    """Bound and improve until a level stays open; None where nodes are of too many kinds or hang together."""
+    """Bound and improve until a level stays open; None with too many node classes, or where nodes are coupled."""
     cost_model = problem.costs.preferences
     if problem.available.wide_state or cost_model.spread_costs or cost_model.affinity_costs:
         return None
     fixed = restricted_problem.fixed_nodes(problem, start)
     nodes = [node for node in range(problem.node_count) if node not in fixed]
-    kept = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
-    part = restricted_problem.restricted(problem, kept, nodes)
+    fixed_part = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
+    part = restricted_problem.restricted(problem, fixed_part, nodes)
     if level_names(part) != level_names(
         problem
     ):  # a level about rules among pods: columns of single nodes do not see it
@@ -239,12 +235,12 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     pool = ColumnPool(part, found, [len(each.nodes) for each in found], pods, budget)
     pool.learn(start)
     known = evaluate(problem, start)
-    packs = bound.only_packs(problem, levels_from_bounds(problem, known, bounds))
-    search = _Search(problem, pool, kept, start, known, list(bounds.levels), packs)
-    is_whole = not any(problem.is_tied(each) for each in problem.classes)
-    while not pool.is_spent() and search.level(is_whole=is_whole):
+    only_packing = bound.only_packing_open(problem, levels_from_bounds(problem, known, bounds))
+    search = _Search(problem, pool, fixed_part, start, known, list(bounds.levels), only_packing)
+    is_complete = not any(problem.is_tied(each) for each in problem.classes)
+    while not pool.is_spent() and search.level(is_complete=is_complete):
         pass
-    return ColumnsResult(search.best, Bounds(tuple(search.limits), bounds.size), pool.spent)
+    return ColumnsResult(search.best, Bounds(tuple(search.bounds), bounds.size), pool.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -253,69 +249,69 @@ class _Search:
 
     problem: Problem
     pool: ColumnPool
-    kept: Solution
+    fixed_part: Solution
     best: Solution
     known: Values
-    limits: list[int | None]
-    packs: bool = False
+    bounds: list[int | None]
+    only_packing: bool = False
 
-    def level(self, *, is_whole: bool) -> bool:
+    def level(self, *, is_complete: bool) -> bool:
         """Work on the first level that is open; whether it was closed and another one is open."""
         level, params, known_levels = self._first_open(), self.problem.params, objective.objective_levels(self.problem)
         if level is None:
             return False
         if not known_levels[level].decides_pods:
-            self._only_pack()
-        ceiling = self.limits[level]
+            self._limit_to_packing()
+        ceiling = self.bounds[level]
         trivial = known_levels[level].upper_bound(self.problem)
-        kept = evaluate(self.problem, self.kept)
-        known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
-        master = self.pool.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
-        bound = master.bound + kept[level]
-        if is_whole:
-            self.limits[level] = bound
+        fixed = evaluate(self.problem, self.fixed_part)
+        known = tuple(value - part for value, part in zip(self.known, fixed, strict=True))
+        master = self.pool.bound(level, known, (trivial if ceiling is None else ceiling) - fixed[level])
+        bound = master.bound + fixed[level]
+        if is_complete:
+            self.bounds[level] = bound
         if bound > self.known[level] and master.used and params.runs(SearchStage.RESTRICTED_MASTER):
             self._run_restricted_master(master)
         if bound > self.known[level] and master.used and params.runs(SearchStage.DIVE):
-            self._dive(level, dive(self.pool, master, self.kept))
-        return is_whole and self.known[level] >= bound
+            self._dive(level, dive(self.pool, master, self.fixed_part))
+        return is_complete and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
         """Return the first open level, unless a level that columns cannot bound (no sum over nodes) precedes it."""
         for index, level in enumerate(objective.objective_levels(self.problem)):
-            limit = self.limits[index]
+            limit = self.bounds[index]
             if not level.is_separable:
                 return None
             if limit is None or limit > self.known[index]:
                 return index
         return None
 
-    def _only_pack(self) -> None:
+    def _limit_to_packing(self) -> None:
         """From now on spend half of what packing may cost at most: the rest of it is for the exact model."""
         pool = self.pool
-        if not self.packs:
-            self.packs = True
+        if not self.only_packing:
+            self.only_packing = True
             left = replace(pool.budget, deterministic_seconds=pool.budget.deterministic_seconds - pool.spent)
             rest = bound.for_packing(self.problem, left)
             seconds = pool.spent + rest.deterministic_seconds / 2
             pool.budget = replace(rest, deterministic_seconds=seconds)
 
     def _run_restricted_master(self, master: Master) -> None:
-        """Take the best mix of the columns known, if it is better."""
+        """Adopt the best combination of the columns known, if it is better."""
         used = solve_restricted_master(self.pool, master, self.pool.learn(self.best), master.bound)
         if used:
-            self._adopt(solution_of(self.pool, master.known, used, self.kept))
+            self._adopt(solution_of(self.pool, master.known, used, self.fixed_part))
 
     def _dive(self, level: int, found: DiveResult) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""
-        (solution, few), params = found, self.problem.params
-        is_small = 0 < len(few) <= params.exact_rest_nodes and params.runs(SearchStage.EXACT_REST)
+        (solution, last_nodes), params = found, self.problem.params
+        is_small = 0 < len(last_nodes) <= params.exact_rest_nodes and params.runs(SearchStage.EXACT_REST)
         for presolve in (False, True):
             if not is_small or self.pool.is_spent():
                 break
             effort = restricted_problem.effort(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
             solved = restricted_problem.solve(
-                self.problem, solution, few, effort, levels=level + 1, stop=self.pool.budget.should_stop
+                self.problem, solution, last_nodes, effort, levels=level + 1, stop=self.pool.budget.should_stop
             )
             self.pool.spent += solved.deterministic_seconds
             solution = solved.solution
@@ -329,5 +325,5 @@ class _Search:
         if reached > self.known:
             gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]
             self.best, self.known = solution, reached
-            self.limits[gained[0] + 1 :] = [None] * (len(self.limits) - gained[0] - 1)
+            self.bounds[gained[0] + 1 :] = [None] * (len(self.bounds) - gained[0] - 1)
             self.pool.learn(solution)

@@ -24,7 +24,7 @@ from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
-from solver.search.bound import Bounds, only_packs
+from solver.search.bound import Bounds, only_packing_open
 from solver.solution import Solution
 
 
@@ -36,12 +36,12 @@ class Subproblem(NamedTuple):
 
 
 def divide(problem: Problem, start: Solution) -> tuple[Subproblem, ...]:
-    """Return the parts, in the order of their first classes; one where everything hangs together."""
-    sets = _few(_hanging_together(problem), problem.params.subproblems)
+    """Return the subproblems, in the order of their first classes; one where all classes are connected."""
+    sets = _merged(_connected_components(problem), problem.params.subproblems)
     if len(sets) <= 1:
         return (Subproblem(problem, start),)
     empty = [replace(each, members=[], sources=[]) for each in problem.classes]
-    return tuple(_piece(problem, start, classes, empty) for classes in sets)
+    return tuple(_subproblem(problem, start, classes, empty) for classes in sets)
 
 
 def summed(problem: Problem, parts: Iterable[tuple[LevelReport, ...]]) -> tuple[LevelReport, ...]:
@@ -60,14 +60,14 @@ def summed(problem: Problem, parts: Iterable[tuple[LevelReport, ...]]) -> tuple[
     )
 
 
-def _few(sets: list[frozenset[int]], most: int) -> list[frozenset[int]]:
-    """Bring neighbouring parts together where there are very many: each costs a look at the whole problem."""
+def _merged(sets: list[frozenset[int]], most: int) -> list[frozenset[int]]:
+    """Merge neighbouring sets where there are very many: each costs a look at the whole problem."""
     size = -(-len(sets) // most)
     return [frozenset().union(*sets[first : first + size]) for first in range(0, len(sets), size)] if sets else []
 
 
-def _hanging_together(problem: Problem) -> list[frozenset[int]]:
-    """Classes that hang together, directly or through others."""
+def _connected_components(problem: Problem) -> list[frozenset[int]]:
+    """Return the connected components of pod classes: two components share no node, device, claim or rule."""
     joined = DisjointSets[int]()
     for members in (*_on_nodes(problem), *_by_rules(problem)):
         joined.join(members)
@@ -150,11 +150,11 @@ def _is_wide(problem: Problem, group: NodeGroup, demand: int, each: int) -> bool
     return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
 
 
-def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Subproblem:
+def _subproblem(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Subproblem:
     """Leave the other classes empty and drop the rules that only they are in."""
-    kept = empty.copy()
+    reduced = empty.copy()
     for index in classes:
-        kept[index] = problem.classes[index]
+        reduced[index] = problem.classes[index]
     shared = {number for index in classes for number in problem.classes[index].shared}
     rules = replace(
         problem.rules,
@@ -164,7 +164,7 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
     )
     choices = [choice for choice in start.choices if choice.pod_class in classes]
     held = {number: choice for number, choice in start.shared.items() if number in shared}
-    return Subproblem(replace(problem, classes=kept, rules=rules), Solution(choices, held))
+    return Subproblem(replace(problem, classes=reduced, rules=rules), Solution(choices, held))
 
 
 def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
@@ -174,7 +174,7 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
     The first answer is without any hard part, the next one without the large ones. `start` is the best solution known.
     """
     known = evaluate(problem, start)
-    if only_packs(problem, exact.levels_from_bounds(problem, known, _nothing(known))):
+    if only_packing_open(problem, exact.levels_from_bounds(problem, known, _nothing(known))):
         return frozenset()
     pieces = divide(problem, start)
     if len(pieces) == 1:
@@ -189,10 +189,10 @@ def hard_classes(problem: Problem, start: Solution, budget: Budget) -> frozenset
 
 def _is_hard(piece: Subproblem, budget: Budget) -> bool:
     known = evaluate(piece.problem, piece.start)
-    if only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
+    if only_packing_open(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
         return False
     limits = bound.bounds(piece.problem, known, budget)
-    return not only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, limits))
+    return not only_packing_open(piece.problem, exact.levels_from_bounds(piece.problem, known, limits))
 
 
 def _nothing(known: Values) -> Bounds:

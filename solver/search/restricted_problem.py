@@ -104,9 +104,9 @@ def solve(
     if result.values is None or result.values == hint:
         return SubproblemResult(solution, is_optimal, spent)
     inside = set(nodes)
-    kept = [choice for choice in solution.choices if choice.node not in inside]
+    outside = [choice for choice in solution.choices if choice.node not in inside]
     found = assignment.solution_of(variables, result.values)
-    return SubproblemResult(Solution(kept + found.choices, solution.shared), is_optimal, spent)
+    return SubproblemResult(Solution(outside + found.choices, solution.shared), is_optimal, spent)
 
 
 def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:

@@ -84,20 +84,20 @@ def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
 def placed_again(problem: Problem, solution: Solution) -> Solution:
     """Place the pods anew, one by one, that take no device and share nothing, if all of them find a place again."""
     loose = _loose(problem)
-    kept = [choice for choice in solution.choices if choice.pod_class not in loose]
+    fixed = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = [choice.pod_class for choice in solution.choices if choice.pod_class in loose]
-    return _better(problem, solution, kept, moved) if moved else solution
+    return _better(problem, solution, fixed, moved) if moved else solution
 
 
 def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     """Place them as the relaxation would around all others; what it splits is placed one by one."""
     loose = frozenset() if problem.requests.takes_node_resources else _loose(problem)
-    kept = [choice for choice in solution.choices if choice.pod_class not in loose]
+    fixed = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = Counter(choice.pod_class for choice in solution.choices if choice.pod_class in loose)
     if not moved:
         return solution
     part = _of(problem, moved)
-    part = replace(part, available=replace(part.available, room=_room_beside(problem, kept)))
+    part = replace(part, available=replace(part.available, room=_room_beside(problem, fixed)))
     try:
         variables = build.build(part, _cells(part), stop=budget.should_stop)
     except OutOfTimeError:
@@ -110,7 +110,7 @@ def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
         return solution
     whole = _whole(variables, found.values, part.available.room)
     moved.subtract(choice.pod_class for choice in whole)
-    return _better(problem, solution, kept + whole, sorted(moved.elements()))
+    return _better(problem, solution, fixed + whole, sorted(moved.elements()))
 
 
 def _whole(variables: Variables, found: tuple[float, ...], room: Room) -> list[Choice]:
@@ -186,10 +186,10 @@ def _by_pod(cost_model: CostModel) -> CostModel:
     return CostModel(of_class, tuple(spread_costs))
 
 
-def _room_beside(problem: Problem, kept: list[Choice]) -> Room:
+def _room_beside(problem: Problem, fixed: list[Choice]) -> Room:
     """What nodes have left beside some pods."""
     room = Room({resource: amounts.copy() for resource, amounts in problem.available.room.free.items()})
-    for choice in kept:
+    for choice in fixed:
         _take(room, choice, problem.classes[choice.pod_class].requests)
     return room
 
@@ -207,7 +207,7 @@ def _cells(problem: Problem) -> Cells:
     cells = Cells()
     for together in (*((node,) for node in nodes[:near]), *_grouped(problem, nodes[near:])):
         group, state = problem.group(together[0]), problem.available.states[together[0]]
-        cells.places.append(Cell(len(cells.places), together, group, state, is_whole=False))
+        cells.places.append(Cell(len(cells.places), together, group, state, is_unused=False))
     return cells
 
 
@@ -262,5 +262,5 @@ def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
 def _trivial_upper_bound(problem: Problem, solution: Solution) -> int:
     """Return a simple upper bound: the scores if each pod had its best place; 0 if a pod waits."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
-    return -best_case(problem.costs.scores, problem.classes) if is_whole else 0
+    all_placed = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
+    return -best_case(problem.costs.scores, problem.classes) if all_placed else 0

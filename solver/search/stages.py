@@ -26,14 +26,14 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     if not problem.rules.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
     best, known, first = start, evaluate(problem, start), frozenset[int]()
-    kept = FitCache(problem)
+    fit_cache = FitCache(problem)
     left = problem.params.gangs_first_runs
-    for gang in _waiting(problem, start, kept, budget):
+    for gang in _waiting(problem, start, fit_cache, budget):
         for order in (Order.QUEUE_BEST_FIT, Order.SMALL_BEST_FIT):
             if left == 0 or budget.should_stop():
                 return best
             left -= 1
-            found = Greedy(problem, kept, order, first=first | {gang}).run(budget.should_stop)
+            found = Greedy(problem, fit_cache, order, first=first | {gang}).run(budget.should_stop)
             reached = evaluate(problem, found)
             if reached > known:
                 best, known, first = found, reached, first | {gang}
@@ -41,20 +41,24 @@ def gangs_first(problem: Problem, start: Solution, budget: Budget) -> Solution:
     return best
 
 
-def _waiting(problem: Problem, start: Solution, kept: FitCache, budget: Budget) -> Iterator[int]:
+def _waiting(problem: Problem, start: Solution, fit_cache: FitCache, budget: Budget) -> Iterator[int]:
     """Return the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
     if all(placed & set(rule.classes) for rule in problem.rules.gangs):
         return
-    for unit in units(problem, Greedy(problem, kept, Order.QUEUE_BEST_FIT).sequence()):
+    for unit in units(problem, Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT).sequence()):
         if budget.should_stop():
             return
-        if unit.rule is not None and not placed & set(unit.rule.classes) and _fits_alone(problem, unit, kept, budget):
+        if (
+            unit.rule is not None
+            and not placed & set(unit.rule.classes)
+            and _fits_alone(problem, unit, fit_cache, budget)
+        ):
             yield unit.rule.classes[0]
 
 
-def _fits_alone(problem: Problem, unit: PlacementUnit, kept: FitCache, budget: Budget) -> bool:
-    alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
+def _fits_alone(problem: Problem, unit: PlacementUnit, fit_cache: FitCache, budget: Budget) -> bool:
+    alone = Greedy(problem, fit_cache, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
     place(alone, unit)
     return bool(alone.solution.choices)
 
@@ -76,42 +80,48 @@ class SearchResult:
 
 
 def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
-    """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
-    best, limits = _bounded(problem, start, budget)
-    if not bound.only_packs(problem, best.levels):
+    """Bound the start, and run the stages: on the whole problem, or on each independent subproblem."""
+    best, bounds = _bounded(problem, start, budget)
+    if not bound.only_packing_open(problem, best.levels):
         better = gangs_first(problem, start, budget)
         if better is not start:
-            best, limits = _bounded(problem, better, budget)
+            best, bounds = _bounded(problem, better, budget)
     if best.is_proven or budget.should_stop():
         return best
     divides = problem.params.runs(SearchStage.DECOMPOSITION)
-    pieces = decompose.divide(problem, best.solution) if divides else ()
-    return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
+    subproblems = decompose.divide(problem, best.solution) if divides else ()
+    return (
+        _search_subproblems(problem, subproblems, budget)
+        if len(subproblems) > 1
+        else _staged(problem, best, bounds, budget)
+    )
 
 
 def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[SearchResult, Bounds]:
     """Say what the relaxation proves of a solution."""
     known = evaluate(problem, solution)
     nothing = bound.Bounds((None,) * len(known), (0, 0))
-    limits = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
-    levels = exact.levels_from_bounds(problem, known, limits)
-    return SearchResult(solution, levels, (SearchStage.LP_BOUND,), limits.size), limits
+    bounds = bound.guarded(SearchStage.LP_BOUND, budget, lambda: bound.bounds(problem, known, budget), nothing)
+    levels = exact.levels_from_bounds(problem, known, bounds)
+    return SearchResult(solution, levels, (SearchStage.LP_BOUND,), bounds.size), bounds
 
 
-def _one_by_one(problem: Problem, pieces: tuple[Subproblem, ...], budget: Budget) -> SearchResult:
-    """Search parts that share nothing, small ones first; each gets an equal share of what those before it left."""
-    order = sorted(range(len(pieces)), key=lambda index: (build.estimated_terms(pieces[index].problem), index))
+def _search_subproblems(problem: Problem, subproblems: tuple[Subproblem, ...], budget: Budget) -> SearchResult:
+    """Search independent subproblems, small ones first; each gets an equal share of what those before it left."""
+    order = sorted(
+        range(len(subproblems)), key=lambda index: (build.estimated_terms(subproblems[index].problem), index)
+    )
     found: dict[int, SearchResult] = {}
     spent = 0.0
     for position, index in enumerate(order):
-        piece, left = pieces[index], len(order) - position
-        best, limits = _bounded(piece.problem, piece.start, budget)
+        subproblem, left = subproblems[index], len(order) - position
+        best, bounds = _bounded(subproblem.problem, subproblem.start, budget)
         if not best.is_proven and not budget.should_stop():
             rest = replace(budget, deterministic_seconds=max(0.0, budget.deterministic_seconds - spent))
-            best = _staged(piece.problem, best, limits, _share(rest, left))
+            best = _staged(subproblem.problem, best, bounds, _share(rest, left))
         found[index] = best
         spent += best.deterministic_seconds
-    parts = [found[index] for index in range(len(pieces))]
+    parts = [found[index] for index in range(len(subproblems))]
     return SearchResult(
         Solution(
             [choice for part in parts for choice in part.solution.choices],
@@ -124,59 +134,61 @@ def _one_by_one(problem: Problem, pieces: tuple[Subproblem, ...], budget: Budget
     )
 
 
-def _staged(problem: Problem, best: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
+def _staged(problem: Problem, best: SearchResult, bounds: Bounds, budget: Budget) -> SearchResult:
     """Go through the stages until everything is proven or the budget ends."""
-    is_settled = bound.only_packs(problem, best.levels)
+    is_settled = bound.only_packing_open(problem, best.levels)
     if is_settled:
         budget = bound.for_packing(problem, budget)
     terms, params = build.estimated_terms(problem), problem.params
     if terms > (params.tiny_packing_terms if is_settled else params.tiny_terms):
-        best, limits = _by_columns(problem, best, limits, budget)
+        best, bounds = _column_generation(problem, best, bounds, budget)
         if best.is_proven or budget.should_stop():
             return best
     is_large = terms > params.exact_terms or not params.runs(SearchStage.EXACT)
     if is_large or not budget.has_seconds(terms / params.exact_terms_per_second):
-        return _in_neighbourhoods(problem, best, limits, budget)
+        return _neighbourhood_search(problem, best, bounds, budget)
     is_small = terms <= params.small_terms
-    rest = _rest(budget, best)
-    if not is_settled and bound.only_packs(problem, best.levels):
+    rest = _remaining(budget, best)
+    if not is_settled and bound.only_packing_open(problem, best.levels):
         rest = _half(bound.for_packing(problem, rest))
-    exactly = _exactly(problem, best, limits, rest if is_small else _half(rest))
-    pairs = zip(exactly.levels, objective.objective_levels(problem), strict=True)
+    exact_result = _exact_model(problem, best, bounds, rest if is_small else _half(rest))
+    pairs = zip(exact_result.levels, objective.objective_levels(problem), strict=True)
     if is_small or all(known.proven for known, level in pairs if level.decides_pods):
-        return exactly
-    return _in_neighbourhoods(problem, exactly, _as_bounds(exactly.levels, limits), budget)
+        return exact_result
+    return _neighbourhood_search(problem, exact_result, _as_bounds(exact_result.levels, bounds), budget)
 
 
-def _exactly(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
+def _exact_model(problem: Problem, before: SearchResult, bounds: Bounds, budget: Budget) -> SearchResult:
     """Solve the model as a whole."""
 
     def run() -> SearchResult:
-        found = exact.improve(problem, before.solution, limits, budget)
+        found = exact.improve(problem, before.solution, bounds, budget)
         spent = before.deterministic_seconds + found.deterministic_seconds
         return SearchResult(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
 
     return bound.guarded(SearchStage.EXACT, budget, run, before)
 
 
-def _by_columns(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> tuple[SearchResult, Bounds]:
+def _column_generation(
+    problem: Problem, before: SearchResult, bounds: Bounds, budget: Budget
+) -> tuple[SearchResult, Bounds]:
     """Generate columns, for half of the budget at most."""
 
     def run() -> tuple[SearchResult, Bounds]:
-        improved = column_generation.improve(problem, before.solution, limits, _half(budget))
+        improved = column_generation.improve(problem, before.solution, bounds, _half(budget))
         if improved is None:
-            return before, limits
+            return before, bounds
         levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         stages = (*before.stages, SearchStage.COLUMN_GENERATION)
         return SearchResult(improved.solution, levels, stages, before.size, spent), improved.bounds
 
     if not problem.params.runs(SearchStage.COLUMN_GENERATION):
-        return before, limits
-    return bound.guarded(SearchStage.COLUMN_GENERATION, budget, run, (before, limits))
+        return before, bounds
+    return bound.guarded(SearchStage.COLUMN_GENERATION, budget, run, (before, bounds))
 
 
-def _rest(budget: Budget, before: SearchResult) -> Budget:
+def _remaining(budget: Budget, before: SearchResult) -> Budget:
     """What is left of the deterministic seconds."""
     return replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
 
@@ -193,21 +205,21 @@ def _share(budget: Budget, parts: int) -> Budget:
     return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / parts)
 
 
-def _as_bounds(levels: tuple[LevelReport, ...], limits: Bounds) -> Bounds:
+def _as_bounds(levels: tuple[LevelReport, ...], bounds: Bounds) -> Bounds:
     """Keep the bounds of levels before which everything is proven: later ones hold under a condition."""
-    kept: list[int | None] = []
+    leading: list[int | None] = []
     is_open = False
     for level in levels:
-        kept.append(None if is_open else level.bound)
+        leading.append(None if is_open else level.bound)
         is_open = is_open or not level.proven
-    return Bounds(tuple(kept), limits.size)
+    return Bounds(tuple(leading), bounds.size)
 
 
-def _in_neighbourhoods(problem: Problem, before: SearchResult, limits: Bounds, budget: Budget) -> SearchResult:
-    """Solve the model of some nodes at a time, with what is left of the budget."""
+def _neighbourhood_search(problem: Problem, before: SearchResult, bounds: Bounds, budget: Budget) -> SearchResult:
+    """Run LNS with the rest of the budget: the model of some nodes at a time."""
 
     def run() -> SearchResult:
-        improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
+        improved = neighbourhoods.improve(problem, before.solution, bounds, _remaining(budget, before))
         levels = exact.levels_from_bounds(problem, evaluate(problem, improved.solution), improved.bounds)
         spent = before.deterministic_seconds + improved.deterministic_seconds
         return SearchResult(improved.solution, levels, (*before.stages, SearchStage.LNS), before.size, spent)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from solver.domain import (
+    ANY_ADDRESS,
     EVERY_PORT,
     HostPort,
     LabelSelector,
@@ -37,9 +38,6 @@ class PodOnNode(NamedTuple):
     labels: Mapping[str, str]
     """The node's labels."""
     is_new: bool
-
-
-_EVERY_ADDRESS: Final = "0.0.0.0"
 
 
 def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
@@ -152,9 +150,9 @@ class _PortsInUse:
         if self.all_of is not None:
             return self.all_of
         held = self.by_port.get((port.protocol, port.port), {})
-        if port.address == _EVERY_ADDRESS:
+        if port.address == ANY_ADDRESS:
             return next(iter(held.values()), None)
-        return held.get(port.address) or held.get(_EVERY_ADDRESS)
+        return held.get(port.address) or held.get(ANY_ADDRESS)
 
     def take(self, port: HostPort, seat: PodOnNode) -> None:
         if port == EVERY_PORT:

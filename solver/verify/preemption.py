@@ -7,11 +7,12 @@ previous preemptions. The check that the preemptors fit is the whole check again
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
 
 from msgspec.structs import replace
 
 from solver.domain import (
+    FINALIZER,
+    NEVER_PREEMPT,
     Allocation,
     Batch,
     Claim,
@@ -33,15 +34,11 @@ from solver.domain import (
     Violation,
     with_node_allocatable,
 )
+from solver.domain.gang import DISRUPT_ALL, DISRUPT_SINGLE
 from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
-_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
-"""The claim controller deallocates a claim without consumers only if this finalizer is set."""
-_DISRUPT_SINGLE: Final = "single"
-_DISRUPT_ALL: Final = "all"
-"""Values of a PodGroup's spec.disruptionMode."""
 
 
 def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, check: Check) -> Iterator[Violation]:
@@ -61,7 +58,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
             if placement.pod not in unplaced:
                 yield broken(Rule.PREEMPTOR, placement.pod, "it does not wait, and pods are evicted for it")
         for pod in preemptors:
-            if preemption.victims and (pod.preemption_policy == "Never" or not policy.preemption.is_enabled):
+            if preemption.victims and (pod.preemption_policy == NEVER_PREEMPT or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
         yield from _victims(left, preemption, preemptors, policy, budgets)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
@@ -134,9 +131,9 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
         if not staying:
             continue
         facts = known.get(gang)
-        if facts is None or facts.is_absent or facts.disruption == _DISRUPT_ALL:
+        if facts is None or facts.is_absent or facts.disruption == DISRUPT_ALL:
             yield broken(Rule.VICTIM_GANG, staying[0].id, f"it stays, and others of its gang {gang} are evicted")
-        elif facts.disruption != _DISRUPT_SINGLE and len(staying) < min(facts.min_count, len(there)):
+        elif facts.disruption != DISRUPT_SINGLE and len(staying) < min(facts.min_count, len(there)):
             message = f"{len(staying)} of its gang {gang} stay, and {min(facts.min_count, len(there))} have to"
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
@@ -242,7 +239,7 @@ def _without_consumers(claim: Claim, uids: set[str]) -> Claim:
     else:
         return claim
     rest = tuple(each for each in claim.reserved_for if each.resource != "pods" or each.uid not in uids)
-    if rest or _PROTECTION not in claim.finalizers:
+    if rest or FINALIZER not in claim.finalizers:
         return replace(claim, reserved_for=rest)
     return replace(claim, reserved_for=(), allocation=None, device_status=())
 

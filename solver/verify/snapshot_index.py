@@ -97,7 +97,7 @@ class StorageIndex:
 
 class SnapshotIndex:
     """
-    The objects of a snapshot by key. It changes in place: whoever follows another snapshot is done with this one.
+    The objects of a snapshot by key. It changes in place: a caller is done with it before it follows another snapshot.
 
     If `follow` raises, the index is of no snapshot and must be dropped.
     """

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from solver.domain import (
+    READ_WRITE_ONCE_POD,
     CSINode,
     DiskKind,
     InlineDisk,
@@ -291,7 +292,7 @@ def _one_pod(placed: Sequence[_Placed], storage: _Storage, context: PlanContext)
     named = ({volume.claim for volume in each.pod.volumes if not volume.is_ephemeral} for each in placed)
     for claim_id, count in Counter(claim_id for each in named for claim_id in each).items():
         claim = storage.claims.get(claim_id) if claim_id is not None else None
-        if claim is None or "ReadWriteOncePod" not in claim.access_modes:
+        if claim is None or READ_WRITE_ONCE_POD not in claim.access_modes:
             continue
         there = len(_running(context.index.pods.by_volume_claim.of(claim.id), placed))
         if count + there > 1:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from e2e.dovetail import Dovetail
-from scheduler.kube.encode import FINALIZER
+from solver.domain import FINALIZER
 from tests.integration.test_crash import fill
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until

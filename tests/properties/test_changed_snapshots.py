@@ -142,13 +142,13 @@ def look(problem: Problem, cache: SolverCache | None = None) -> dict[str, object
         "drawn": dict(usage.drawn),
         "states": list(available.states),
         "wide state": available.wide_state,
-        "whole": available.is_whole.tolist(),
+        "whole": available.is_unused.tolist(),
         "kinds": [available.kinds[number] for number in available.kind_of.tolist()],
         "keys": problem.device_keys()[0],
         "room": {resource: amounts.tolist() for resource, amounts in available.room.free.items()},
     }
     if cache is not None:
-        found |= _running(cache.neighbours(problem.inventory, problem.snapshot.pods).running)
+        found |= _running(cache.inter_pod(problem.inventory, problem.snapshot.pods).running)
     return found
 
 
@@ -240,7 +240,7 @@ def _check_usage(problem: Problem) -> None:
     }
     homes = {inventory.records[record].home for record, _ in known}
     owning = {record.home for record in inventory.records}
-    assert problem.available.is_whole.tolist() == [
+    assert problem.available.is_unused.tolist() == [
         node in owning and node not in homes for node in range(problem.node_count)
     ]
 

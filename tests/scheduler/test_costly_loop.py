@@ -86,7 +86,11 @@ class Slow(Deciding):
         now = batch.without(costly)
         plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
         return Decision(
-            batch=now, plan=plan, seconds=0.1, cost_seconds=0.1, costly=batch.without({each.id for each in now.pods})
+            batch=now,
+            plan=plan,
+            seconds=0.1,
+            cost_seconds=0.1,
+            over_budget=batch.without({each.id for each in now.pods}),
         )
 
 

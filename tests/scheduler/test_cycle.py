@@ -76,7 +76,7 @@ class Deciding:
             later = batch.without({each.id for each in batch.pods[:at_once]})
         now = batch.without({each.id for each in later.pods})
         plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
-        return Decision(batch=now, plan=plan, seconds=0.0, later=later)
+        return Decision(batch=now, plan=plan, seconds=0.0, deferred=later)
 
     @property
     def names(self) -> list[list[str]]:
@@ -597,7 +597,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
         hall.arrive(pod("third", "three"))
         await settle()
         assert state(hall, "third") is PodState.UNSCHEDULABLE
@@ -606,7 +606,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         await asyncio.sleep(1.2)
         await settle()
 
-    assert hall.starvation.holds == ()
+    assert hall.starvation.reservations == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
 
 
@@ -625,7 +625,7 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
         await asyncio.sleep(1.2)
         await settle()
-        assert [hold.pod.name for hold in hall.starvation.holds] == ["big"]
+        assert [hold.pod.name for hold in hall.starvation.reservations] == ["big"]
 
         hall.cycle.see([gone(claim("four"))])
         hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
@@ -633,7 +633,7 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         await settle()
 
     assert state(hall, "big") is PodState.UNSCHEDULABLE
-    assert hall.starvation.holds == ()
+    assert hall.starvation.reservations == ()
 
 
 async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> None:

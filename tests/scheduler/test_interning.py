@@ -90,8 +90,8 @@ def test_the_mirror_shares_what_it_takes() -> None:
     for name in ("a", "b"):
         cluster.apply(Change(kind=Kind.PODS, key=f"ml/{name}", value=_pod(name)))
         cluster.apply(Change(kind=Kind.CLAIMS, key=f"ml/{name}", value=_claim(name)))
-    pods = [cluster.seen_pod(PodId("ml", name)) for name in ("a", "b")]
-    claims = [cluster.seen_claim(ClaimId("ml", name)) for name in ("a", "b")]
+    pods = [cluster.observed_pod(PodId("ml", name)) for name in ("a", "b")]
+    claims = [cluster.observed_claim(ClaimId("ml", name)) for name in ("a", "b")]
     assert all(pods)
     assert len({id(each.labels) for each in pods if each is not None}) == 1
     assert len({id(each.requests) for each in claims if each is not None}) == 1

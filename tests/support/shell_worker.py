@@ -53,8 +53,8 @@ def misbehave(
     left = {name: tuple(pod.id for pod in batch.pods if pod.id.name == name) for name in ("fail", "costly", "later")}
     others = batch.without({key for keys in left.values() for key in keys})
     plan = solve_greedily(snapshot, others, policy, budget, cache)
-    if budget.may_leave:
-        plan = structs.replace(plan, costly=left["costly"], later=left["later"])
+    if budget.may_defer:
+        plan = structs.replace(plan, over_budget=left["costly"], deferred=left["later"])
         left = {"fail": left["fail"]}
     unplaced = tuple(
         Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=_CODES[name], message="as the test wants it"),))

@@ -108,13 +108,13 @@ class Path:
 
     def _decide_whole(self, rest: Batch) -> Iterator[Decided]:
         """Decide about a batch, and then about those that the plan leaves for later, or for a decision aside."""
-        may_leave = True
+        may_defer = True
         while rest.pods:
             order = self._sent(msgspec.structs.replace(rest, gangs=self.cluster.gangs(rest.pods)))
             snapshot = self.replica.snapshot(order.assumptions)
-            plan = solve(snapshot, order.batch, order.policy, _budget(is_aside=not may_leave), self._engine)
-            later = frozenset((*plan.later, *plan.costly))
-            may_leave = not plan.costly
+            plan = solve(snapshot, order.batch, order.policy, _budget(is_aside=not may_defer), self._engine)
+            later = frozenset((*plan.deferred, *plan.over_budget))
+            may_defer = not plan.over_budget
             batch = order.batch.without(later)
             violations = check(snapshot, batch, plan, order.policy, self._verifier_cache)
             answer = msgspec.json.decode(
@@ -155,7 +155,7 @@ class Path:
                 encode.binding(placement.pod, placement.pod_uid, placement.node)
                 self._pending.remove(placement.pod)
             for each in unit.allocations:
-                claim = self.cluster.seen_claim(each.claim)
+                claim = self.cluster.observed_claim(each.claim)
                 if claim is not None:
                     consumers = [ConsumerReference.of(pod.pod, pod.pod_uid) for pod in unit.placements]
                     encode.allocation_patch(claim, each.allocation, consumers)
@@ -194,6 +194,6 @@ def _budget(*, is_aside: bool) -> Budget:
         seconds=_SECONDS,
         deterministic_seconds=_DETERMINISTIC_SECONDS,
         cost_units=limits.cost_units,
-        may_leave=not is_aside,
+        may_defer=not is_aside,
         is_forgiving=True,
     )

@@ -27,7 +27,7 @@ API_IS_OFF: Final = "Its API is off by default: `api` in its configuration switc
 
 
 def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
-    """Add the options that say where the scheduler is, and who asks; optional where the API server can answer, too."""
+    """Add the options for the scheduler's address and credentials; optional where the API server can answer."""
     text = (
         f"ask the running scheduler behind this Service, such as {_SERVICE}, instead of the API server"
         if is_optional

@@ -221,14 +221,14 @@ def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[W
     """Convert preferred terms; above the limit those of the largest weights that fit."""
     given = (wire.preferred or ()) if wire is not None else ()
     terms = [WeightedPodAffinityTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
-    kept, sums = set[int](), {_OWN_NAMESPACE: TermCost(), _CROSS_NAMESPACE: TermCost()}
+    chosen, sums = set[int](), {_OWN_NAMESPACE: TermCost(), _CROSS_NAMESPACE: TermCost()}
     for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
         bound = _CROSS_NAMESPACE if _is_cross_namespace(each.term, subject) else _OWN_NAMESPACE
         after = sums[bound].plus(_cost([each.term]))
         if after.fits(bound):
             sums[bound] = after
-            kept.add(position)
-    return tuple(each for position, each in enumerate(terms) if position in kept)
+            chosen.add(position)
+    return tuple(each for position, each in enumerate(terms) if position in chosen)
 
 
 def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[TopologySpreadConstraint, ...]:

@@ -185,16 +185,16 @@ def walk(raw: bytes, *path: str) -> bytes | None:
 
 def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
     """Return an object that has only the parts under some paths. Raises BrokenJsonError."""
-    kept: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for path in paths:
         found = walk(raw, *path)
         if found is None:
             continue
-        inner = kept
+        inner = result
         for name in path[:-1]:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = msgspec.Raw(found)
-    return msgspec.json.encode(kept)
+    return msgspec.json.encode(result)
 
 
 Raw = bytes | msgspec.Raw

@@ -135,8 +135,8 @@ def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...
         for list_name in _CONTAINERS:
             each = walk(raw, "spec", list_name)
             if each is not None:
-                kept = [msgspec.Raw(trimmed(one, *((key,) for key in wanted))) for one in elements(each)]
-                body.setdefault("spec", {})[list_name] = msgspec.Raw(msgspec.json.encode(kept))
+                trimmed_items = [msgspec.Raw(trimmed(one, *((key,) for key in wanted))) for one in elements(each)]
+                body.setdefault("spec", {})[list_name] = msgspec.Raw(msgspec.json.encode(trimmed_items))
         return {name: getattr(pods.decode_pod(msgspec.json.encode(body)), name)}
     except Exception:  # noqa: BLE001 - as above
         return {name: getattr(last, name)} if last is not None and _was_read(last) else {}
@@ -184,8 +184,8 @@ def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
     except Exception:  # noqa: BLE001 - the metadata cannot be decoded
         found = _status_alone(raw, last)
     allocation = found.allocation
-    is_whole = allocation is not None and all(each.device.device for each in allocation.results)
-    if last is not None and not is_whole and walk(raw, "status", "allocation") is not None:
+    is_complete = allocation is not None and all(each.device.device for each in allocation.results)
+    if last is not None and not is_complete and walk(raw, "status", "allocation") is not None:
         allocation = last.allocation or allocation
     reserved = found.reserved_for or (last.reserved_for if last is not None and allocation is not None else ())
     return msgspec.structs.replace(found, allocation=allocation, reserved_for=reserved, invalid=cut(why))

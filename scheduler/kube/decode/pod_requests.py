@@ -93,8 +93,8 @@ def _below(pod: PodAmounts, most: int) -> PodAmounts:
 
     def of(container: ContainerAmounts) -> ContainerAmounts:
         resized = container.resized
-        kept = Resized(cut(resized.actual), cut(resized.allocated)) if resized is not None else None
-        return ContainerAmounts(cut(container.specified), kept)
+        capped = Resized(cut(resized.actual), cut(resized.allocated)) if resized is not None else None
+        return ContainerAmounts(cut(container.specified), capped)
 
     return PodAmounts(
         containers=[of(each) for each in pod.containers],

@@ -71,11 +71,11 @@ class LeaderElector:
         return f"leases {self._namespace}/{self._name}"
 
     @property
-    def inherited(self) -> tuple[str, str]:
+    def earlier_record(self) -> tuple[str, str]:
         """The record in the lease when it was taken, and the version of its format."""
         return self.election.record, self.election.record_version
 
-    async def hand_down(self, record: str) -> None:
+    async def write_record(self, record: str) -> None:
         """Write the record for the next leader. Raises KubeError where it may not have been written."""
         self.election.record = record
         for _ in range(_TRIES - 1):
@@ -122,7 +122,7 @@ class LeaderElector:
         Renew periodically. Raises LeadershipLost, after which nothing may be written.
 
         A renewal whose answer comes after the deadline of the one before counts as none: writes were refused meanwhile,
-        and whoever met that has given up for good.
+        and a caller that met that has given up for good.
         """
         while True:
             await asyncio.sleep(self._timing.retry_period * _jitter())

@@ -146,8 +146,8 @@ class Election:
         """
         Return how long a write may take that starts now, 0 where none may start: half of the time until the lease ends.
 
-        We wait so long for the answer. The API server gives the request up when it has had it for so long, so that it
-        ends every request that it receives while we wait before the lease does.
+        We wait so long for the answer. The API server gives the request up when it has had it for so long. So every
+        request that it receives while we wait ends before the lease does.
         """
         if not self.may_write(now):
             return 0.0

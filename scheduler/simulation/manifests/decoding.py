@@ -15,6 +15,7 @@ import msgspec
 from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
+from scheduler.kube.paths import RESOURCE_GROUP
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
 from solver.domain import Claim, Namespace, Pod
@@ -107,15 +108,15 @@ def readable_error(text: str) -> tuple[str, str]:
     part, message, path = (match["part"], match["message"], match["path"]) if match else (None, text, None)
     if part is None and path is None and not _MISSING.search(message):
         named = _FIELD.match(text)
-        return (named["field"], _told(named["message"])) if named else ("", _told(text))
+        return (named["field"], _reworded(named["message"])) if named else ("", _reworded(text))
     field = ".".join(each for each in (part, path) if each)
     missing = _MISSING.search(message)
     if missing:
         return ".".join(each for each in (field, missing["name"]) if each), "missing"
-    return field.replace("[...]", "[…]"), _told(message)
+    return field.replace("[...]", "[…]"), _reworded(message)
 
 
-def _told(message: str) -> str:
+def _reworded(message: str) -> str:
     expected = _EXPECTED.search(message)
     if expected is None:
         return message
@@ -163,7 +164,6 @@ def _value(kind: Kind, body: Body) -> tuple[Object | None, str, str]:
     return value, "", ""
 
 
-_RESOURCE: Final = "resource.k8s.io"
 _STORAGE: Final = "storage.k8s.io"
 _CURRENT: Final = frozenset({"v1", "v1beta2"})
 """Versions of resource.k8s.io with the shape of v1."""
@@ -172,10 +172,10 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("", "Node"): Kind.NODES,
     ("", "Pod"): Kind.PODS,
     ("", "Namespace"): Kind.NAMESPACES,
-    (_RESOURCE, "ResourceSlice"): Kind.SLICES,
-    (_RESOURCE, "DeviceClass"): Kind.CLASSES,
-    (_RESOURCE, "ResourceClaim"): Kind.CLAIMS,
-    (_RESOURCE, "DeviceTaintRule"): Kind.TAINT_RULES,
+    (RESOURCE_GROUP, "ResourceSlice"): Kind.SLICES,
+    (RESOURCE_GROUP, "DeviceClass"): Kind.CLASSES,
+    (RESOURCE_GROUP, "ResourceClaim"): Kind.CLAIMS,
+    (RESOURCE_GROUP, "DeviceTaintRule"): Kind.TAINT_RULES,
     ("", "PersistentVolume"): Kind.VOLUMES,
     ("", "PersistentVolumeClaim"): Kind.VOLUME_CLAIMS,
     (_STORAGE, "StorageClass"): Kind.STORAGE_CLASSES,
@@ -198,7 +198,7 @@ WARNINGS: Final[Mapping[tuple[str, str], str]] = {
     ("scheduling.k8s.io", "CompositePodGroup"): "its PodGroups are gangs of their own: they are not decided together",
 }
 """Kinds that matter and are not read, with what that means; pods of a DaemonSet or CronJob depend on nodes or time."""
-TEMPLATE: Final = (_RESOURCE, "ResourceClaimTemplate")
+TEMPLATE: Final = (RESOURCE_GROUP, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
 GROUP_TEMPLATES: Final = ("scheduling.k8s.io", "Workload")
 
@@ -222,7 +222,7 @@ def wrong_version(body: Body) -> str:
     newest = f"{expected}/v1" if expected else "v1"
     if group != expected:
         return f"{api_version} has no {kind}: write {newest}" if _is_near(group, expected) else ""
-    if group != _RESOURCE or version in _CURRENT or (kind == "DeviceTaintRule" and version == "v1alpha3"):
+    if group != RESOURCE_GROUP or version in _CURRENT or (kind == "DeviceTaintRule" and version == "v1alpha3"):
         return ""
     return (
         f"{api_version} is an older version with another shape: write {newest}, where a request holds `exactly` "

@@ -127,7 +127,7 @@ def _values(content: str) -> Iterator[Any]:
         try:
             yield _wrong_byte(chunk, line) or untrusted_yaml.load(chunk)
         except yaml.YAMLError as error:
-            yield _Unreadable(_told(error, line))
+            yield _Unreadable(_message(error, line))
 
 
 def _json_values(content: str) -> Iterator[Any]:
@@ -169,7 +169,7 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
         line += chunk.count("\n")
 
 
-def _told(error: Exception, line: int) -> str:
+def _message(error: Exception, line: int) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return f"not YAML: {error}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeGuard
 
 from scheduler.simulation.manifests.fields import Body, FieldError, entries, mapping, spec, text
+from solver.domain import READ_WRITE_ONCE_POD
 from solver.domain.quantity import QuantityError, parse
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -213,8 +214,7 @@ def _of_amounts(amounts: Body, at: str) -> Iterator[FieldError]:
             yield FieldError(f"{at}[{name}]", f"is {amount}: write 0 or more")
 
 
-_ALONE: Final = "ReadWriteOncePod"
-_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ALONE)
+_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
 _KINDS: Final = ("Filesystem", "Block")
 
 
@@ -252,8 +252,8 @@ def _of_spec(described: Body, at: str, size: Any, size_at: str) -> Iterator[Fiel
     for index, mode in enumerate(modes if isinstance(modes, list) else ()):
         if mode not in _MODES:
             yield FieldError(f"{at}.accessModes[{index}]", f"is {mode!r}: write one of {', '.join(_MODES)}")
-    if isinstance(modes, list) and _ALONE in modes and set(map(str, modes)) != {_ALONE}:
-        yield FieldError(f"{at}.accessModes", f"{_ALONE} stands alone: leave out the others, or it")
+    if isinstance(modes, list) and READ_WRITE_ONCE_POD in modes and set(map(str, modes)) != {READ_WRITE_ONCE_POD}:
+        yield FieldError(f"{at}.accessModes", f"{READ_WRITE_ONCE_POD} stands alone: leave out the others, or it")
     kind = described.get("volumeMode")
     if kind is not None and kind not in _KINDS:
         yield FieldError(f"{at}.volumeMode", f"is {kind!r}: write {' or '.join(_KINDS)}")

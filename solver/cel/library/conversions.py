@@ -133,7 +133,8 @@ def _bool_of_text(text: str) -> bool:
     return text in _TRUE
 
 
-def _text_of_bytes(value: bytes) -> str:
+def text_of_bytes(value: bytes) -> str:
+    """Decode UTF-8, or fail."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -193,7 +194,7 @@ _CONVERSIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "string": (
         function((STRING,), STRING, _same),
         function((BOOL,), STRING, lambda value: "true" if value else "false"),
-        function((BYTES,), STRING, _text_of_bytes, by_text),
+        function((BYTES,), STRING, text_of_bytes, by_text),
         function((DOUBLE,), STRING, text_of_float, _writing_cost),
         function((DURATION,), STRING, times.text_of_duration, _writing_cost),
         function((INT,), STRING, str),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from solver.cel import tree
 from solver.cel.errors import EvaluationError, ExpressionError
 from solver.cel.library import times
-from solver.cel.library.conversions import text_of_float
+from solver.cel.library.conversions import text_of_bytes, text_of_float
 from solver.cel.library.overloads import Overload, method
 from solver.cel.meter import Meter
 from solver.cel.types import DURATION, DYN, STRING, TIMESTAMP, Type, list_of
@@ -202,19 +202,12 @@ def _hexadecimal(meter: Meter, value: Value, _digits: int) -> str:
     return f"{int(value):x}"
 
 
-def _text_of_bytes(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise EvaluationError("the bytes are no UTF-8 text") from None
-
-
 _TEXTS: Final[dict[type, Callable[[Value], str]]] = {
     bool: lambda value: "true" if value else "false",
     int: str,
     UInt: lambda value: str(int(value)),
     float: text_of_float,
-    bytes: _text_of_bytes,
+    bytes: text_of_bytes,
     type(None): lambda _: "null",
     TypeValue: lambda value: str(value.name),
     Duration: times.text_of_duration,

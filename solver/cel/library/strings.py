@@ -2,8 +2,8 @@
 Strings and regular expressions: the standard predicates, strings version 2 (without `reverse`), `matches` and `find`.
 
 Regular expressions run on RE2: linear in the text, bounded in memory. RE2 cannot be interrupted, so the cost is bounded
-before: that of compiling by the pattern's text, that of matching by the size of the program times the length of the
-text (the worst case, in which RE2 simulates the automaton).
+before: compiling by the pattern's text, matching by the size of the program times the length of the text. That is the
+worst case, in which RE2 simulates the automaton.
 """
 
 import re

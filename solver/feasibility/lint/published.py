@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from solver.cel import tree
-from solver.cel.field_access import SUFFIXES
-from solver.cel.reads import Read
+from solver.cel.reads import TYPE_SUFFIXES, Read
 from solver.cel.values import parse_semver
 from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quantity
 from solver.domain.quantity import NANO, plain
@@ -111,9 +110,14 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     comparison = expressions.comparison_of(node)
     read = comparison.read if comparison is not None else expressions.read_of(node)
     wanted = comparison.constant if comparison is not None else None
-    if read is not None and read.name in SUFFIXES and "." not in read.domain and not _is_published(read, candidates):
+    if (
+        read is not None
+        and read.name in TYPE_SUFFIXES
+        and "." not in read.domain
+        and not _is_published(read, candidates)
+    ):
         return _of_bare_domain(read, wanted, candidates)
-    if isinstance(node, tree.Select) and node.field in SUFFIXES:
+    if isinstance(node, tree.Select) and node.field in TYPE_SUFFIXES:
         inner = expressions.read_of(node.operand)
         if inner is not None and _is_published(inner, candidates):
             return f"a value is read without .{node.field}: write {written(inner)}"

@@ -175,11 +175,11 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
     yield from (*alone, *never)
     left = list(range(len(kinds)))
     for index, row in enumerate(holds):
-        kept = [place for place in left if row[place]]
-        if not kept:
+        still_held = [place for place in left if row[place]]
+        if not still_held:
             yield _Culprit(index, [kinds[place] for place in left])
             return
-        left = kept
+        left = still_held
 
 
 def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Effort) -> str:

@@ -1,9 +1,9 @@
 """
 Costs of places as small integers; less is better.
 
-Three kinds make a `CostModel`: the cost of a class on a node, `SpreadCost` (each further pod of some classes in a
-domain costs more) and `AffinityCost` (a pod costs something where no pod that it prefers is in its domain). Greedy,
-model and objective values share this one definition.
+Three kinds make a `CostModel`: the cost of a class on a node, `SpreadCost` and `AffinityCost`. With `SpreadCost` each
+further pod of some classes in a domain costs more. With `AffinityCost` a pod costs something where no pod that it
+prefers is in its domain. Greedy, model and objective values share this one definition.
 """
 
 import math
@@ -53,8 +53,8 @@ class SpreadCost:
             return {}
         base, step = self.base[domains], self.step[domains]
         if len(base) > most:  # no other domain has one of the cheapest
-            kept = np.argpartition(base, most - 1)[:most]
-            base, step = base[kept], step[kept]
+            cheapest = np.argpartition(base, most - 1)[:most]
+            base, step = base[cheapest], step[cheapest]
         low, high = int(base.min()), int((base + step * most).min())
         while low < high:  # the price up to which there are enough places
             middle = (low + high) // 2

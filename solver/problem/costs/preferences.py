@@ -300,7 +300,7 @@ class CostKeys:
 def with_costs(problem: Problem, cache: SolverCache) -> Problem:
     """Return the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
     policy, weights = problem.policy, problem.policy.weights
-    context = CostContext(cache.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    context = CostContext(cache.inter_pod(problem.inventory, problem.snapshot.pods), problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
     preferred, scored = NO_COSTS, NO_COSTS
     if _PREFERENCES in policy.levels:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Pod, Weights
+from solver.domain import HOSTNAME, Pod, Weights
 from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model
 from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
@@ -25,7 +25,7 @@ from solver.problem.solver_cache import SolverCache
 FINE: Final = 100
 """Costs are in hundredths here, so that a small pod on a large node makes a difference."""
 _REPLICATED: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
-_DEFAULT_SPREAD: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
+_DEFAULT_SPREAD: Final = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 """kube-scheduler's own default constraints: label and maxSkew."""
 _LEAST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}
 """What a pod that asks for nothing counts as: 100m and 200Mi."""

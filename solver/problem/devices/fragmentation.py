@@ -32,10 +32,10 @@ class Bundle(NamedTuple):
 
 def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
     """Return the group of every node that is in a whole one, by label and value."""
-    is_whole, found = problem.available.is_whole, dict[int, tuple[str, str]]()
+    is_unused, found = problem.available.is_unused, dict[int, tuple[str, str]]()
     for label in problem.policy.group_labels:
         values, value_of = problem.inventory.nodes_by_label(label)
-        sizes, left = (np.bincount(value_of[mask] + 1, minlength=len(values) + 1) for mask in (slice(None), is_whole))
+        sizes, left = (np.bincount(value_of[mask] + 1, minlength=len(values) + 1) for mask in (slice(None), is_unused))
         is_group = (sizes == left) & (sizes > 1)
         is_group[0] = False  # nodes without the label, or without devices
         for node in np.flatnonzero(is_group[value_of + 1]).tolist():
@@ -77,21 +77,21 @@ _MOST_STATES: Final = 20_000
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
     """Return the available partitions of a node that draw on counters which the batch may take from."""
-    kept, usage, state = problem.layout.partitions, problem.available.usage, problem.available.states[node]
-    if node not in kept.of_node:
+    tables, usage, state = problem.layout.partitions, problem.available.usage, problem.available.states[node]
+    if node not in tables.of_node:
         table = _drawn(problem, node, frozenset())
         records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))
-        kept.of_node[node] = PartitionTable(kept.numbers.setdefault(table, len(kept.numbers)), table, records)
-    own = kept.of_node[node]
+        tables.of_node[node] = PartitionTable(tables.numbers.setdefault(table, len(tables.numbers)), table, records)
+    own = tables.of_node[node]
     held = (own.records & usage.exclusive) | (usage.shared.keys() & own.records)
     if held:
         return _left(_drawn(problem, node, held), state)
     # Nodes with equal tables and equal states share one answer.
-    if (own.number, state) not in kept.left:
-        if len(kept.left) >= _MOST_STATES:
-            kept.left.clear()
-        kept.left[own.number, state] = _left(own.table, state)
-    return kept.left[own.number, state]
+    if (own.number, state) not in tables.left:
+        if len(tables.left) >= _MOST_STATES:
+            tables.left.clear()
+        tables.left[own.number, state] = _left(own.table, state)
+    return tables.left[own.number, state]
 
 
 def _is_counted(problem: Problem, index: int) -> bool:

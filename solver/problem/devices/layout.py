@@ -92,8 +92,8 @@ class GroupKey(NamedTuple):
     """
     The key of nodes whose devices look the same to a batch while none is in use; `problem.NodeDeviceKey` adds usage.
 
-    `types` are the types of devices with the number of each, `totals` the totals of counters, `beside` what devices
-    that the batch does not see draw on those counters, `wide` the cluster-wide types that the node sees.
+    `types` are the types of devices with the number of each, `totals` the totals of counters. `beside` is what devices
+    that the batch does not see draw on those counters. `wide` are the cluster-wide types that the node sees.
     """
 
     types: tuple[tuple[TypeKey, int], ...]

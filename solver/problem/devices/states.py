@@ -23,13 +23,13 @@ class DeviceStates:
     """
     The units left of every budget, never below zero: `local` per node, and `wide` of the whole cluster.
 
-    `is_whole` marks nodes with devices that only they can use, none of them in use. Nodes of one group with one state
+    `is_unused` marks nodes with devices that only they can use, none of them in use. Nodes of one group with one state
     have one number in `kind_of`: the index of both in `kinds`, which may have more.
     """
 
     local: list[State]
     wide: State
-    is_whole: Mask
+    is_unused: Mask
     kind_of: Numbers
     kinds: list[tuple[int, State]]
 
@@ -62,7 +62,7 @@ class StateCounter:
         states = DeviceStates(
             local=[full[group] for group in layout.group_of],
             wide=_scaled(*layout.wide_budgets),
-            is_whole=inventory.has_devices,
+            is_unused=inventory.has_devices,
             kind_of=np.array(layout.group_of, dtype=np.int64),
             kinds=list(enumerate(full)),
         )
@@ -136,10 +136,10 @@ class StateCounter:
     def _note_whole(self, inventory: Inventory, homes: set[int]) -> None:
         if not homes:
             return
-        is_whole, usage = self.states.is_whole.copy(), self._usage
+        is_unused, usage = self.states.is_unused.copy(), self._usage
         for node in homes:
-            is_whole[node] = not any(usage.is_held(record) for record in inventory.by_home[node])
-        self.states = replace(self.states, is_whole=is_whole)
+            is_unused[node] = not any(usage.is_held(record) for record in inventory.by_home[node])
+        self.states = replace(self.states, is_unused=is_unused)
 
 
 def _takes(

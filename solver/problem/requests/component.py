@@ -4,10 +4,12 @@ Components of a claim: requests that constraints join, which have to be served t
 Different components are independent, so each is served on its own, and equal components are counted, not repeated.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from solver.domain import AllocationMode, Claim, Constraint, ConstraintKind, Request, RequestName, SubRequest
+from solver.domain.disjoint_sets import DisjointSets
 from solver.feasibility.claims import MAX_RESULTS
 from solver.feasibility.device_attributes import AttributeName
 
@@ -31,7 +33,7 @@ class Member(NamedTuple):
     attribute: AttributeName
 
 
-class Link(NamedTuple):
+class ComponentConstraint(NamedTuple):
     """A constraint inside a component."""
 
     kind: ConstraintKind
@@ -59,23 +61,23 @@ class Component(NamedTuple):
     """
 
     requests: tuple[tuple[Ask, ...], ...]
-    links: tuple[Link, ...]
+    links: tuple[ComponentConstraint, ...]
     needs_identity: bool
     most_results: int
 
 
-class Cut(NamedTuple):
+class ClaimComponent(NamedTuple):
     """A component of one claim with the positions of its requests in the claim."""
 
     component: Component
     positions: tuple[int, ...]
 
 
-def cut(claim: Claim, demand_of: Callable[[SubRequest], int]) -> tuple[Cut, ...]:
-    """Cut a claim into components, in the order of their first requests."""
+def components_of(claim: Claim, demand_of: Callable[[SubRequest], int]) -> tuple[ClaimComponent, ...]:
+    """Return the components of a claim, in the order of their first requests."""
     has_admin = any(alternative.admin_access for request in claim.requests for alternative in request.alternatives)
     is_joint = _may_exceed_limit(claim.requests) or (has_admin and len(claim.requests) > 1)
-    cuts = []
+    found = []
     for positions in _joined(claim, is_joint=is_joint):
         requests = tuple(
             tuple(Ask(demand_of(alternative), _count(alternative)) for alternative in claim.requests[i].alternatives)
@@ -88,8 +90,8 @@ def cut(claim: Claim, demand_of: Callable[[SubRequest], int]) -> tuple[Cut, ...]
             needs_identity=has_admin or any(link.kind is ConstraintKind.DISTINCT for link in links),
             most_results=MAX_RESULTS if _may_exceed_limit(claim.requests) else 0,
         )
-        cuts.append(Cut(component, positions))
-    return tuple(cuts)
+        found.append(ClaimComponent(component, positions))
+    return tuple(found)
 
 
 def _count(alternative: SubRequest) -> int:
@@ -142,20 +144,19 @@ def _member(position: int, alternative: int, wanted: SubRequest, constraint: Con
 
 
 def _joined(claim: Claim, *, is_joint: bool) -> list[tuple[int, ...]]:
-    """Connected sets of request positions."""
-    group = list(range(len(claim.requests)))
-    joins = [[member.request for member in _covered(claim, each)] for each in claim.constraints]
+    """Return the connected components of the positions of requests, in the order of their first positions."""
+    positions, joined = range(len(claim.requests)), DisjointSets[int]()
+    for constraint in claim.constraints:
+        joined.join(member.request for member in _covered(claim, constraint))
     if is_joint:
-        joins.append(list(group))
-    for positions in joins:
-        roots = {group[position] for position in positions}
-        if roots:
-            root = min(roots)
-            group = [root if each in roots else each for each in group]
-    return [tuple(i for i, each in enumerate(group) if each == root) for root in dict.fromkeys(group)]
+        joined.join(positions)
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for position in positions:
+        found[joined.find(position)].append(position)
+    return [tuple(each) for each in found.values()]
 
 
-def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[Link]:
+def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[ComponentConstraint]:
     local = {position: index for index, position in enumerate(positions)}
     for constraint in claim.constraints:
         members = tuple(
@@ -164,7 +165,7 @@ def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[Link]:
             if member.request in local
         )
         if members:
-            yield Link(constraint.kind, AttributeName.parse(constraint.attribute), members)
+            yield ComponentConstraint(constraint.kind, AttributeName.parse(constraint.attribute), members)
 
 
 class Line(NamedTuple):

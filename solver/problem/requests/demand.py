@@ -167,7 +167,7 @@ def matching(inventory: Inventory, class_selectors: tuple[str, ...], slice_cache
     return (record.index for record, outcome in found if outcome is True)
 
 
-def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: SliceCache) -> None:
+def prefetch_selectors(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: SliceCache) -> None:
     """
     Evaluate the selectors of several demands on all devices at once, into the slice cache.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from solver.domain import Budget, Claim, PodId, Reason
 from solver.problem import skipped_pods
-from solver.problem.prefilter import combinations_of, spec_of
+from solver.problem.batch_selectors import combinations_of, spec_of
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
 from solver.problem.requests.options import MOST_OPTIONS, TooCostlyError
@@ -23,7 +23,6 @@ from solver.problem.solver_cache import SolverCache
 
 _STAGE: Final = "combinations"
 _WALL_SHARE: Final = 0.6
-_OWN_SHARE: Final = 0.125
 _MUCH: Final = 50_000
 """Units after which the component counts as costly, and not the machine as slow."""
 _GLANCE: Final = 64
@@ -35,7 +34,7 @@ def left_out(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_po
     before = skipped_pods.recorded(budget, _STAGE)
     reasons = before
     if reasons is None:
-        failed = _enumerated(problem, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        failed = _enumerated(problem, budget.until(_WALL_SHARE))
         reasons = dict(_blamed(problem, failed, cache))
     reasons = skipped_pods.with_whole_gangs(problem.batch, reasons)
     skipped_pods.record(budget, _STAGE, reasons)

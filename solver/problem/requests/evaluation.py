@@ -42,7 +42,7 @@ class Ending(NamedTuple):
 Unfinished = dict[Selectors, Ending]
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """A claim, by number, of a namespace that needs the result."""
 
     namespace: str
@@ -54,7 +54,7 @@ class _Task:
     """Selectors, the slices that are left, and the units of the next turn."""
 
     names: Selectors
-    askers: Collection[Asker]
+    askers: Collection[Requester]
     slices: list[ResourceSlice]
     compiled: list[Selector] | None = None
     turn: int = _TURN
@@ -73,7 +73,7 @@ class _Task:
 
 
 def evaluate(
-    inventory: Inventory, slice_cache: SliceCache, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    inventory: Inventory, slice_cache: SliceCache, wanted: Mapping[Selectors, Collection[Requester]], budget: Budget
 ) -> Unfinished:
     """
     Evaluate selectors on all devices without a result, as far as time and allowance reach.
@@ -186,7 +186,7 @@ class _Run:
 
     def in_turns(self, tasks: list[_Task]) -> None:
         """Let the tasks that need more take turns, by the units used for each namespace and claim."""
-        turns = _Turns(tasks)
+        turns = _FairOrder(tasks)
         while (task := turns.next()) is not None and not self.is_over():
             cost = self.compile(task) if task.compiled is None else 0
             meter = self._meter(min(task.turn, self.budget.units_left))
@@ -231,7 +231,7 @@ def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:
 
 
 @dataclass(slots=True, eq=False)
-class _Turns:
+class _FairOrder:
     """
     The order of turns: the namespace that used least, and of it the claim with the least used plus expected units.
 
@@ -242,8 +242,8 @@ class _Turns:
     _namespaces: list[tuple[int, str]] = field(init=False)
     _claims: dict[str, list[tuple[int, int, int]]] = field(init=False)
     """By namespace: units used and to be expected, units used, the claim."""
-    _rest: dict[Asker, list[_Task]] = field(init=False)
-    _current: Asker | None = None
+    _rest: dict[Requester, list[_Task]] = field(init=False)
+    _current: Requester | None = None
     _used: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
@@ -256,7 +256,7 @@ class _Turns:
         self._namespaces = [(0, namespace) for namespace in sorted(self._claims)]
         heapify(self._namespaces)
 
-    def _put(self, asker: Asker, used: int) -> None:
+    def _put(self, asker: Requester, used: int) -> None:
         """Queue a claim by its cheapest selectors."""
         rest = self._rest[asker]
         while rest and not rest[-1].slices:
@@ -270,7 +270,7 @@ class _Turns:
             of_namespace, namespace = heappop(self._namespaces)
             while self._claims[namespace]:
                 _, of_claim, number = heappop(self._claims[namespace])
-                asker = Asker(namespace, number)
+                asker = Requester(namespace, number)
                 if self._rest[asker] and self._rest[asker][-1].slices:
                     self._current, self._used = asker, (of_namespace, of_claim)
                     return self._rest[asker][-1]

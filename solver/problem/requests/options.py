@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.layout import DeviceLayout, NodeGroup, type_at
-from solver.problem.requests.component import Ask, Component, Line, Link, Masks, Option, Ways
+from solver.problem.requests.component import Ask, Component, ComponentConstraint, Line, Masks, Option, Ways
 from solver.problem.requests.demand import Verdict
 
 MOST_OPTIONS: Final = 4096
@@ -107,7 +107,7 @@ class _Cover(NamedTuple):
     members: tuple[tuple[int, dict[int, int]], ...]
 
     @classmethod
-    def of(cls, link: Link) -> "_Cover":
+    def of(cls, link: ComponentConstraint) -> "_Cover":
         found: dict[int, dict[int, int]] = {}
         for member in link.members:
             found.setdefault(member.request, {})[member.alternative] = link.sources.index(member.attribute)
@@ -120,7 +120,7 @@ class _Cover(NamedTuple):
 
 
 _Covered = tuple[tuple[int, int], ...]
-"""Requests, each with the position of what is compared in `Link.sources`."""
+"""Requests, each with the position of what is compared in `ComponentConstraint.sources`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,8 +129,8 @@ class _Table:
     The types of a group of nodes as bits, in the order of `references`.
 
     `candidates` are the types that can serve each alternative of each request, None where the node cannot serve it.
-    `values` are per constraint, and per attribute that it compares (`Link.sources`), the types that have each value;
-    `having` the types that have any.
+    `values` are per constraint, and per attribute that it compares (`ComponentConstraint.sources`), the types that have
+    each value; `having` the types that have any.
     """
 
     references: tuple[int, ...]
@@ -235,10 +235,10 @@ class _Narrowing:
         (number, covered), rest = links[0], links[1:]
         self.pay(1 + len(covered) // 4)
         seen: set[Masks] = set()
-        for kept in self._kept(number, covered, masks):
+        for narrowing in self._narrowings(number, covered, masks):
             narrowed = list(masks)
             for request, source in covered:
-                narrowed[request] &= kept[source]
+                narrowed[request] &= narrowing[source]
             key = tuple(narrowed[request] for request, _ in covered)
             self.pay(1 + len(covered) // 4)
             if key in seen or not self._suffices(asked, narrowed, covered):
@@ -249,7 +249,7 @@ class _Narrowing:
         if not seen:
             self.dead_ends += 1
 
-    def _kept(self, number: int, covered: _Covered, masks: Masks) -> list[Masks]:
+    def _narrowings(self, number: int, covered: _Covered, masks: Masks) -> list[Masks]:
         """
         Return the types that each choice for a constraint leaves, for each attribute that it compares.
 
@@ -260,13 +260,13 @@ class _Narrowing:
             return [table.having[number]]
         (request, source), found = covered[0], []
         for value, mask in table.values[number][source].items():
-            kept = tuple(each.get(value, 0) for each in table.values[number])
-            if all(masks[each] & kept[its] for each, its in covered):
+            narrowing = tuple(each.get(value, 0) for each in table.values[number])
+            if all(masks[each] & narrowing[its] for each, its in covered):
                 bit = (masks[request] & mask) & -(masks[request] & mask)
                 items = table.orders[number][source][bit.bit_length() - 1]
-                found.append((bit, items.index(value), kept))
+                found.append((bit, items.index(value), narrowing))
         self.pay(len(table.values[number][source]) // 4)
-        return [kept for *_, kept in sorted(found)]
+        return [narrowing for *_, narrowing in sorted(found)]
 
     def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: _Covered) -> bool:
         """Whether enough devices are left; a request for all devices must not lose any."""
@@ -280,11 +280,11 @@ class _Narrowing:
         """Whether each remaining constraint by itself leaves enough devices."""
         needs, _ = asked
         for number, covered in links:
-            kept = self._kept(number, covered, tuple(masks))
-            self.pay(1 + len(kept) * len(covered) // 4)
+            narrowing = self._narrowings(number, covered, tuple(masks))
+            self.pay(1 + len(narrowing) * len(covered) // 4)
             if not any(
                 all(self.table.supply(masks[each] & mask[its]) >= max(1, needs[each]) for each, its in covered)
-                for mask in kept
+                for mask in narrowing
             ):
                 return False
         return True

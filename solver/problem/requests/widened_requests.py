@@ -49,11 +49,11 @@ def widen(problem: Problem, known: NodeAllocatable) -> Problem:
         else:
             split.update((each.pod_class.index, [each.without_nodes()]) for each in splits)
             rejected.update((position, (NOT_REACHED,)) for each in unit for position in each.members)
-    kept = [split[each.index][0] for each in problem.classes]
+    classes = [split[each.index][0] for each in problem.classes]
     added = (one for each in problem.classes for one in split[each.index][1:])
-    numbered = (replace(each, index=len(kept) + number) for number, each in enumerate(added))
+    numbered = (replace(each, index=len(classes) + number) for number, each in enumerate(added))
     requests = replace(problem.requests, takes_node_resources=True)
-    widened = replace(problem, requests=requests, classes=[*kept, *numbered]).rejecting(rejected)
+    widened = replace(problem, requests=requests, classes=[*classes, *numbered]).rejecting(rejected)
     return widened.with_limits(_one_pod_each(widened))
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from solver.domain import (
+    READ_WRITE_ONCE_POD,
     Batch,
     InlineDisk,
     PersistentVolume,
@@ -61,11 +62,11 @@ class VolumeIndex:
         joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
         classes = {each.name: each for each in snapshot.storage_classes}
         is_any_waiting = any(volumes.waits(claims[key], classes) for key in users if key in claims)
-        free, kept = _unbound(snapshot.volumes if is_any_waiting else ())
+        free, reserved = _unbound(snapshot.volumes if is_any_waiting else ())
         supply = VolumeSupplies(
             reach=reach,
-            unbound=UnboundVolumes.of(free, chain.from_iterable(kept.values()), reach),
-            kept=kept,
+            unbound=UnboundVolumes.of(free, chain.from_iterable(reserved.values()), reach),
+            reserved=reserved,
             classes=classes,
             drivers={each.name: each for each in snapshot.storage_drivers},
             capacities=snapshot.storage_capacities,
@@ -156,8 +157,7 @@ class VolumeIndex:
         claims = tuple(claims)
         plain = {each.claim for each in pod.volumes if not each.is_ephemeral}
         if any(
-            volumes.EXCLUSIVE_MODE in each.access_modes and each.id in self.holders and each.id in plain
-            for each in claims
+            READ_WRITE_ONCE_POD in each.access_modes and each.id in self.holders and each.id in plain for each in claims
         ):
             yield ExcludedNodes(self._all(), volumes.EXCLUSIVE_IN_USE)
         yield from self._without_driver(claims)
@@ -232,13 +232,13 @@ class VolumeIndex:
 
 def _unbound(every: Iterable[PersistentVolume]) -> tuple[list[PersistentVolume], dict[object, list[PersistentVolume]]]:
     """Return the volumes that any claim may get, and those with a claimRef, by claim."""
-    free, kept = list[PersistentVolume](), dict[object, list[PersistentVolume]]()
+    free, reserved = list[PersistentVolume](), dict[object, list[PersistentVolume]]()
     for each in every:
         if each.claim is None and each.phase == "Available":
             free.append(each)
         elif each.claim is not None and each.phase != "Bound":
-            kept.setdefault(each.claim, []).append(each)
-    return free, kept
+            reserved.setdefault(each.claim, []).append(each)
+    return free, reserved
 
 
 def _binding_order(claim: PersistentVolumeClaim) -> tuple[bool, int]:
@@ -247,7 +247,7 @@ def _binding_order(claim: PersistentVolumeClaim) -> tuple[bool, int]:
 
 
 def _is_exclusive(claim: PersistentVolumeClaim | None) -> bool:
-    return claim is not None and volumes.EXCLUSIVE_MODE in claim.access_modes
+    return claim is not None and READ_WRITE_ONCE_POD in claim.access_modes
 
 
 def _is_plain(each: PodVolume) -> bool:

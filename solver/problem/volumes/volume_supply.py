@@ -56,10 +56,10 @@ class UnboundVolumes:
 
     @classmethod
     def of(
-        cls, free: Iterable[PersistentVolume], kept: Iterable[PersistentVolume], reach: ReachableNodes
+        cls, free: Iterable[PersistentVolume], reserved: Iterable[PersistentVolume], reach: ReachableNodes
     ) -> "UnboundVolumes":
         """Index free volumes and those with a claimRef."""
-        found = sorted([*free, *kept], key=lambda volume: (volume.capacity, volume.name))
+        found = sorted([*free, *reserved], key=lambda volume: (volume.capacity, volume.name))
         unbound = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
         unbound.place_of = {each.name: place for place, each in enumerate(found)}
         unbound._capacities = [each.capacity for each in found]
@@ -199,7 +199,7 @@ class VolumeSupplies:
 
     reach: ReachableNodes
     unbound: UnboundVolumes
-    kept: dict[object, list[PersistentVolume]]
+    reserved: dict[object, list[PersistentVolume]]
     classes: dict[str, StorageClass]
     drivers: dict[str, CSIDriver]
     capacities: tuple[CSIStorageCapacity, ...]
@@ -214,23 +214,23 @@ class VolumeSupplies:
 
     def shape_of(self, claim: PersistentVolumeClaim) -> int:
         """Return the shape of a claim."""
-        kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.volume_fits(each, claim))[:1]
+        reserved = tuple(each.name for each in self.reserved.get(claim.id, ()) if volumes.volume_fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
         selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
-        wants = (*terms, claim.selector, selected, kept)
+        wants = (*terms, claim.selector, selected, reserved)
         if wants not in self._shapes:
-            self._shapes[wants] = self._number(self._offer(claim, kept))
+            self._shapes[wants] = self._number(self._offer(claim, reserved))
         return self._shapes[wants]
 
-    def _offer(self, claim: PersistentVolumeClaim, kept: tuple[str, ...]) -> Offer:
+    def _offer(self, claim: PersistentVolumeClaim, reserved: tuple[str, ...]) -> Offer:
         """Return the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
         members = 0
-        if kept:
-            members = 1 << self.unbound.place_of[kept[0]]
+        if reserved:
+            members = 1 << self.unbound.place_of[reserved[0]]
         elif claim.selected_node is None:
             members = self.unbound.fitting(claim)
         can_make = self._can_make(claim)
-        return members, can_make, can_make & self._has_room(claim), not kept and claim.selected_node is None
+        return members, can_make, can_make & self._has_room(claim), not reserved and claim.selected_node is None
 
     def _number(self, offer: Offer) -> int:
         if offer not in self._numbers:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scheduler.api import connections
-from scheduler.api.connections import Acceptor
+from scheduler.api import http_server
+from scheduler.api.http_server import Acceptor
 from scheduler.settings import Address
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -47,7 +47,7 @@ async def test_connections_are_served(address: Address) -> None:
 
 
 async def test_a_handshake_that_has_not_ended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 1)
     async with accepting(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) as port:
         _, silent = await asyncio.open_connection("127.0.0.1", port)
 
@@ -56,19 +56,19 @@ async def test_a_handshake_that_has_not_ended_counts(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_handshake_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.01)
+    monkeypatch.setattr(http_server, "_HANDSHAKE_SECONDS", 0.01)
     async with accepting(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) as port:
         assert await heard(port) == b""
 
 
 async def test_connections_that_come_too_fast_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_PER_SECOND", 0.001)
+    monkeypatch.setattr(http_server, "_PER_SECOND", 0.001)
     async with accepting() as port:
         assert [await heard(port) for _ in range(2)] == [b"hello\n", b""]
 
 
 async def test_too_many_open_files_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(http_server, "_RETRY_SECONDS", 0.0)
     loop, failures = asyncio.get_running_loop(), [OSError(errno.EMFILE, "too many open files")]
     accept = loop.sock_accept
 

@@ -87,8 +87,8 @@ def test_forgetting_gives_the_transitions_back(assumed: Cluster) -> None:
 
 
 def test_what_the_watch_saw_is_told_apart_from_what_is_believed(assumed: Cluster) -> None:
-    assert assumed.seen_pod(POD.id) == POD
-    assert assumed.seen_claim(CLAIM.id) == CLAIM
+    assert assumed.observed_pod(POD.id) == POD
+    assert assumed.observed_claim(CLAIM.id) == CLAIM
     assert assumed.pod(POD.id) == bound(POD)
 
 

@@ -86,8 +86,8 @@ def test_an_assumed_placement_keeps_the_volume_and_selects_the_node() -> None:
     assert (volume_of(cluster).claim, volume_of(cluster).claim_uid) == (DATA.id, DATA.uid)
     assert claim_of(cluster, "made").selected_node == "n1"
     assert claim_of(cluster, "data") == DATA
-    assert cluster.seen_volume("disk") == DISK
-    assert cluster.seen_volume_claim(MADE.id) == MADE
+    assert cluster.observed_volume("disk") == DISK
+    assert cluster.observed_volume_claim(MADE.id) == MADE
 
 
 def test_a_pod_that_shares_a_claim_selects_the_node_of_another() -> None:

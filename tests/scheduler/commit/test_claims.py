@@ -11,10 +11,9 @@ from scheduler.commit.claims import Allocate, ClaimWriter, NotWritten, OwnWrites
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
 from scheduler.kube.writer import ApiCall, Writer
-from solver.domain import Claim, ReasonCode
+from solver.domain import FINALIZER, Claim, ReasonCode
 from tests.support import builders as b
 
 CLAIM = b.claim("c", b.request("r"), finalizers=(FINALIZER,))

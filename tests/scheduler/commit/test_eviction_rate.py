@@ -22,10 +22,10 @@ class Lease:
         self.error: Exception | None = None
 
     @property
-    def inherited(self) -> tuple[str, str]:
+    def earlier_record(self) -> tuple[str, str]:
         return self.record, self.version
 
-    async def hand_down(self, record: str) -> None:
+    async def write_record(self, record: str) -> None:
         self.writes += 1
         if self.error is not None:
             raise self.error

@@ -76,14 +76,14 @@ class Direct:
 class Lease:
     """Where evictions are noted; says how many had been asked for by then."""
 
-    object_name, inherited = "leases ns/dovetail", ("", FORMAT)
+    object_name, earlier_record = "leases ns/dovetail", ("", FORMAT)
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.asked_before: list[int] = []
         self.error: Exception | None = None
 
-    async def hand_down(self, record: str) -> None:
+    async def write_record(self, record: str) -> None:
         del record
         if self.error is not None:
             raise self.error

@@ -105,8 +105,8 @@ def test_pods_that_are_not_given_up_do_not_free_their_group() -> None:
 async def take_back(server: Server, monkeypatch: pytest.MonkeyPatch, *pods: Pod, groups: set[str]) -> bool:
     """Whether everything was taken back."""
     named = tuple((pod.id, pod.uid) for pod in pods)
-    kept = await server.rollback(monkeypatch).release((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
-    return not kept
+    unreleased = await server.rollback(monkeypatch).release((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
+    return not unreleased
 
 
 async def test_the_entry_of_an_idle_group_goes_with_the_allocation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,9 @@ from scheduler.commit.claims import ClaimWriter, OwnWrites
 from scheduler.commit.take_over import fence_claims, was_led
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, TooManyRequests
 from scheduler.kube.writer import ApiCall, Writer
-from solver.domain import Claim, ClaimId, Pod
+from solver.domain import FINALIZER, Claim, ClaimId, Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
 from tests.support.shell_clock import VirtualClock

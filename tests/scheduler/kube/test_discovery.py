@@ -84,15 +84,15 @@ def test_a_patch_of_the_server_changes_nothing_and_another_minor_version_does() 
     assert not before.has_same_api(DiscoveredKinds(problem="x", minor=37))
 
 
-@pytest.mark.parametrize(("minor", "is_whole"), [(36, True), (37, False)])
-def test_before_1_37_steps_of_shared_capacity_are_counted_in_whole_units(minor: int, is_whole: bool) -> None:  # noqa: FBT001 - a column of the table
+@pytest.mark.parametrize(("minor", "counts_whole_units"), [(36, True), (37, False)])
+def test_before_1_37_capacity_steps_are_counted_in_whole_units(minor: int, counts_whole_units: bool) -> None:  # noqa: FBT001 - a column of the table
     stepped = b.capacity(1, default="500m", minimum="250m", step="250m")
     published = b.resource_slice("n1", b.device("card", capacities={"cores": stepped}, is_shareable=True))
     others = (Change(kind=Kind.NODES, key="n1", value=b.node("n1")), Change(kind=Kind.SLICES, key="gone", value=None))
 
     first, *rest = DiscoveredKinds(minor=minor).as_meant((Change(kind=Kind.SLICES, key="s", value=published), *others))
 
-    expected = b.capacity(1, default="500m", minimum="250m", step="250m", counts_whole_units=is_whole)
+    expected = b.capacity(1, default="500m", minimum="250m", step="250m", counts_whole_units=counts_whole_units)
     device = b.device("card", capacities={"cores": expected}, is_shareable=True)
     assert first.value == b.resource_slice("n1", device)
     assert tuple(rest) == others

@@ -12,6 +12,7 @@ from scheduler.kube.client import JSON_PATCH, Client
 from scheduler.kube.encode import EventRecord, ObjectReference
 from scheduler.kube.errors import Conflict, Invalid, NotFound
 from solver.domain import (
+    FINALIZER,
     Allocation,
     Claim,
     ClaimId,
@@ -78,7 +79,7 @@ async def allocated(
 async def test_the_finalizer_joins_those_that_are_there(cluster: Cluster) -> None:
     claim = await cluster.claim(finalizers=("example.com/other",))
     found = await writes.add_finalizer(cluster.client, claim)
-    assert set(found.finalizers) == {"example.com/other", encode.FINALIZER}
+    assert set(found.finalizers) == {"example.com/other", FINALIZER}
     raw = await cluster.raw_claim()
     raw["metadata"]["finalizers"] = []
     await cluster.send("PUT", paths.claim(claim.id), raw)
@@ -209,7 +210,7 @@ async def test_opaque_parameters_of_any_spelling_can_be_allocated_and_reserved(
 ) -> None:
     claim = await cluster.claim(parameters=parameters)
     claim = await writes.add_finalizer(cluster.client, claim)
-    assert encode.FINALIZER in claim.finalizers
+    assert FINALIZER in claim.finalizers
     config = tuple(msgspec.structs.replace(each, source="FromClaim") for each in claim.config)
     allocation = msgspec.structs.replace(WITHOUT_CONDITIONS, config=config)
     first, second = [consumer_of(await cluster.pod(name)) for name in ("a", "b")]

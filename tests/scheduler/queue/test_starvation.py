@@ -104,10 +104,10 @@ def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
     starving = StarvationTracker(60.0)
     decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
     assert decided(starving, plan(BIG), 1.0, BIG)
-    assert starving.holds == ()
+    assert starving.reservations == ()
     decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 2.0, BIG)
     assert starving.forget(BIG.uid)
-    assert starving.holds == ()
+    assert starving.reservations == ()
     assert not starving.forget(BIG.uid)
 
 
@@ -124,7 +124,7 @@ def test_who_has_held_for_longest_stays_first() -> None:
     decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
     decided(starving, replace(plan(waiting=(other,)), node_reservations=(held(other, "n2"),)), 1.0, other)
     decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 2.0, BIG)
-    assert [hold.pod.name for hold in starving.holds] == ["big", "other"]
+    assert [hold.pod.name for hold in starving.reservations] == ["big", "other"]
 
 
 def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:

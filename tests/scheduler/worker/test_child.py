@@ -161,7 +161,7 @@ async def test_the_parent_knows_what_a_child_has_learned() -> None:
 
         after = await shell.decide(("q", "d"))
 
-    assert [each.name for each in before.costly] == ["p"]
+    assert [each.name for each in before.over_budget] == ["p"]
     assert [each.node for each in after.placements] == ["n1"]
 
 

@@ -104,7 +104,7 @@ async def test_while_the_process_starts_only_pods_without_claims_to_allocate_are
         decision = await at.decide(FITS, pod("plain"))
 
     assert [each.pod.name for each in decision.plan.placements] == ["plain"]
-    assert names(decision.deferred) == ["p"]
+    assert names(decision.without_worker) == ["p"]
 
 
 async def test_a_pod_whose_claim_is_allocated_need_not_wait_for_the_process() -> None:
@@ -122,7 +122,7 @@ async def test_the_shell_decides_about_few_pods_together() -> None:
         decision = await at.decide(*(pod(f"p{number}") for number in range(20)))
 
     assert len(decision.plan.placements) + len(decision.plan.unplaced) == 16
-    assert names(decision.deferred) == ["p16", "p17", "p18", "p19"]
+    assert names(decision.without_worker) == ["p16", "p17", "p18", "p19"]
 
 
 async def test_in_a_large_cluster_all_pods_wait_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +130,14 @@ async def test_in_a_large_cluster_all_pods_wait_for_the_process(monkeypatch: pyt
     async with desk(is_running=False) as at:
         decision = await at.decide(pod("plain"))
 
-    assert names(decision.deferred) == ["plain"]
+    assert names(decision.without_worker) == ["plain"]
 
 
 async def test_members_of_a_gang_wait_for_the_process_together() -> None:
     async with desk(is_running=False) as at:
         decision = await at.decide(member(pod("a"), "g"), member(pod("b"), "g"))
 
-    assert names(decision.deferred) == ["a", "b"]
+    assert names(decision.without_worker) == ["a", "b"]
 
 
 async def test_how_long_the_process_has_not_decided_is_shown() -> None:
@@ -197,7 +197,11 @@ async def test_pods_that_are_too_costly_for_a_batch_are_told_from_those_that_com
     async with desk() as at:
         decision = await at.decide(pod("costly"), pod("later"), FITS)
 
-    assert (names(decision.costly), names(decision.later), names(decision.batch)) == (["costly"], ["later"], ["p"])
+    assert (names(decision.over_budget), names(decision.deferred), names(decision.batch)) == (
+        ["costly"],
+        ["later"],
+        ["p"],
+    )
 
 
 async def test_a_costly_decision_leaves_nothing_over() -> None:
@@ -211,7 +215,7 @@ async def test_suspects_that_are_costly_come_back_as_such() -> None:
     async with desk() as at:
         decision = await at.decide_isolated((pod("costly"), FITS), is_costly=False)
 
-    assert (names(decision.costly), names(decision.batch)) == (["costly"], ["p"])
+    assert (names(decision.over_budget), names(decision.batch)) == (["costly"], ["p"])
 
 
 async def test_the_input_of_a_pod_that_ends_a_decision_alone_is_saved(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_pod_that_is_named_and_not_there_any_more_comes_back_for_later() -> No
     (plan,) = answers(changes, ours, theirs, pod("r"), known=known)
     assert plan is not None
     assert [each.pod.name for each in plan.placements] == ["p"]
-    assert [each.name for each in plan.later] == ["q", "r"]
+    assert [each.name for each in plan.deferred] == ["q", "r"]
 
 
 def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
@@ -203,13 +203,13 @@ def test_batches_of_a_new_process_may_spend_more_the_more_devices_there_are() ->
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:
     def leaving(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
         later = (pods.pods[-1].id,)
-        return structs.replace(solve(world, pods.without(later), policy, budget), later=later)
+        return structs.replace(solve(world, pods.without(later), policy, budget), deferred=later)
 
     plan, violations = checked_plan.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), leaving)
 
     assert violations == ()
     assert plan is not None
-    assert ([each.pod.name for each in plan.placements], plan.later) == (
+    assert ([each.pod.name for each in plan.placements], plan.deferred) == (
         [each.id.name for each in GOOD[:-1]],
         (GOOD[-1].id,),
     )

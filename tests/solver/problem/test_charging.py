@@ -54,7 +54,7 @@ def crowded(make: Callable[[int], Claim]) -> tuple[Snapshot, list[Pod]]:
 
 
 def decided(snapshot: Snapshot, pods: list[Pod], units: int, engine: SolverCache | None = None) -> Plan:
-    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=units, may_leave=True)
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=units, may_defer=True)
     return solve(snapshot, b.batch(*pods), Policy(), budget, engine)
 
 
@@ -63,9 +63,9 @@ def test_what_one_namespace_demands_leaves_the_others_their_turn(make: Callable[
     snapshot, pods = crowded(make)
     plan = decided(snapshot, pods, 5_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.later) < COUNT
-    assert {each.namespace for each in plan.later} == {"other"}
-    assert plan.costly == ()
+    assert 1 < len(plan.deferred) < COUNT
+    assert {each.namespace for each in plan.deferred} == {"other"}
+    assert plan.over_budget == ()
 
 
 @pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
@@ -74,7 +74,7 @@ def test_whoever_is_left_is_reached_by_later_decisions_because_what_was_worked_o
 ) -> None:
     snapshot, pods = crowded(make)
     engine, plans = SolverCache(), list[Plan]()
-    while len(plans) < 20 and (not plans or plans[-1].later):
+    while len(plans) < 20 and (not plans or plans[-1].deferred):
         plans.append(decided(snapshot, pods, 5_000, engine))
     assert 1 < len(plans) < 20
     assert "p" in s.nodes_of(plans[-1])
@@ -85,7 +85,7 @@ def test_a_claim_that_demands_more_than_a_decision_may_spend_is_costly() -> None
     rows = (b.request(f"r{i}", tolerations=(b.toleration(f"own-{i}"),)) for i in range(10))
     snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim("many", *rows)))
     plan = decided(snapshot, [b.pod("many", "many"), pods[-1]], 3_000)
-    assert [each.name for each in plan.costly] == ["many"]
+    assert [each.name for each in plan.over_budget] == ["many"]
     assert "p" in s.nodes_of(plan)
 
 
@@ -99,7 +99,7 @@ def test_a_pod_that_demands_nearly_all_comes_after_those_that_demand_little() ->
     engine = SolverCache()
     decided(snapshot, plain[-1:], 1_000_000, engine)  # what the class selects is known
     plan = decided(snapshot, pods, 40 * 8 * NODES, engine)
-    assert [each.name for each in (*plan.later, *plan.costly)] == ["large"]
+    assert [each.name for each in (*plan.deferred, *plan.over_budget)] == ["large"]
     assert "small" in {each.pod.name for each in plan.placements} | {each.pod.name for each in plan.unplaced}
 
 
@@ -107,7 +107,7 @@ def test_pods_with_very_many_terms_are_costly() -> None:
     terms = tuple(nb.term("zone", app=f"x{number}") for number in range(3000))
     snapshot, pods = crowded(by_toleration)
     plan = decided(snapshot, [nb.neighbour("terms", anti_affinity=terms), pods[-1]], 25_000)
-    assert [each.name for each in plan.costly] == ["terms"]
+    assert [each.name for each in plan.over_budget] == ["terms"]
     assert "p" in s.nodes_of(plan)
 
 
@@ -122,9 +122,9 @@ def test_terms_of_node_affinity_are_paid_by_their_namespace() -> None:
     pods = [by_terms(number) for number in range(10)]
     plan = decided(b.snapshot(b.node("n0")), [*pods, b.pod("p")], 10_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.later) < len(pods)
-    assert plan.costly == ()
-    assert [each.name for each in decided(b.snapshot(b.node("n0")), [pods[0], b.pod("p")], 2_000).costly] == ["h0"]
+    assert 1 < len(plan.deferred) < len(pods)
+    assert plan.over_budget == ()
+    assert [each.name for each in decided(b.snapshot(b.node("n0")), [pods[0], b.pod("p")], 2_000).over_budget] == ["h0"]
 
 
 def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
@@ -136,8 +136,8 @@ def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
     snapshot = v.with_storage(b.snapshot(b.node("n0")), v.storage_class(), *made)
     plan = decided(snapshot, [*pods, b.pod("p")], 10_000)
     assert "p" in s.nodes_of(plan)
-    assert 1 < len(plan.later) < len(pods)
-    assert {each.namespace for each in plan.later} == {"other"}
+    assert 1 < len(plan.deferred) < len(pods)
+    assert {each.namespace for each in plan.deferred} == {"other"}
 
 
 def by_volumes(number: int, count: int) -> tuple[Pod, list[PersistentVolumeClaim]]:
@@ -168,6 +168,6 @@ def test_what_is_written_by_hand_costs_nothing_and_claims_that_ask_for_the_same_
 def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:
     snapshot, pods = crowded(by_toleration)
     plan = decided(snapshot, pods, 5_000)
-    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=5_000, may_leave=True)
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=5_000, may_defer=True)
     again = solve(snapshot, b.batch(*pods), Policy(), budget.replaying(plan.report.stopped))
     assert again == plan

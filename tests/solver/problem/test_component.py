@@ -5,15 +5,15 @@ from msgspec.structs import replace
 
 from solver.domain import Claim, ConstraintKind, DerivedAttribute, Request, SubRequest
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem.requests.component import Ask, Cut, Member, cut
+from solver.problem.requests.component import Ask, ClaimComponent, Member, components_of
 from tests.support import builders as b
 
 ROOT = "x.io/root"
 
 
-def parts(claim: Claim) -> tuple[Cut, ...]:
+def parts(claim: Claim) -> tuple[ClaimComponent, ...]:
     numbers: dict[SubRequest, int] = {}
-    return cut(claim, lambda alternative: numbers.setdefault(alternative, len(numbers)))
+    return components_of(claim, lambda alternative: numbers.setdefault(alternative, len(numbers)))
 
 
 def requests(number: int, count: int = 1) -> list[Request]:

@@ -99,7 +99,7 @@ def look(problem: Problem) -> dict[str, object]:
         "takes_node_resources",
     ):
         found[name] = getattr(stock, name)
-    found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_whole.tolist())
+    found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_unused.tolist())
     return found
 
 

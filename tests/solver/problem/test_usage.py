@@ -138,7 +138,7 @@ WHOLE: tuple[tuple[str, list[Claim], list[bool]], ...] = (
 
 @pytest.mark.parametrize(("held", "whole"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
 def test_nodes_with_devices_none_of_them_in_use_are_whole(held: list[Claim], whole: list[bool]) -> None:
-    assert problem(b.gpu_slice("n1"), held).available.is_whole.tolist() == whole
+    assert problem(b.gpu_slice("n1"), held).available.is_unused.tolist() == whole
 
 
 def test_running_pods_take_room() -> None:

@@ -77,7 +77,7 @@ def test_in_production_it_is_left_out_and_reported(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
-    plan = decided(replace(PATIENT, is_forgiving=True, may_leave=True))
+    plan = decided(replace(PATIENT, is_forgiving=True, may_defer=True))
 
     assert plan.report.defects
     assert all(": ContradictionError: " in each for each in plan.report.defects)

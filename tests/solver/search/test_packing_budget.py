@@ -61,8 +61,8 @@ def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work(
 def test_who_waits_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
     levels = [LevelReport(name=name, value=0, bound=0, proven=True) for name in level_names(problem)]
-    assert bound.only_packs(problem, levels)
+    assert bound.only_packing_open(problem, levels)
     open_one = LevelReport(name="placed:0", value=7, bound=8, proven=False)
-    assert not bound.only_packs(problem, [open_one, *levels[1:]])
+    assert not bound.only_packing_open(problem, [open_one, *levels[1:]])
     everybody = LevelReport(name="placed:0", value=8, bound=9, proven=False)
-    assert bound.only_packs(problem, [everybody, *levels[1:]])
+    assert bound.only_packing_open(problem, [everybody, *levels[1:]])

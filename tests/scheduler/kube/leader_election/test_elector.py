@@ -61,13 +61,13 @@ async def test_what_a_leader_hands_down_is_known_to_the_next_one_and_outlives_it
 ) -> None:
     await first.acquire()
     hold = asyncio.create_task(first.hold())
-    await asyncio.gather(*(first.hand_down(f"{number}") for number in range(3)), first.hand_down("last"))
+    await asyncio.gather(*(first.write_record(f"{number}") for number in range(3)), first.write_record("last"))
     await asyncio.sleep(1.0)
     hold.cancel()
     await first.release()
     second = elector(cluster.client, cluster.namespace, "second")
     await asyncio.wait_for(second.acquire(), 10)
-    assert second.inherited == ("last", "1")
+    assert second.earlier_record == ("last", "1")
 
 
 async def test_renewing_keeps_the_lease_beyond_its_duration(cluster: Cluster, first: LeaderElector) -> None:

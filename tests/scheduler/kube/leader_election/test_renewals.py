@@ -63,7 +63,7 @@ async def test_a_renewal_that_is_answered_before_the_deadline_counts_from_when_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     leader, clock = await leading(monkeypatch, 4.0)
-    await leader.hand_down("record")
+    await leader.write_record("record")
     assert leader.may_write()
     assert leader.write_seconds() == (15.0 - 4.0) / 2
     clock.advance(6.0)

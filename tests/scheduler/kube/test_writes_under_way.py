@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError
-from scheduler.kube.leader_election.writes_under_way import WritesUnderWay
+from scheduler.kube.writer import WritesUnderWay
 from tests.support.shell_clock import VirtualClock
 
 

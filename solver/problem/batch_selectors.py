@@ -30,14 +30,13 @@ from solver.feasibility.selectors import of_request
 from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.slice_cache import Selectors
-from solver.problem.requests.evaluation import Asker, Ending, Unfinished
+from solver.problem.requests.evaluation import Ending, Requester, Unfinished
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import SolverCache
 
 _STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
-"""The largest share of the wall time for unknown selectors; `_OWN_SHARE` is the least."""
-_OWN_SHARE: Final = 0.125
+"""The largest share of the wall time for unknown selectors."""
 
 Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 """Requests and constraints of a claim."""
@@ -52,7 +51,7 @@ def left_out(
     for pod in batch.pods:
         if before is None or pod.id not in before:
             found.add(pod)
-    unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+    unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE))
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
@@ -87,7 +86,7 @@ class _SelectorCollection:
     context: ClaimContext
     cache: SolverCache
     budget: Budget
-    wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
+    wanted: defaultdict[Selectors, set[Requester]] = field(default_factory=lambda: defaultdict(set))
     _known: dict[Spec, _Asked] = field(default_factory=dict)
     _same: dict[tuple[int, int], _Asked] = field(default_factory=dict)
     """By the identity of requests and constraints, which claims of one template mostly share."""
@@ -96,11 +95,11 @@ class _SelectorCollection:
         """Collect the selectors of a pod."""
         for claim in open_claims(pod, self.context.claims):
             number, selectors = self._of(claim)
-            asker = Asker(pod.id.namespace, number)
+            asker = Requester(pod.id.namespace, number)
             for _, names in selectors:
                 self.wanted[names].add(asker)
         for names in self._special(pod):
-            self.wanted[names].add(Asker(pod.id.namespace, -1))
+            self.wanted[names].add(Requester(pod.id.namespace, -1))
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
         """Return the pods that cannot be decided, each with the request that is the cause."""

@@ -160,7 +160,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchR
     budget = decision.budget
     before = len(budget.work.defects)
     try:
-        found = scoring.search(problem, start, preempt.leave_time(problem, budget.sparing()).at("search"))
+        found = scoring.search_and_score(problem, start, preempt.leave_time(problem, budget.sparing()).at("search"))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, the budget says whether it is raised

@@ -42,8 +42,8 @@ from solver.problem.requests.component import Line
 from solver.problem.solver_cache import SolverCache
 from solver.solution import Choice, Solution
 
-_MOST_IN_VAIN: Final = 8
-_MOST_IN_VAIN_OF_ALL: Final = 64
+_MOST_FAILED_TRIES: Final = 8
+_MOST_FAILED_TRIES_OF_ALL: Final = 64
 """Pods and gangs tried in vain, of one namespace and of all, before the rest waits for the next decision."""
 _LASTING: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners with pods that do not end by themselves."""
@@ -102,25 +102,27 @@ def _reservations(
             quota.take(chosen)
             found.append(chosen)
         else:
-            quota.in_vain[group[0].id.namespace] += 1
+            quota.failed_tries[group[0].id.namespace] += 1
     return tuple(found)
 
 
 @dataclass(slots=True, eq=False)
 class _Quota:
-    """The reserved nodes and the vain tries by namespace; each try costs the preparation of a problem."""
+    """The reserved nodes and the failed tries by namespace; each try costs the preparation of a problem."""
 
     bounds: NodeReservationLimits
     node_count: int
     held: Counter[str] = field(default_factory=Counter)
-    in_vain: Counter[str] = field(default_factory=Counter)
+    failed_tries: Counter[str] = field(default_factory=Counter)
 
     def is_open(self, namespace: str, *, is_known: bool) -> bool:
         """Whether one more node might be reserved for a namespace; earlier reservations are always tried again."""
         is_full = self.held.total() >= self.bounds.most(self.node_count) or self.held[
             namespace
         ] >= self.bounds.most_of_namespace(self.node_count)
-        is_spent = self.in_vain[namespace] >= _MOST_IN_VAIN or self.in_vain.total() >= _MOST_IN_VAIN_OF_ALL
+        is_spent = (
+            self.failed_tries[namespace] >= _MOST_FAILED_TRIES or self.failed_tries.total() >= _MOST_FAILED_TRIES_OF_ALL
+        )
         return not is_full and (is_known or not is_spent)
 
     def fits(self, hold: NodeReservation) -> bool:

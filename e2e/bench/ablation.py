@@ -71,7 +71,7 @@ def ablated(name: str, case: Case, policy: Policy, effort: Effort, stages: Seque
 
 def _searched(problem: Problem, params: SearchParams, effort: Effort) -> SearchRun:
     made, budget, started = replace(problem, params=params), budget_of(effort), time.process_time()
-    found = scoring.search(made, best_of(made, greedy.candidates(made)), budget)
+    found = scoring.search_and_score(made, best_of(made, greedy.candidates(made)), budget)
     return SearchRun(found.levels, found.deterministic_seconds, time.process_time() - started)
 
 

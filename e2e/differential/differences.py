@@ -223,8 +223,8 @@ OF_EXPRESSIONS: Final = (
         name="costly operations",
         rule="CEL selectors of devices whose single operations are large",
         theirs="only the cost of the whole expression counts, so that one operation can take seconds on each device",
-        ours="an operation of more than about 20 ms fails on the device: a regular expression whose program is larger "
-        "than 1,000,000 divided by the bytes of its text, a URL or named format of more than 30,000 characters",
+        ours="an operation of more than about 20 ms fails on the device: a regular expression with a program larger "
+        "than 1,000,000 divided by the bytes of its text; a URL or named format of more than 30,000 characters",
         reason="what runs cannot be stopped midway, and pods of others wait meanwhile; texts of devices have at most "
         "64 characters and never come near it",
         more=More.KUBE_SCHEDULER,

@@ -41,12 +41,12 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final = (
-    Question("Who holds which device?", "devices"),
-    Question("Who holds the devices of a node?", "devices node/gpu-0007"),
+    Question("Which pod holds each device?", "devices"),
+    Question("Which pods hold the devices of a node?", "devices node/gpu-0007"),
     Question("What is free, and how fragmented is it?", "free"),
     Question("Would this manifest start now?", "fit -f {file}", by_scheduler=False),
     Question("How many of it?", "fit -f {file} --count max", by_scheduler=False),
-    Question("Who waits, in which order?", "queue -A"),
+    Question("Which pods wait, in which order?", "queue -A"),
     Question("Why does a pod wait?", f"explain {_POD}", by_scheduler=False),
     Question("Why is a pod on its node?", "explain pod/run-0007-1 -n team-a", by_scheduler=False),
     Question("What did the scheduler do?", "history -A", by_api_server=False),

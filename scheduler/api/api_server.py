@@ -55,7 +55,7 @@ from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import note
 from scheduler.settings import Address, ApiSettings, parse_address
-from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_client import FleetClient
 from scheduler.worker.fleet_questions import FleetDocumentKind
 
 _AT_ONCE: Final = 4
@@ -72,7 +72,7 @@ class Subjects(msgspec.Struct, frozen=True):
     history: DecisionHistory
     usage: DeviceUsage
     queue: WaitingPods
-    fleet: FleetAsking
+    fleet: FleetClient
 
 
 Document = msgspec.Struct | msgspec.Raw

@@ -14,7 +14,7 @@ import msgspec
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
-from scheduler.worker.fleet_asking import FleetAsking, FleetReply
+from scheduler.worker.fleet_client import FleetClient, FleetReply
 from scheduler.worker.fleet_questions import FleetDocumentKind, FleetQuestion
 from scheduler.worker.supervisor import WorkerError
 
@@ -22,7 +22,7 @@ _SECONDS: Final = 9.0
 """How long an answer may wait for the worker, which may be in a decision; less than a command waits."""
 
 
-async def answer(fleet: FleetAsking, query: Query, rights: CallerRights, kind: FleetDocumentKind) -> msgspec.Raw:
+async def answer(fleet: FleetClient, query: Query, rights: CallerRights, kind: FleetDocumentKind) -> msgspec.Raw:
     """Answer a query; the document is encoded. Raise `KubeError` and `Refusal`."""
     among = (query.namespace,) if query.namespace else fleet.namespaces()
     question = FleetQuestion(

@@ -14,7 +14,7 @@ from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.settings import Settings
-from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_client import FleetClient
 from solver.domain import PodId
 
 _PAUSE_SECONDS: Final = 1.0
@@ -24,7 +24,7 @@ async def answer_callers(api: SchedulerApi | None, parts: Components, usage: Dev
     """Have the API, where there is one, answer about this leader until cancelled."""
     if api is None:
         return
-    fleet = FleetAsking(parts.worker, parts.cluster, settings)
+    fleet = FleetClient(parts.worker, parts.cluster, settings)
     api.lead(Subjects(parts.history, usage, WaitingPods(parts.queue, parts.status), fleet))
     try:
         label_of = partial(_label, parts.cluster, settings.history.usage_label)

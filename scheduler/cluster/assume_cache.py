@@ -62,8 +62,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     All assumptions as a value, each tuple sorted by key: the shell sends it to the worker's replica.
 
-    `draws` is part of it: the slice of a device may have changed since its allocation, and a replica that started later
-    cannot know which counters the device consumed then (see `Snapshot.draws`).
+    `draws` is part of it, because the slice of a device may change after its allocation. A replica that started later
+    cannot know which counters the device consumed at its allocation (see `Snapshot.draws`).
     """
 
     pods: tuple[PodAssumption, ...] = ()

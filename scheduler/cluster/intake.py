@@ -3,7 +3,7 @@ Applies changes to a cache and isolates an object that raises.
 
 When an object raises, the indexes are rebuilt and an unreadable stand-in for the object is applied instead
 (`scheduler.unreadable`). The rebuild costs time for all objects. So after the first failure, each object of that kind
-is first applied to an empty cache, and one that raises there never reaches the real one.
+is first applied to an empty cache. One that raises there never reaches the real cache.
 """
 
 from typing import Final, NamedTuple

@@ -2,8 +2,8 @@
 The last writes of a pod: node-allocatable resources of its claims (KEP-5517), then the binding.
 
 A binding is irrevocable. Where its answer is lost it counts as made until a live read of the pod says otherwise,
-however long that takes. It is retried while the pod is unbound, and given up where the pod is bound to another node or
-deleted, or the API server refuses it.
+however long that takes. It is retried while the pod is unbound. It is given up where the pod is bound to another node
+or deleted, or where the API server refuses it.
 """
 
 from collections.abc import Iterable
@@ -133,10 +133,10 @@ class NodeAllocatableWriter:
             if each.node_allocatable and (reason := await self._write(each, ())) is not None:
                 _log.warning(logs.UNIT_FAILED, pod=str(each.pod), error=reason.message)
 
-    async def _write(self, placement: Placement, burdens: tuple[NodeAllocatableClaimStatus, ...]) -> Reason | None:
+    async def _write(self, placement: Placement, statuses: tuple[NodeAllocatableClaimStatus, ...]) -> Reason | None:
         pod, uid = placement.pod, placement.pod_uid
         try:
-            await self._writer.insist(partial(pod_writes.write_node_allocatable, self._client, pod, uid, burdens))
+            await self._writer.insist(partial(pod_writes.write_node_allocatable, self._client, pod, uid, statuses))
         except KubeError as error:
             return api_reason(error)
         return None

@@ -1,9 +1,9 @@
 """
 Device taints that only this process knows: for devices that failed, and for suspect ones.
 
-To the cluster cache, the queue and the worker's replica a local taint is a DeviceTaintRule that is written nowhere
-and ends with this process's leadership. It outlives the cluster cache: where the scheduler starts again in its process,
-because the API server was upgraded, the taints that still last go into the new cache.
+Cluster cache, queue and the worker's replica see a local taint as a DeviceTaintRule. It is written nowhere, and ends
+with this process's leadership. It outlives the cluster cache: where the scheduler starts again in its process, because
+the API server was upgraded, the taints that still last go into the new cache.
 
 `FailedDevices`: binding conditions of the device failed (KEP-5007). It gets a NoSchedule taint, so that not even a
 request that tolerates everything takes it again at once; only a toleration of its key covers it. The time doubles with
@@ -198,7 +198,7 @@ class SuspectDevices:
         Remember the allocations that claims lose by `changes`; call this before the cluster cache applies them.
 
         Pods and claims have separate watches. The resource claim controller deletes the generated claims of a failed
-        pod at once, so a claim can be gone before the failure of its pod is seen.
+        pod at once. So a claim can be gone before the failure of its pod is seen.
         """
         for change in changes:
             if change.kind is Kind.CLAIMS and (not isinstance(change.value, Claim) or change.value.allocation is None):

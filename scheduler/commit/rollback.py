@@ -86,8 +86,8 @@ class Rollback:
         """
         Remove an allocation and all its reservations if no consumer is bound; return whether that was done.
 
-        `is_wanted` judges the claim as a live read shows it. A consumer that is no pod keeps the claim, unless it is a
-        PodGroup whose pods `groups` gives by its uid, and none of them is bound.
+        `is_wanted` judges the claim as a live read shows it. A consumer that is no pod keeps the claim. The exception
+        is a PodGroup whose pods `groups` gives by its uid, while none of them is bound.
         """
 
         async def whole(claim: Claim) -> _Release | bool:

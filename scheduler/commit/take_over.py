@@ -1,10 +1,10 @@
 """
 Taking over: claim writes that the leader before has sent and that have not arrived are refused by the API server.
 
-Each claim write is guarded by the resourceVersion of the claim. A claim gets its finalizer before its allocation, so
-that a write of allocation or reservations can only be under way for a claim that has the finalizer: one without an
-allocation, or one that a waiting pod uses. A new leader writes these once more before it decides, also where the one
-before ended in order: that one may have taken over from one that crashed.
+Each claim write is guarded by the resourceVersion of the claim. A claim gets its finalizer before its allocation. So a
+write of allocation or reservations can only be under way for a claim that has the finalizer: one without an allocation,
+or one that a waiting pod uses. A new leader writes these once more before it decides, also where the one before ended
+in order: that one may have taken over from one that crashed.
 
 Of the other writes, a late finalizer or status says what the new leader would write as well. A late binding puts a pod
 on the node of its allocated claims, where the new leader places it, too; so the new leader takes no such allocation

@@ -2,8 +2,8 @@
 Reads a kubeconfig file, with errors that name file and field.
 
 The `kubernetes` package runs exec plugins and auth providers, and is imported only for users who have one: that takes a
-second. It gets only the context that was chosen, because its own messages name neither file nor field and it goes on
-without credentials where a plugin failed.
+second. It gets only the context that was chosen: its own messages name neither file nor field, and it goes on without
+credentials where a plugin failed.
 """
 
 import base64

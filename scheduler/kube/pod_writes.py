@@ -133,7 +133,7 @@ async def write_node_allocatable(
     client: Client,
     pod: PodId,
     pod_uid: str,
-    burdens: tuple[NodeAllocatableClaimStatus, ...],
+    statuses: tuple[NodeAllocatableClaimStatus, ...],
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
@@ -142,21 +142,21 @@ async def write_node_allocatable(
 
     `Conflict` where the pod of this name has another uid.
     """
-    status = {_FIELD: [_status(each) for each in sorted(burdens, key=lambda each: each.claim)]}
+    status = {_FIELD: [_status(each) for each in sorted(statuses, key=lambda each: each.claim)]}
     await writes.patch_pod_status(
         client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds
     )
 
 
-def _status(burden: NodeAllocatableClaimStatus) -> dict[str, Any]:
+def _status(status: NodeAllocatableClaimStatus) -> dict[str, Any]:
     """NodeAllocatableResourceClaimStatus."""
-    written: dict[str, Any] = {"resourceClaimName": burden.claim.name, "containers": list(burden.containers)}
-    if burden.is_legacy:
-        return written | {"resources": {resource: amount.text for resource, amount in burden.mapping}}
-    if burden.mapping:
-        written["mapping"] = [{"name": resource, "quantity": amount.text} for resource, amount in burden.mapping]
-    if burden.overhead:
-        written["overhead"] = [_overhead(each) for each in burden.overhead]
+    written: dict[str, Any] = {"resourceClaimName": status.claim.name, "containers": list(status.containers)}
+    if status.is_legacy:
+        return written | {"resources": {resource: amount.text for resource, amount in status.mapping}}
+    if status.mapping:
+        written["mapping"] = [{"name": resource, "quantity": amount.text} for resource, amount in status.mapping]
+    if status.overhead:
+        written["overhead"] = [_overhead(each) for each in status.overhead]
     return written
 
 

@@ -2,9 +2,9 @@
 The activeQ: pods that the next batches take, by namespace; new pods apart from retried ones.
 
 Priorities are strict. While all active pods fit into a batch, it takes them in the order of the queue. Where more are
-active than it may have, the namespaces of one priority get equal shares (round-robin), so that none of them fills a
-batch while others wait. A namespace whose pods fail has few of them in a batch: pods that fit nowhere cost as much as
-others, and retried ones cost it every time.
+active than it may have, the namespaces of one priority get equal shares (round-robin). So none of them fills a batch
+while others wait. A namespace whose pods fail has few of them in a batch: pods that fit nowhere cost as much as others,
+and retried ones cost it every time.
 """
 
 from collections import Counter

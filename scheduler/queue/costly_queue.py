@@ -27,8 +27,8 @@ class DecisionTimeQuota:
     A token bucket of seconds for each namespace.
 
     A bucket is filled with `share` of the time that passes, up to what that makes in a minute. A decision may begin
-    while the bucket is not negative, and is taken from it when it has ended, since its time is not known before. So
-    over any time a namespace uses its share, a minute's worth and one decision at most. Full buckets are not kept.
+    while the bucket is not negative. It is taken from the bucket when it has ended, since its time is not known before.
+    So over any time a namespace uses its share, a minute's worth and one decision at most. Full buckets are not kept.
     """
 
     def __init__(self, share: float) -> None:

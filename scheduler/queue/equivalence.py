@@ -18,9 +18,9 @@ from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
-FIRST: Final = 64
+INITIAL_QUOTA: Final = 64
 """Representatives of a group at first, and again after one of them has failed."""
-MOST: Final = 1024
+MOST_REPRESENTATIVES: Final = 1024
 """Representatives of a group at most, however many of them were placed."""
 
 
@@ -28,7 +28,7 @@ class EquivalenceKey(NamedTuple):
     """
     The queue's key of pod equivalence: everything that decides whether a pod can be placed, and before which others.
 
-    A field that a rule reads and that is missing here makes pods equal that are not, and the queue then leaves pods
+    A field that a rule reads and that is missing here makes pods equal that are not. The queue then leaves pods
     unscheduled that would fit. So each field of `Pod` is either in the key, or gives a pod no key at all
     (`EquivalenceKeys`), or is listed by `tests/scheduler/queue/test_equivalence.py` as one that decides nothing: name,
     uid, age, images, labels, and preferred terms, which choose among nodes only.
@@ -173,7 +173,7 @@ class RetryGroup:
     reasons: frozenset[ReasonCode]
     representatives: dict[PodId, None] = field(default_factory=dict)
     deferred: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
-    quota: int = FIRST
+    quota: int = INITIAL_QUOTA
     failed_batch: int = 0
     other_reasons: frozenset[ReasonCode] = frozenset()
     is_growing: bool = False

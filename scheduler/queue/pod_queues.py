@@ -11,7 +11,13 @@ from typing import Final
 
 from scheduler.backoff import MOST_EARLY, Backoff
 from scheduler.queue.active_queue import ActiveQueue
-from scheduler.queue.equivalence import FIRST, MOST, EquivalenceClasses, RetryGroup, is_shared_failure
+from scheduler.queue.equivalence import (
+    INITIAL_QUOTA,
+    MOST_REPRESENTATIVES,
+    EquivalenceClasses,
+    RetryGroup,
+    is_shared_failure,
+)
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
 from scheduler.queue.queued_pod import ENDS_BACKOFF, TRANSITIONS, PodState, QueuedPod, QueueEvent
@@ -300,7 +306,7 @@ class PodQueues:
 
     def _failed_for_all(self, group: RetryGroup, queued: QueuedPod) -> None:
         """Note the failure of one pod for its group, which may now have other reasons than those it waits for."""
-        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), FIRST
+        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), INITIAL_QUOTA
         other_reasons = queued.reasons - group.reasons
         if other_reasons != group.other_reasons:
             group.other_reasons = other_reasons
@@ -321,7 +327,7 @@ class PodQueues:
     def _grow(self, group: RetryGroup, now: float) -> None:
         group.is_growing = False
         if group.equals.placed_batch > group.failed_batch:
-            group.quota = min(2 * group.quota, MOST)
+            group.quota = min(2 * group.quota, MOST_REPRESENTATIVES)
             for queued in [self.pods[pod] for pod in group.representatives]:
                 self.move(queued, QueueEvent.EQUAL_PLACED, now)
 

@@ -23,7 +23,7 @@ from scheduler.backoff import Backoff
 from scheduler.change import Transition
 from scheduler.cluster.gang_members import is_same_member
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
-from scheduler.queue.equivalence import FIRST, KeyOf
+from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
@@ -146,7 +146,7 @@ class SchedulingQueue:
             if order.is_over(queued.pod.priority):
                 break
             before = queues.predecessor(queued)
-            if before is not None and predecessors == FIRST:
+            if before is not None and predecessors == INITIAL_QUOTA:
                 break
             predecessors += before is not None
             queued = before or queued

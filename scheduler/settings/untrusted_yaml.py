@@ -2,7 +2,7 @@
 Parses untrusted YAML: plain values only, with limits on nesting and on the expansion of aliases.
 
 The limits are checked on the parser's events before anything is built. PyYAML's C parser recurses without a limit, so
-that deep nesting would crash the process, and every copy of a document would expand its aliases ("billion laughs").
+that deep nesting would crash the process. Every copy of a document would expand its aliases ("billion laughs").
 """
 
 from collections.abc import Hashable

@@ -190,8 +190,8 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     """
     Compose the condition's message: kube-scheduler's FitError word for word, then what Dovetail knows besides.
 
-    FitError is `0/8 nodes are available:` and the sorted numbers of nodes by reason, or the reason of the PreFilter
-    plugin that refuses all of them. A pod that had a node, or a cluster without nodes, has none.
+    FitError is `0/8 nodes are available:` and the sorted numbers of nodes by reason. If a PreFilter plugin refuses all
+    nodes, its reason stands there instead. A pod that had a node, or a cluster without nodes, has none.
     """
     codes = {each.code for each in reasons}
     if ReasonCode.NO_NODES in codes or (codes and codes <= _NODE_FOUND):

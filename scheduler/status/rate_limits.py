@@ -16,7 +16,7 @@ class StatusTokenBucket:
     """
     A token bucket that writes which place pods fill, so that conditions and events stay a share of all writes.
 
-    Without it ten thousand waiting pods, of which each gets another message whenever a device is freed, would cost the
+    Without it ten thousand waiting pods would each get another message whenever a device is freed. That would cost the
     API server more than placing pods does. `share` is between 0 and 1, both excluded.
     """
 

@@ -22,8 +22,8 @@ class WaitingPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     `since` is its creation, `unschedulable_since` when its condition became False. `reason` and `message` are those of
     the condition, `why` the part of the message that says what to do or what is missing.
 
-    Only the running scheduler knows `state`, that of the scheduling queue, `attempts`, the number of failed ones, and
-    `codes`, the reason codes of the last one.
+    Only the running scheduler knows three fields: `state` in the scheduling queue, `attempts`, the number of failed
+    ones, and `codes`, the reason codes of the last one.
     """
 
     position: int | None = None

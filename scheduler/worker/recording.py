@@ -100,8 +100,8 @@ def write(path: Path, content: bytes) -> None:
     """
     Replace the file at a path atomically by one that only its owner can read. Raise `OSError`.
 
-    An existing file is replaced, never written into, so that a symbolic link that another user placed there (in a
-    temporary folder, for example) is not followed. Devices and pipes (`/dev/stdout`) are written to directly.
+    An existing file is replaced, never written into. So a symbolic link that another user placed there (in a temporary
+    folder, for example) is not followed. Devices and pipes (`/dev/stdout`) are written to directly.
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         path.write_bytes(content)

@@ -47,9 +47,8 @@ class TokenBucket:
     """
     A token bucket of cost units that batches may spend beyond their own limit (`Budget.cost_units`).
 
-    It starts full, with some units for each device, so that the usual selectors and demands of a large cluster are
-    evaluated in the first batches. Afterwards it refills at a tenth of real time, which bounds what a stream of new
-    selectors costs.
+    It starts full, with some units for each device. So the first batches evaluate the usual selectors and demands of a
+    large cluster. Afterwards it refills at a tenth of real time, which bounds what a stream of new selectors costs.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -147,7 +146,7 @@ class _Service:
         self,
         order: frames.Decide | frames.CountFleet | frames.AskFleet,
         limits: frames.IsolationLimits,
-        work: Callable[[Snapshot], tuple[bytes, bytes]],
+        work: Callable[[Snapshot], frames.Answer],
         *,
         threads: int = 1,
     ) -> None:
@@ -158,7 +157,7 @@ class _Service:
             previous.child.kill()
         snapshot = self._replica.snapshot(order.assumptions)
         try:
-            child = Child(order.id, limits, partial(work, snapshot), self._connection, threads=threads)
+            child = Child(order.id, limits, partial(self._in_child, work, snapshot), self._connection, threads=threads)
         except OSError:  # no memory or process table entry is left
             self._connection.sendall(frames.encode(frames.ChildEnded(id=order.id, cause=frames.Cause.MEMORY)))
             return
@@ -184,31 +183,32 @@ class _Service:
         kind = next(kind for kind, running in self._children.items() if running.child is child)
         return self._children.pop(kind).slices
 
-    def _count_fleet(self, order: frames.CountFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
-        """Count the fleet, in a child; return the encoded answer and the new cache entries."""
+    def _in_child(self, work: Callable[[Snapshot], frames.Answer], snapshot: Snapshot) -> tuple[bytes, bytes]:
+        """Work on an order, in a child; return the encoded answer and the new cache entries."""
         self._cache.learned()  # discard entries that the parent has
+        answer = frames.encode_body(work(snapshot))
+        return answer, msgspec.json.encode(self._cache.learned())
+
+    def _count_fleet(self, order: frames.CountFleet, snapshot: Snapshot) -> frames.FleetCounted:
+        """Count the fleet."""
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.node_group_label)
         totals = totals_of(fleet, per_node=order.per_node, most_namespaces=order.most_namespaces)
-        answer = frames.FleetCounted(id=order.id, totals=totals)
-        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
+        return frames.FleetCounted(id=order.id, totals=totals)
 
-    def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> tuple[bytes, bytes]:
-        """Answer a question about the fleet, in a child; return the encoded answer and the new cache entries."""
-        self._cache.learned()  # discard entries that the parent has
+    def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> frames.FleetAnswered:
+        """Answer a question about the fleet."""
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.question.node_group_label)
         labels = ((node.name, dict(node.labels)) for node in snapshot.nodes)
-        document = frames.encode_raw(fleet_document(fleet, labels, order.question))
-        answer = frames.FleetAnswered(id=order.id, document=document)
-        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
+        document = fleet_document(fleet, labels, order.question)
+        return frames.FleetAnswered(id=order.id, document=frames.encode_raw(document))
 
-    def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
-        """Decide, in the child; return the encoded answer and the new cache entries."""
-        self._cache.learned()  # discard entries that the parent has
+    def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> frames.Decided | frames.SolveFailed:
+        """Decide; after a failure of the solver, greedily."""
         is_greedy = order.isolation is not None and order.isolation.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
-        return frames.encode_body(answer), msgspec.json.encode(self._cache.learned())
+        return answer
 
     def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.SolveFailed:
         budget = Budget(

@@ -1,8 +1,8 @@
 """
 Supervises the worker, in the shell: starts it, keeps its replica up to date, asks it, kills it when it takes too long.
 
-Answers carry the id of their order. One batch, and in a `child` each one isolated decision, one count of the fleet and
-one question about it can be under way at the same time.
+Answers carry the id of their order. One batch can be under way at a time. Beside it run, each in a `child`, one
+isolated decision, one count of the fleet and one question about the fleet.
 """
 
 import asyncio

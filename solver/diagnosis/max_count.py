@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from solver import greedy
@@ -32,7 +33,7 @@ from solver.domain import (
 from solver.explain import Explanation
 from solver.greedy import placement_state
 from solver.model.objective import best_of
-from solver.problem.node_arrays import PODS
+from solver.problem.node_arrays import pods_that_fit
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
@@ -40,6 +41,7 @@ from solver.search import stages
 
 _FIRST: Final = 16
 _FACTOR: Final = 4
+_UNLIMITED: Final = 1 << 62
 _SOURCE: Final = "copy"
 """The source of gangs that hold the pods of a copy together."""
 
@@ -104,43 +106,36 @@ def _node_by_node(snapshot: Snapshot, batch: Batch, solving: Solving, most: int)
     problem = prepare(snapshot, batch, policy, cache)
     alike = Counter[object]()
     first: dict[object, int] = {}
-    for node, key in _kinds(problem):
+    rooms = _room(problem)
+    for node, key in _kinds(problem, rooms):
         alike[key] += 1
         first.setdefault(key, node)
     parts = _Parts(snapshot, batch.pods[0])
     count = bound = 0
     for key, node in first.items():
         small = parts.on(problem.inventory.nodes[node].name)
-        room = min(most, _room(problem, node))
-        found = _growing(small, batch, (policy, budget, SolverCache()), room)
+        found = _growing(small, batch, (policy, budget, SolverCache()), min(most, rooms[node]))
         count += found.count * alike[key]
         bound += found.bound * alike[key]
     return CopyCount(count=min(count, most), bound=min(bound, most), is_proven=min(count, most) >= min(bound, most))
 
 
-def _kinds(problem: Problem) -> Iterator[tuple[int, object]]:
+def _kinds(problem: Problem, rooms: Sequence[int]) -> Iterator[tuple[int, object]]:
     """Return the nodes that could take the pod, with a key that nodes of the same count share."""
     ways = problem.classes
     conditions = Explanation(problem, placement_state.trackers(problem)).condition_of if ways else ()
     for node in range(problem.node_count):
         allowed = tuple(bool(each.verdicts.allowed[node]) for each in ways)
-        room = _room(problem, node) if any(allowed) else 0
-        if room:
+        if any(allowed) and rooms[node]:
             has_parts = any(problem.parts_of(each) for each in ways)
-            yield node, (allowed, int(conditions[node]) if has_parts else -1, room)
+            yield node, (allowed, int(conditions[node]) if has_parts else -1, rooms[node])
 
 
-def _room(problem: Problem, node: int) -> int:
-    """Return how many pods the node's resources take, devices aside."""
-    found = [
-        min(
-            int(problem.available.room.of(resource)[node]) // amount
-            for resource, amount in ((PODS, 1), *each.requests)
-            if amount > 0
-        )
-        for each in problem.classes
-    ]
-    return max(0, *found) if found else 0
+def _room(problem: Problem) -> list[int]:
+    """Return how many pods the resources of each node take, devices aside."""
+    found = [pods_that_fit(problem.available.room.of, each.requests, _UNLIMITED) for each in problem.classes]
+    room: list[int] = np.max(found, axis=0).tolist() if found else [0] * problem.node_count
+    return room
 
 
 class _Parts:

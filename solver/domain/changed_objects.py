@@ -1,7 +1,7 @@
 """
 Which objects of a kind left a snapshot and which came, found by their identity.
 
-A kind that has not changed keeps its tuple from one snapshot to the next, and an object that has not changed stays the
+From one snapshot to the next, a kind that has not changed keeps its tuple. An object that has not changed stays the
 same object in it. So what follows from a whole tuple can be kept, and changed by a few objects only.
 """
 

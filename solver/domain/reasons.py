@@ -232,8 +232,8 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     `node` is the node that the plan gives to the pod, empty if the pod waits. `lost_to` are pods that the plan places
     where the pod would fit alone; `is_proven` says that no plan places more pods of its priority.
 
-    Of a pod that is bound (`is_bound`) `nodes` are those of a decision without it, which would choose `preferred`, and
-    `agreed` are the attributes that its devices have in common as its claims demand.
+    For a bound pod (`is_bound`), `nodes` are those of a decision without it, which would choose `preferred`. `agreed`
+    are the attributes that its devices have in common as its claims demand.
     """
 
     pod: PodId

@@ -15,7 +15,8 @@ from ortools.linear_solver.python import model_builder_helper
 
 from solver.model.form import UNBOUNDED, Expression, IntegerForm, Row
 
-_TOLERANCE: Final = 1e-6
+TOLERANCE: Final = 1e-6
+"""A value of the engine may miss an integer by so much."""
 _RELATIVE_TOLERANCE: Final = 1e-9
 """Sums of large costs are no more exact than this: a bound is rather too high by one than too low."""
 _INFINITY: Final = math.inf
@@ -62,7 +63,7 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     status = solver.status()
     if status == model_builder_helper.SolveStatus.OPTIMAL:
         value = solver.objective_value()
-        return LinearBound(math.floor(value + max(_TOLERANCE, _RELATIVE_TOLERANCE * abs(value))))
+        return LinearBound(math.floor(value + max(TOLERANCE, _RELATIVE_TOLERANCE * abs(value))))
     return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
 
 

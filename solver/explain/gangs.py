@@ -111,6 +111,6 @@ def _lead(rule: GangRule, found: GangFit) -> str:
     names = [
         f"{each.level} {each.names[domain]}"
         for each, domain in zip(found.levels, found.row, strict=True)
-        if domain >= 0 and each.is_told
+        if domain >= 0 and each.may_name_domains
     ]
     return text + (f" (in {', '.join(names)})" if names and found.pods else "")

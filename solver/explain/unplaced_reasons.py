@@ -175,11 +175,11 @@ class Explanation:
         allowed, own = pod_class.verdicts.allowed | held, own_nodes(pod_class, family, len(held))
         excluded = list(self._insufficient(pod_class, own))
         for tracker in self.trackers:
-            for allowed, reason in tracker.objections(pod_class):
+            for open_nodes, reason in tracker.objections(pod_class):
                 if reason.code is ReasonCode.NODE_RESERVED:
-                    held |= ~allowed
+                    held |= ~open_nodes
                 else:
-                    excluded.append(ExcludedNodes(own & ~allowed, reason))
+                    excluded.append(ExcludedNodes(own & ~open_nodes, reason))
         for each in excluded:
             allowed = allowed & ~each.nodes
         every = (*family[0].verdicts.excluded, *excluded)

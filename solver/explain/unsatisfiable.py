@@ -1,8 +1,9 @@
 """
 Requirements that no node of the cluster can meet, whatever runs there, and the nearest that it can meet.
 
-Labels that no node has and resources for which no node is large enough (`UnsatisfiableRequirements`), required pod
-affinity that selects no running pod (`AffinityTargets`), and how many devices of a request would fit (`most_devices`).
+`UnsatisfiableRequirements` finds labels that no node has, and resources for which no node is large enough.
+`AffinityTargets` finds required pod affinity that selects no running pod. `most_devices` counts how many devices of a
+request would fit.
 """
 
 from bisect import bisect

@@ -1,7 +1,7 @@
 """
 CEL selectors: compile an expression, and decide per device whether it selects it (the door to `solver.cel`).
 
-A result is cached by the values that the expression reads of the device, so a fleet of equal devices costs one
+A result is cached by the values that the expression reads of the device. So a fleet of equal devices costs one
 evaluation per kind of device. Selectors and results of a process are cached with a limit in bytes; in a flood of new
 ones, entries in use stay (`GenerationalCache`).
 """

@@ -2,8 +2,8 @@
 First fit and best fit: the hint of the exact search, its floor, and the fallback when the budget ends.
 
 `greedy` places pods by strict priority, in several orders. `units` are what it places whole: single pods and gangs.
-`device_fit` serves what a pod requests on one node, `node_score` says how good that is, and `placement_state` follows
-the rules among pods while they are placed. No proofs live here, and no rule that the model does not have too.
+`device_fit` serves what a pod requests on one node, and `node_score` rates that. `placement_state` follows the rules
+among pods while they are placed. No proofs live here, and no rule that the model does not have too.
 """
 
 from solver.greedy.device_fit import reach

@@ -190,7 +190,7 @@ class Greedy:
             condition_of=self.condition_of.copy(),
             anchors=dict(self.anchors),
             trackers=[each.copy() for each in self.trackers],
-            tallies=(self.preferring.copy(), self.scoring.copy()),
+            cost_trackers=(self.preferring.copy(), self.scoring.copy()),
             choices=len(self.solution.choices),
             shared=dict(self.solution.shared),
         )
@@ -202,7 +202,7 @@ class Greedy:
         self.wide, self.condition_of = saved.wide, saved.condition_of.copy()
         self.anchors = dict(saved.anchors)
         self.trackers = [each.copy() for each in saved.trackers]
-        self.preferring, self.scoring = (each.copy() for each in saved.tallies)
+        self.preferring, self.scoring = (each.copy() for each in saved.cost_trackers)
         del self.solution.choices[saved.choices :]
         self.solution.shared = dict(saved.shared)
 
@@ -328,9 +328,9 @@ class Greedy:
                 self.free(resource)[node] -= amount
         for tracker in self.trackers:
             tracker.take(pod_class, node)
-        for tally in (self.preferring, self.scoring):
-            if tally.depends_on_others:
-                tally.take(pod_class.index, node)
+        for cost_tracker in (self.preferring, self.scoring):
+            if cost_tracker.depends_on_others:
+                cost_tracker.take(pod_class.index, node)
 
     def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
         self._use(pod_class, node)

@@ -18,7 +18,7 @@ from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row, TopologyLevel
-from solver.problem.node_arrays import PODS, Amounts
+from solver.problem.node_arrays import Amounts, pods_that_fit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import SharedChoice
 
@@ -42,7 +42,7 @@ class Saved:
     condition_of: npt.NDArray[np.int64]
     anchors: dict[int, Mask]
     trackers: list[Tracker]
-    tallies: tuple[CostTracker, CostTracker]
+    cost_trackers: tuple[CostTracker, CostTracker]
     choices: int
     shared: dict[int, SharedChoice]
 
@@ -199,10 +199,7 @@ def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...])
 
 
 def _room(placer: Placer, pod_class: PodClass) -> Amounts:
-    """How many pods of a class each node has room for, devices apart, looking at it alone."""
-    room = np.minimum(placer.free(PODS), pod_class.size)
-    for resource, amount in pod_class.requests:
-        if amount > 0:
-            room = np.minimum(room, placer.free(resource) // amount)
+    """Count the pods of a class that each open node has room for by itself, devices aside."""
+    room = pods_that_fit(placer.free, pod_class.requests, pod_class.size)
     found: Amounts = np.where(placer.open_nodes(pod_class), room, 0)
     return found

@@ -12,7 +12,7 @@ from solver.model.form import IntegerForm
 from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
 from solver.model.victims import PotentialVictims
 from solver.problem.devices.layout import GLOBAL, NodeGroup, type_at
-from solver.problem.node_arrays import PODS, Amounts
+from solver.problem.node_arrays import Amounts, pods_that_fit
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.component import Line, Option
 
@@ -89,7 +89,7 @@ def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:
 def _add_class(variables: Variables, pod_class: PodClass) -> None:
     if not pod_class.size:
         return
-    room = _room_for(variables.problem, pod_class)
+    room = room_for(variables.problem, pod_class)
     for cell, total in variables.cells.summed(room):
         if not _shared_possible(variables, pod_class, cell):
             continue
@@ -106,13 +106,10 @@ def _fitting(cell: Cell, room: Amounts, most: int) -> int:
     return int(np.minimum(room[cell.indices], most).sum())
 
 
-def _room_for(problem: Problem, pod_class: PodClass) -> Amounts:
-    """How many pods of a class each node has room for, devices apart; no more than there are."""
-    room = np.minimum(problem.available.room.of(PODS), pod_class.size)
-    for resource, amount in pod_class.requests:
-        if amount > 0:
-            room = np.minimum(room, problem.available.room.of(resource) // amount)
-    counts: Amounts = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
+def room_for(problem: Problem, pod_class: PodClass) -> Amounts:
+    """Count the pods of a class that each node has room for, devices aside; no more than there are."""
+    room = pods_that_fit(problem.available.room.of, pod_class.requests, pod_class.size)
+    counts: Amounts = np.where(pod_class.verdicts.allowed, room, 0)
     return counts
 
 

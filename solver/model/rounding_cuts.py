@@ -1,9 +1,9 @@
 """
 What holds for each node of a cell and is lost where nodes are added up.
 
-A node with eight devices serves one pod that needs five, and a hundred such nodes serve a hundred of them, not a
-hundred and sixty. Sums over nodes do not know that; these rows do, and the relaxation bounds the better for it. The
-general model has a cell for each node and finds them itself where it needs them.
+A node with eight devices serves one pod that needs five. A hundred such nodes serve a hundred of these pods; the sum of
+their devices would allow a hundred and sixty. Sums over nodes do not know that; these rows do, and the relaxation
+bounds the better for it. The general model has a cell for each node and finds them itself where it needs them.
 """
 
 from collections import defaultdict

@@ -38,7 +38,7 @@ class PreemptionState:
 
     `candidates` are those of the current tier: first the units that no protection covers, then, where that was not
     enough, those whose protection does not bind. `evicted` are the units that the current tier evicts. `hopeless` are
-    keys of preemptors for which there are no victims, `blocked` the priorities of preemptors that have none beside
+    keys of preemptors for which there are no victims. `blocked` are the priorities of preemptors that have none beside
     pods of lower priority in the plan.
     """
 
@@ -120,10 +120,10 @@ def _wait_for_leaving(
     context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor]
 ) -> PreemptionState:
     """Place the preemptors that fit once all pods that leave anyway are gone; no other pod is evicted for them."""
-    in_vain: set[object] = set()
+    without_victims: set[object] = set()
     for preemptor in preemptors:
         is_nominated = any(pod.nominated_node_name for pod in preemptor)
-        if not (context.has_leaving or is_nominated) or _kind(preemptor) in in_vain:
+        if not (context.has_leaving or is_nominated) or _kind(preemptor) in without_victims:
             continue
         if state.preemptors_left <= 0 or context.budget.should_stop():
             break
@@ -134,7 +134,7 @@ def _wait_for_leaving(
             found = PreemptionCandidate((), placed, before, left, is_proven=True)
             state = _settled(context, state, [preemptor], found)
         elif not is_nominated:
-            in_vain.add(_kind(preemptor))
+            without_victims.add(_kind(preemptor))
     return state
 
 

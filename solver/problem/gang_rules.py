@@ -33,15 +33,15 @@ class TopologyLevel:
     One level of a gang.
 
     `domain_of[class][node]` is a domain or `NO_DOMAIN`, for the classes that the level binds; `names` are per domain.
-    `held` are the domains of running members. `is_told` says whether messages may contain the names, which are values
-    of node labels and device attributes.
+    `held` are the domains of running members. `may_name_domains` says whether messages may contain the names, which are
+    values of node labels and device attributes.
     """
 
     level: Scope
     names: list[str] = field(default_factory=list)
     domain_of: dict[int, Domains] = field(default_factory=dict)
     held: frozenset[int] = frozenset()
-    is_told: bool = True
+    may_name_domains: bool = True
     by_domain: dict[int, set[int]] = field(init=False, default_factory=dict)
     """The classes that have nodes in each domain."""
 

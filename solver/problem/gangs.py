@@ -252,6 +252,6 @@ def _no_domain(rule: GangRule, level: TopologyLevel) -> Reason:
 
 
 def _not_held(rule: GangRule, level: TopologyLevel) -> Reason:
-    names = ", ".join(sorted(level.names[each] for each in level.held)) if level.is_told else "of the nodes"
+    names = ", ".join(sorted(level.names[each] for each in level.held)) if level.may_name_domains else "of the nodes"
     message = f"node(s) outside of {level.level} {names}, where members of gang {rule.gang.id.name} run"
     return Reason(code=ReasonCode.GANG_TOPOLOGY, message=message)

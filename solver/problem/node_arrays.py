@@ -2,7 +2,7 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, NamedTuple
@@ -155,6 +155,15 @@ class RoomCounter:
             if resource in self._left:
                 self._left[resource][node] += sign * amount
                 changed[resource].add(node)
+
+
+def pods_that_fit(free: Callable[[str], Amounts], requests: Iterable[tuple[str, int]], most: int) -> Amounts:
+    """Count the pods with `requests` that each node has room for by itself, devices aside; `most` at most."""
+    count = np.minimum(free(PODS), most)
+    for resource, amount in requests:
+        if amount > 0:
+            count = np.minimum(count, free(resource) // amount)
+    return np.maximum(count, 0)
 
 
 def exact_sum(amounts: Amounts) -> int:

@@ -2,8 +2,8 @@
 Which nominations count: pods without a node that have one nominated, and that the node could take (KEP-5278).
 
 status.nominatedNodeName asks for room without a check. As in kube-scheduler it counts against pods of the same or a
-lower priority. Unlike there it counts only while the node, without pods of the same or a lower priority, has room
-for the pod beside the nominations before it. So nominations never hold more than a node has.
+lower priority. Unlike there it counts only while the node has room for the pod beside the nominations before it; pods
+of the same or a lower priority do not count. So nominations never hold more than a node has.
 
 A pod that shares a claim with a nominated pod waits for that pod. The claim is not allocated before; if the pod were
 placed elsewhere it would take the claim along, and the victims of the nominated pod would have been evicted in vain.

@@ -212,7 +212,7 @@ def _with_gang_rules(problem: Problem) -> Problem:
     verdicts: dict[int, NodeVerdicts] = {}
     for rule in rules:
         for level in rule.levels:
-            level.is_told = problem.policy.tells_inventory
+            level.may_name_domains = problem.policy.tells_inventory
         own = {index: problem.classes[index].verdicts for index in rule.classes}
         verdicts |= gangs.narrowed(rule, own, {index: problem.classes[index].family for index in rule.classes})
     return replace(problem, rules=replace(problem.rules, gangs=rules)).with_verdicts(verdicts)

@@ -1,5 +1,5 @@
 """
-How a plan is found and proven. `scoring.search` is the door.
+How a plan is found and proven. `scoring.search_and_score` is the door.
 
 - `scoring`: search all other levels, then place pods without devices by their scores.
 - `stages`: the order of the stages, each only while nothing before it has proven the solution.

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from solver.domain import Budget, SearchStage
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
+from solver.engines.linear import TOLERANCE
 from solver.model import objective
 from solver.model.form import Expression, IntegerForm
 from solver.model.objective import Values, evaluate, level_names
@@ -29,7 +30,6 @@ from solver.search.exact import levels_from_bounds
 from solver.solution import Choice, Solution
 
 _NO_CEILING: Final = 1 << 50
-_ROUNDING: Final = 1e-6
 
 
 class DiveResult(NamedTuple):
@@ -66,12 +66,12 @@ class _Dive:
         """Whether the exact model of the free nodes would be small."""
         pods = sum(1 for count in self.left.values() if count)
         pairs = list(zip(self.pool.node_classes, self.free, strict=True))
-        size = sum(len(nodes) * (pods + each.others()) for each, nodes in pairs)
+        size = sum(len(nodes) * (pods + each.other_variables()) for each, nodes in pairs)
         params = self.pool.problem.params
         return size <= params.dive_rest_variables or sum(len(nodes) for _, nodes in pairs) <= params.dive_rest_nodes
 
-    def priced(self, level: int) -> Master:
-        """Solve the master of what is left."""
+    def solve_rest(self, level: int) -> Master:
+        """Solve the master of the nodes and pods that are left."""
         rest = replace(self.pool, nodes=[len(nodes) for nodes in self.free], pods=self.left)
         found = rest.bound(level, self.known, _NO_CEILING)
         self.pool.spent = rest.spent
@@ -79,7 +79,7 @@ class _Dive:
 
     def total(self, master: Master) -> int:
         """Return the surplus: what the relaxation of the rest can reach, less what is still required."""
-        return math.floor(master.score + _ROUNDING) - self.known[master.level]
+        return math.floor(master.score + TOLERANCE) - self.known[master.level]
 
     def take(self, column: Column) -> bool:
         """Put a column on a free node, as far as its pods are left; False where there is no node or no pod."""
@@ -110,7 +110,7 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
         tried: list[tuple[int, _Dive, Master]] = []
         for move in _moves(master, params.dive_tries):
             after = state.after(move)
-            rest = after.priced(master.level)
+            rest = after.solve_rest(master.level)
             tried.append((after.total(rest), after, rest))
             if tried[-1][0] >= target or mistakes >= params.dive_mistakes or pool.is_spent():
                 break
@@ -133,7 +133,7 @@ def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], fix
 def _moves(master: Master, tries: int) -> Iterator[Mapping[Column, int]]:
     """What can be taken next: all that is used at least once, as often; else single columns, most used first."""
     ordered = _in_order(master)
-    whole = {column: math.floor(count + _ROUNDING) for column, count in ordered if count + _ROUNDING >= 1}
+    whole = {column: math.floor(count + TOLERANCE) for column, count in ordered if count + TOLERANCE >= 1}
     if whole:
         yield whole
     yield from ({column: 1} for column, _ in ordered[:tries])

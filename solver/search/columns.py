@@ -1,8 +1,8 @@
 """
 Columns: what one node of a node class can hold at once, and the master that says how often each column is used.
 
-Where many nodes are equal the linear relaxation of the general model is weak (it gives every node one and a half pods)
-and search drowns in symmetry. Here every variable is a whole column of one node, which CP-SAT finds for the prices that
+Where many nodes are equal, the linear relaxation of the general model is weak: it gives every node one and a half pods.
+Search suffers from symmetry. Here every variable is a whole column of one node, which CP-SAT finds for the prices that
 the linear master gives to pods (Dantzig and Wolfe 1960). The prices also prove a bound (Lagrange): for every node class
 its nodes times the best column at these prices. Nodes are of one class if the batch sees no difference between them,
 room included.
@@ -19,7 +19,7 @@ import numpy as np
 
 from solver.domain import Budget
 from solver.engines.cpsat import Effort, EngineStatus, ReusableModel
-from solver.engines.linear import LinearProgram
+from solver.engines.linear import TOLERANCE, LinearProgram
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.objective import Values
@@ -34,17 +34,17 @@ _Key = tuple[object, ...]
 
 @dataclass(slots=True, eq=False)
 class NodeClass:
-    """Equal nodes, the model of one of them, and the engine that is asked for what it can hold."""
+    """Equal nodes, and the model of one of them; `pricing_model` finds the best column for given prices."""
 
     nodes: list[int]
     variables: Variables
-    questions: ReusableModel = field(init=False)
+    pricing_model: ReusableModel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.questions = ReusableModel(self.variables.form)
+        self.pricing_model = ReusableModel(self.variables.form)
 
-    def others(self) -> int:
-        """How many variables of the model are not about how many pods of a class there are."""
+    def other_variables(self) -> int:
+        """Count the variables of the model that do not count pods."""
         return len(self.variables.form.lower) - len(self.variables.pods)
 
 
@@ -102,7 +102,6 @@ def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
 
 
 _TINY: Final = 1e-7
-_ROUNDING: Final = 1e-6
 _UNKNOWN: Final = 1 << 100
 """A bound where the engine gave none."""
 
@@ -174,7 +173,7 @@ class ColumnPool:
                 break
             bound, grew = self._price(master)
             best = min(best, bound)
-            if not grew or best <= math.floor(master.value + _ROUNDING):
+            if not grew or best <= math.floor(master.value + TOLERANCE):
                 break
         master.bound = best
         return master
@@ -185,7 +184,7 @@ class ColumnPool:
 
     def _price(self, master: "Master") -> tuple[int, bool]:
         """Find the best column of each node class; return the bound that prices prove, and whether a column is new."""
-        total, params = master.worth_of_limits(), self.problem.params
+        total, params = master.lagrangian_constant(), self.problem.params
         grew = False
         for index, node_class in enumerate(self.node_classes):
             if not self.nodes[index]:
@@ -197,7 +196,9 @@ class ColumnPool:
                 workers=1,
                 presolve=False,
             )
-            result = node_class.questions.maximize(master.priced(node_class), effort, upper=self._left(node_class))
+            result = node_class.pricing_model.maximize(
+                master.reduced_cost(node_class), effort, upper=self._left(node_class)
+            )
             self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
             if result.status is EngineStatus.INFEASIBLE:
                 raise ContradictionError("pricing finds no column, not even the one that holds nothing")
@@ -216,10 +217,11 @@ class ColumnPool:
 @dataclass(slots=True, eq=False)
 class Master:
     """
-    The linear programme over columns for one level: how often each is used, and the prices of limits.
+    The linear programme over columns for one level: how often each is used, and the prices (dual values) of the rows.
 
     `value` is what the level is worth, `score` the same less the penalty for what earlier levels miss. Columns that
-    need more pods than are left do not count.
+    need more pods than are left do not count. `pod_prices` are by family, `level_prices` by earlier level; both are
+    integers, scaled by `SearchParams.price_scale`.
     """
 
     columns: ColumnPool
@@ -229,8 +231,8 @@ class Master:
     value: float = 0.0
     score: float = 0.0
     used: dict[Column, float] = field(default_factory=dict)
-    families: dict[int, int] = field(default_factory=dict)
-    levels: list[int] = field(default_factory=list)
+    pod_prices: dict[int, int] = field(default_factory=dict)
+    level_prices: list[int] = field(default_factory=list)
     taken: list[Column] = field(default_factory=list)
     seen: int = 0
     programme: LinearProgram = field(default_factory=LinearProgram)
@@ -255,8 +257,8 @@ class Master:
         if found is None:
             return False
         scale = self.columns.problem.params.price_scale
-        self.families = {family: max(0, round(found.duals[row] * scale)) for family, row in self.rows.pods.items()}
-        self.levels = [max(0, round(-found.duals[row] * scale)) for row in self.rows.earlier]
+        self.pod_prices = {family: max(0, round(found.duals[row] * scale)) for family, row in self.rows.pods.items()}
+        self.level_prices = [max(0, round(-found.duals[row] * scale)) for row in self.rows.earlier]
         amounts = zip(self.taken, found.used[self.level :], strict=True)
         self.used = {column: amount for column, amount in amounts if amount > _TINY}
         self.value = sum(column.worth[self.level] * amount for column, amount in self.used.items())
@@ -274,20 +276,20 @@ class Master:
         self.programme.column(amounts, worth=column.worth[self.level], most=nodes)
         self.taken.append(column)
 
-    def worth_of_limits(self) -> int:
-        """What all pods and all that earlier levels must keep are worth at the prices."""
-        pods = sum(price * self.columns.pods[family] for family, price in self.families.items())
-        return pods - sum(price * self.known[index] for index, price in enumerate(self.levels))
+    def lagrangian_constant(self) -> int:
+        """Return the constant of the Lagrangian bound: pods and earlier levels, at their prices."""
+        pods = sum(price * self.columns.pods[family] for family, price in self.pod_prices.items())
+        return pods - sum(price * self.known[index] for index, price in enumerate(self.level_prices))
 
-    def priced(self, node_class: NodeClass) -> Expression:
-        """What a column of a node class adds beyond the prices of its pods."""
+    def reduced_cost(self, node_class: NodeClass) -> Expression:
+        """Return the reduced cost of a column, to be maximised: its worth less the prices of its pods."""
         objective = Expression()
         for index, level in enumerate(node_class.variables.form.levels[: self.level + 1]):
-            price = self.columns.problem.params.price_scale if index == self.level else self.levels[index]
+            price = self.columns.problem.params.price_scale if index == self.level else self.level_prices[index]
             for variable, coefficient in level.expression.terms.items() if price else ():
                 objective.add(variable, coefficient * price)
         for (pod_class, _), variable in node_class.variables.pods.items():
-            price = self.families.get(self.columns.problem.classes[pod_class].family, 0)
+            price = self.pod_prices.get(self.columns.problem.classes[pod_class].family, 0)
             if price:
                 objective.add(variable, -price)
         return objective

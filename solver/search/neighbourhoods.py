@@ -22,7 +22,7 @@ from solver.model import build, objective
 from solver.model.objective import Values, evaluate
 from solver.problem.devices.layout import State
 from solver.problem.gang_rules import GangRule, Row
-from solver.problem.node_arrays import PODS, Amounts
+from solver.problem.node_arrays import Amounts
 from solver.problem.problem import Problem
 from solver.search import bound, restricted_problem
 from solver.search.bound import Bounds
@@ -37,7 +37,7 @@ class GangNeighbourhoods:
     """The gangs of a problem that can be moved: nothing but being a gang ties their pods."""
 
     problem: Problem
-    chance: random.Random
+    rng: random.Random
     rule_of: dict[int, GangRule] = field(init=False)
     tied: frozenset[int] = field(init=False)
     """Classes whose pods stay where they are."""
@@ -79,7 +79,7 @@ class GangNeighbourhoods:
         found = {rule.classes[0]: rule for node in nodes for rule in self._rules_on(node, used)}
         return list(found.values())
 
-    def around(self, rule: GangRule, used: Used, fixed: set[int], reach: int) -> list[int]:
+    def around(self, rule: GangRule, used: Used, fixed: set[int], node_limit: int) -> list[int]:
         """Pick nodes of one domain for a gang that waits, and nodes for the pods that are there today."""
         rooms = {index: self._room(index) for index in rule.classes}
         rows = rule.rows(rule.required, {i: room > 0 for i, room in rooms.items()}) if rule.required else [()]
@@ -88,12 +88,12 @@ class GangNeighbourhoods:
             return []
         homes.sort(key=lambda home: sum(len(used.get(node, ())) for node in home))
         chosen = 0
-        while chosen + 1 < len(homes) and self.chance.random() > self.problem.params.lns_domain_share:
+        while chosen + 1 < len(homes) and self.rng.random() > self.problem.params.lns_domain_share:
             chosen += 1
         home = homes[chosen]
         receiving = self._receiving(home, used, fixed)
-        count = max(self.problem.params.lns_gang_nodes, reach - len(home))
-        return home + self.chance.sample(receiving, min(count, len(receiving)))
+        count = max(self.problem.params.lns_gang_nodes, node_limit - len(home))
+        return home + self.rng.sample(receiving, min(count, len(receiving)))
 
     def _home(self, rule: GangRule, row: Row, used: Used, fixed: set[int]) -> list[int]:
         """Return nodes of a domain for all of a gang, those with the fewest pods first; none if too few would fit."""
@@ -104,7 +104,7 @@ class GangNeighbourhoods:
             for node in nodes:
                 room[node] = max(room[node], int(amounts[node]))
         nodes = [node for node in room if node not in fixed]
-        self.chance.shuffle(nodes)
+        self.rng.shuffle(nodes)
         nodes.sort(key=lambda node: len(used.get(node, ())) / room[node])
         left = rule.size
         for count, node in enumerate(nodes):
@@ -124,12 +124,8 @@ class GangNeighbourhoods:
     def _room(self, index: int) -> Amounts:
         """How many pods of a class each node could have if none of the batch were there."""
         if index not in self.rooms:
-            problem, pod_class = self.problem, self.problem.classes[index]
-            room = np.minimum(problem.available.room.of(PODS), pod_class.size)
-            for resource, amount in pod_class.requests:
-                if amount > 0:
-                    room = np.minimum(room, problem.available.room.of(resource) // amount)
-            found = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
+            pod_class = self.problem.classes[index]
+            found = build.room_for(self.problem, pod_class)
             for node in np.flatnonzero(found).tolist() if pod_class.parts else ():
                 found[node] = min(int(found[node]), self._served(index, node))
             self.rooms[index] = found
@@ -174,23 +170,24 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The best solution so far and how far the next step reaches."""
+    """The best solution so far; `node_limit` is the size of the next neighbourhood."""
 
     problem: Problem
     best: Solution
     bounds: Bounds
     budget: Budget
     spent: float = 0.0
-    reach: int = field(init=False)
+    node_limit: int = field(init=False)
     presolve: bool = False
     known: Values = ()
-    chance: random.Random = field(init=False)
+    rng: random.Random = field(init=False)
     used: dict[int, list[Choice]] = field(default_factory=dict)
-    crews: GangNeighbourhoods = field(init=False)
+    gang_moves: GangNeighbourhoods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.budget.seed)  # noqa: S311 - a reproducible search, not a secret
-        self.crews, self.reach = GangNeighbourhoods(self.problem, self.chance), self.problem.params.lns_first_nodes
+        self.rng = random.Random(self.budget.seed)  # noqa: S311 - a reproducible search, not a secret
+        self.gang_moves = GangNeighbourhoods(self.problem, self.rng)
+        self.node_limit = self.problem.params.lns_first_nodes
         self._adopt(self.best)
 
     def is_open(self) -> bool:
@@ -210,7 +207,7 @@ class _Search:
         """Solve one neighbourhood."""
         params = self.problem.params
         self.spent += params.lns_step_seconds * params.lns_overhead_share  # so that steps without a search end too
-        nodes, gangs = self._part()
+        nodes, gangs = self._pick_neighbourhood()
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
@@ -220,20 +217,20 @@ class _Search:
         )
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
-            self.reach = min(params.lns_most_nodes, self.reach + 1)
+            self.node_limit = min(params.lns_most_nodes, self.node_limit + 1)
         else:
-            self.reach = max(params.lns_fewest_nodes, self.reach - 2)
+            self.node_limit = max(params.lns_fewest_nodes, self.node_limit - 2)
             self.presolve = not self.presolve  # bin packing needs presolve, most else is faster without
         if solved.solution is not self.best and evaluate(self.problem, solved.solution) >= self.known:
             self._adopt(solved.solution)
 
-    def _wanting(self, waiting: list[int]) -> int:
+    def _pick_waiting_class(self, waiting: list[int]) -> int:
         """Pick a class with pods without a place: mostly one that the first level still open is about."""
         level = next((i for i, limit in enumerate(self.bounds.levels) if limit is None or limit > self.known[i]), 0)
         levels = self.problem.placed_levels
         first = [each for each in waiting if level < len(levels) and levels[level].worth.get(each)]
-        is_first = bool(first) and self.chance.random() < self.problem.params.lns_first_level_share
-        return self.chance.choice(first if is_first else waiting)
+        is_first = bool(first) and self.rng.random() < self.problem.params.lns_first_level_share
+        return self.rng.choice(first if is_first else waiting)
 
     def _adopt(self, solution: Solution) -> None:
         known = evaluate(self.problem, solution)
@@ -247,27 +244,30 @@ class _Search:
             # Both hold: with better values of earlier levels a bound of a later one can only be lower.
             self.bounds = self.bounds.tightened(bound.bounds(self.problem, known, self.budget))
 
-    def _part(self) -> tuple[list[int], list[GangRule]]:
-        """Pick nodes that pods without a place could use and nodes that the batch uses, with the gangs on them."""
+    def _pick_neighbourhood(self) -> tuple[list[int], list[GangRule]]:
+        """Pick nodes that waiting pods could use and nodes that the batch uses, with the gangs on them."""
         fixed = {shared.node for shared in self.best.shared.values()}
-        fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.crews.tied)
+        fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.gang_moves.tied)
         gangs: list[GangRule] = []
         wanted: list[int] = []
-        waiting = [*restricted_problem.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
-        share = int(self.reach * self.problem.params.lns_waiting_share) if waiting else 0
+        waiting = [
+            *restricted_problem.waiting(self.problem, self.best.choices),
+            *self.gang_moves.waiting(self.used),
+        ]
+        share = int(self.node_limit * self.problem.params.lns_waiting_share) if waiting else 0
         if waiting:
-            pod_class = self.problem.classes[self._wanting(waiting)]
-            rule = self.crews.rule_of.get(pod_class.index)
+            pod_class = self.problem.classes[self._pick_waiting_class(waiting)]
+            rule = self.gang_moves.rule_of.get(pod_class.index)
             if rule is not None:
                 gangs.append(rule)
-                wanted = self.crews.around(rule, self.used, fixed, self.reach)
+                wanted = self.gang_moves.around(rule, self.used, fixed, self.node_limit)
                 share = len(wanted)
             else:
                 fits = pod_class.verdicts.allowed & self.problem.available.room.fits(pod_class.requests)
                 wanted = [node for node in np.flatnonzero(fits).tolist() if node not in fixed]
-                self.chance.shuffle(wanted)
+                self.rng.shuffle(wanted)
         used = [node for node in self.used if node not in fixed]
         picked = wanted[:share]
-        picked += self.chance.sample(used, min(max(0, self.reach - len(picked)), len(used)))
-        nodes = self.crews.whole(dict.fromkeys(picked), self.used, fixed, max(share, 2 * self.reach))
-        return nodes, [*gangs, *self.crews.inside(nodes, self.used)]
+        picked += self.rng.sample(used, min(max(0, self.node_limit - len(picked)), len(used)))
+        nodes = self.gang_moves.whole(dict.fromkeys(picked), self.used, fixed, max(share, 2 * self.node_limit))
+        return nodes, [*gangs, *self.gang_moves.inside(nodes, self.used)]

@@ -10,13 +10,13 @@ open is left to the exact model.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from msgspec import structs
 
 from solver.domain import Budget, LevelReport, SearchStage
 from solver.engines import linear
+from solver.engines.linear import TOLERANCE
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import FitCache
 from solver.model import build
@@ -33,8 +33,6 @@ from solver.search import bound, exact, stages
 from solver.search.bound import Bounds, ContradictionError, guarded, proves
 from solver.search.stages import SearchResult
 from solver.solution import Choice, Solution
-
-_ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def _whole(variables: Variables, found: tuple[float, ...], room: Room) -> list[C
         place, requests = variables.cell(cell), variables.problem.classes[pod_class].requests
         if len(place.nodes) > 1:
             continue
-        for _ in range(int(found[variable] + _ROUNDING)):
+        for _ in range(int(found[variable] + TOLERANCE)):
             if all(room.of(resource)[place.nodes[0]] >= amount for resource, amount in ((PODS, 1), *requests)):
                 _take(room, Choice(pod_class, place.nodes[0], ()), requests)
                 taken.append(Choice(pod_class, place.nodes[0], ()))
@@ -231,8 +229,8 @@ def without_scores(problem: Problem) -> Problem:
     return replace(problem, policy=structs.replace(problem.policy, levels=others))
 
 
-def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
-    """Search all other levels first, then score."""
+def search_and_score(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
+    """Search all other levels (`stages.search`), then place pods without devices by scores."""
     if SCORES not in problem.policy.levels:
         return stages.search(problem, start, budget)
     found = stages.search(without_scores(problem), start, budget)

@@ -204,7 +204,7 @@ def test_an_ablation_says_what_a_stage_earns(monkeypatch: pytest.MonkeyPatch) ->
             start, (LevelReport(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0)
         )
 
-    monkeypatch.setattr(scoring, "search", searched)
+    monkeypatch.setattr(scoring, "search_and_score", searched)
     case, stages = recorded.read("mig-mix"), (SearchStage.EXACT, SearchStage.GANGS_FIRST)
     whole, worse, equal = ablation.ablated("mig-mix", case, case.policy or Policy(), QUICK, stages)
     assert [each.is_changed for each in (whole, worse, equal)] == [False, True, False]

@@ -12,7 +12,7 @@ from scheduler.kube.pod_writes import PendingPod, PodScheduled
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import HistorySettings, default
 from scheduler.status.status_writer import StatusWriter
-from scheduler.worker.fleet_asking import FleetAsking, FleetReply
+from scheduler.worker.fleet_client import FleetClient, FleetReply
 from scheduler.worker.fleet_documents import fleet_document
 from scheduler.worker.fleet_questions import FleetQuestion
 from solver import fleet_of
@@ -70,5 +70,5 @@ def subjects(
         WaitingPods(
             queue or SchedulingQueue({"dovetail"}), cast("StatusWriter", conditions or ShownConditions("0 free."))
         ),
-        cast("FleetAsking", FleetInProcess(snapshot or Snapshot())),
+        cast("FleetClient", FleetInProcess(snapshot or Snapshot())),
     )

@@ -1,9 +1,9 @@
 """
 Preferences of pods, nodes and running pods as costs: the level `preferences`, which goes before packing.
 
-Each kind costs at most its weight times `SHARE` for one pod, and nothing on the best node that the pod may use, like
-kube-scheduler's normalised scores. Preferences between pods of one batch depend on the plan: soft spread and
-anti-affinity between equal pods are spread costs, affinity is an affinity cost.
+Each kind costs one pod at most its weight times `SHARE`, and nothing on the best node that the pod may use.
+kube-scheduler normalises scores in the same way. Preferences between pods of one batch depend on the plan: soft spread
+and anti-affinity between equal pods are spread costs, affinity is an affinity cost.
 
 `CostKey` is the part of pod equivalence that costs need; `with_costs` adds all costs to a problem.
 """

@@ -1,9 +1,9 @@
 """
 Fragmentation of devices: whole groups that a placement breaks, and partitions that it spoils.
 
-A group of nodes has a common node label (`Policy.group_labels`), such as an NVLink clique, and is whole while no device
-of its nodes is in use. A group within a node has a common device attribute (`Policy.group_attributes`), such as a PCIe
-root, at least two devices, and is whole while none is in use.
+A group of nodes has a common node label (`Policy.group_labels`), such as an NVLink clique. It is whole while no device
+of its nodes is in use. A group within a node has at least two devices with a common attribute
+(`Policy.group_attributes`), such as a PCIe root. It is whole while none of them is in use.
 
 A free partition (KEP-4815) is available while the counters that it draws on have enough left. A placement that takes
 from these counters spoils partitions, which count with their value whether the batch asks for them or not. Partitions

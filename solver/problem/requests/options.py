@@ -5,7 +5,7 @@ An option fixes those choices. What remains are independent lines "so many devic
 and model count. Options are computed once per component and group and are independent of current usage.
 
 Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 constraints. Sets of types are bits of an
-integer here, so that a constraint narrows all candidates at once, and every step is paid for before it is done.
+integer here, so that a constraint narrows all candidates at once. Every step is paid for before it is done.
 """
 
 from collections.abc import Callable, Iterator

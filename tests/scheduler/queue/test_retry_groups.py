@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from scheduler.queue import PodState, SchedulingQueue
-from scheduler.queue.equivalence import FIRST
+from scheduler.queue.equivalence import INITIAL_QUOTA
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, pod, result
 from tests.support.cluster_builders import became
@@ -62,7 +62,7 @@ def queue() -> Queue:
 def test_of_equal_pods_only_the_first_are_tried_and_one_that_fails_tells_for_all(queue: Queue) -> None:
     queue.wait("p", 500)
     queue.pending.wake(FREED)
-    assert queue.take(5.0) == [f"p-{number:04}" for number in range(FIRST)]
+    assert queue.take(5.0) == [f"p-{number:04}" for number in range(INITIAL_QUOTA)]
     queue.decide(5.0, 1, LOST)
 
     assert queue.take(6.0) == []
@@ -78,7 +78,7 @@ def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> N
         queue.decide(5.0, sizes[-1])
         assert queue.pending.next_due(5.0) == 5.0
 
-    assert sizes == [FIRST, 2 * FIRST, 4 * FIRST]
+    assert sizes == [INITIAL_QUOTA, 2 * INITIAL_QUOTA, 4 * INITIAL_QUOTA]
 
 
 def test_who_lost_to_an_equal_need_not_rest_and_comes_first_the_next_time(queue: Queue) -> None:
@@ -103,15 +103,15 @@ def test_who_fails_while_no_equal_is_placed_rests_and_nobody_goes_before(queue: 
 
 
 def test_the_backoff_of_those_behind_is_not_touched(queue: Queue) -> None:
-    queue.wait("p", FIRST + 1)
+    queue.wait("p", INITIAL_QUOTA + 1)
     for now in (5.0, 20.0, 40.0):
         queue.pending.wake(FREED)
         queue.take(now)
         queue.decide(now, 0, SHORT)
-    for number in range(FIRST):
+    for number in range(INITIAL_QUOTA):
         queue.pending.remove(pod(f"p-{number:04}").id)
     queue.pending.wake(FREED)
-    assert queue.take(40.0) == [f"p-{FIRST:04}"]
+    assert queue.take(40.0) == [f"p-{INITIAL_QUOTA:04}"]
     queue.decide(40.0, 0, ReasonCode.BUDGET)
 
     assert queue.pending.next_due(40.0) == 42.0  # its second attempt
@@ -133,7 +133,7 @@ def test_what_lies_in_the_pod_itself_tells_nothing_of_its_equals(queue: Queue, c
     queue.take(5.0)
     queue.decide(5.0, 0, SHORT, code)
 
-    assert queue.take(5.0)[0] == f"p-{FIRST:04}"
+    assert queue.take(5.0)[0] == f"p-{INITIAL_QUOTA:04}"
 
 
 def test_a_fact_while_they_are_in_flight_is_theirs_and_not_that_of_those_behind(queue: Queue) -> None:
@@ -144,7 +144,7 @@ def test_a_fact_while_they_are_in_flight_is_theirs_and_not_that_of_those_behind(
     queue.decide(5.0, 0, SHORT)
 
     assert queue.take(5.1) == []
-    assert queue.take(8.0) == [f"p-{number:04}" for number in range(FIRST)]
+    assert queue.take(8.0) == [f"p-{number:04}" for number in range(INITIAL_QUOTA)]
 
 
 def test_nobody_of_lower_priority_is_taken_while_more_of_the_higher_may_be_placed(queue: Queue) -> None:
@@ -153,9 +153,9 @@ def test_nobody_of_lower_priority_is_taken_while_more_of_the_higher_may_be_place
     queue.pending.wake(FREED)
     queue.pending.offer(pod("new"), 5.0)
     assert {name[:4] for name in queue.take(5.0)} == {"high"}
-    queue.decide(5.0, FIRST)
+    queue.decide(5.0, INITIAL_QUOTA)
 
-    assert queue.take(5.0) == [*(f"high-{number:04}" for number in range(FIRST, 100)), *LOW, "new"]
+    assert queue.take(5.0) == [*(f"high-{number:04}" for number in range(INITIAL_QUOTA, 100)), *LOW, "new"]
 
 
 def test_lower_priorities_come_when_the_higher_has_what_it_can_get(queue: Queue) -> None:
@@ -173,7 +173,7 @@ def test_other_shapes_of_the_same_priority_are_tried_together(queue: Queue) -> N
     queue.wait("b", 100)
     queue.pending.wake(FREED)
 
-    assert len(queue.take(5.0)) == 2 * FIRST
+    assert len(queue.take(5.0)) == 2 * INITIAL_QUOTA
 
 
 def test_pods_like_no_other_are_all_tried(queue: Queue) -> None:
@@ -189,7 +189,7 @@ def test_a_pod_that_is_placed_wakes_its_equals_though_nothing_else_does(queue: Q
     assert queue.take(5.0) == ["p-9999"]
     queue.decide(5.0, 1)
 
-    assert len(queue.take(5.0)) == 2 * FIRST
+    assert len(queue.take(5.0)) == 2 * INITIAL_QUOTA
 
 
 def test_a_pod_that_changes_behind_others_is_tried_by_itself(queue: Queue) -> None:
@@ -225,12 +225,12 @@ def test_a_group_that_fails_for_another_reason_by_now_is_hinted_for_that_too(que
     queue.pending.wake(FREED)
     queue.take(5.0)
     queue.decide(5.0, 0, SHORT, ReasonCode.NODE_RESOURCES)
-    for number in range(FIRST):
+    for number in range(INITIAL_QUOTA):
         queue.pending.remove(pod(f"p-{number:04}").id)
     assert queue.take(20.0) == []
     queue.pending.wake(ROOM)
 
-    assert queue.take(20.0) == [f"p-{number:04}" for number in range(FIRST, 2 * FIRST)]
+    assert queue.take(20.0) == [f"p-{number:04}" for number in range(INITIAL_QUOTA, 2 * INITIAL_QUOTA)]
 
 
 def test_representatives_are_hinted_for_what_the_group_fails_at_by_now(queue: Queue) -> None:
@@ -277,7 +277,7 @@ def test_a_pod_behind_others_whose_claim_is_like_theirs_no_more_is_tried_beside_
     assert queue.take(5.0) == []
     queue.pending.wake(FREED)
 
-    assert queue.take(5.0) == [*(f"p-{number:04}" for number in range(FIRST)), "p-0100"]
+    assert queue.take(5.0) == [*(f"p-{number:04}" for number in range(INITIAL_QUOTA)), "p-0100"]
 
 
 def test_in_whatever_order_they_come_back_only_the_first_stand_ahead(queue: Queue) -> None:
@@ -288,19 +288,19 @@ def test_in_whatever_order_they_come_back_only_the_first_stand_ahead(queue: Queu
         queue.back(each, 0.0, [SHORT])
     queue.pending.wake(FREED)
 
-    assert queue.take(5.0) == [f"p-{number:04}" for number in range(FIRST)]
+    assert queue.take(5.0) == [f"p-{number:04}" for number in range(INITIAL_QUOTA)]
 
 
 def test_equals_that_wait_for_other_reasons_do_not_get_ahead(queue: Queue) -> None:
     """Those that come first stand behind until more of them are tried."""
-    names = [f"low-{number:04}" for number in range(4 * FIRST)]
+    names = [f"low-{number:04}" for number in range(4 * INITIAL_QUOTA)]
     for name in names:
         queue.pending.offer(pod(name), 0.0)
     queue.take(0.0)
     for position, each in enumerate(queue.taken):
-        queue.back(each, 0.0, (ReasonCode.NODE_RESOURCES if position < 3 * FIRST else SHORT,))
+        queue.back(each, 0.0, (ReasonCode.NODE_RESOURCES if position < 3 * INITIAL_QUOTA else SHORT,))
     queue.pending.wake(FREED)
     queue.pending.wake(ROOM)
-    assert queue.take(10.0) == names[: 2 * FIRST]
-    queue.decide(10.0, 2 * FIRST)
-    assert queue.take(10.0) == names[2 * FIRST :]
+    assert queue.take(10.0) == names[: 2 * INITIAL_QUOTA]
+    queue.decide(10.0, 2 * INITIAL_QUOTA)
+    assert queue.take(10.0) == names[2 * INITIAL_QUOTA :]

@@ -72,7 +72,7 @@ def fits(problem: Problem, choices: list[Choice]) -> bool:
 
 
 def scores(problem: Problem) -> LevelReport:
-    return scoring.search(problem, best_of(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
+    return scoring.search_and_score(problem, best_of(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
 
 
 def test_a_plan_with_a_pod_that_waits_is_proven() -> None:
@@ -121,7 +121,7 @@ def test_pods_with_devices_keep_their_places_while_others_are_placed_again() -> 
     pods = [b.pod("g", "c", cpu=6), *pods_of([(2, 8, 0, False), (3, 2, 0, True), (1, 9, 0, True), (6, 1, 0, False)])]
     problem = s.problem(machines, b.gpu_slice("n0"), b.gpu_class(), b.claim("c"), pods=pods)
     start = best_of(problem, greedy.candidates(problem))
-    found = scoring.search(problem, start, s.PATIENT)
+    found = scoring.search_and_score(problem, start, s.PATIENT)
     assert all(level.proven for level in found.levels)
     assert [each for each in found.solution.choices if each.picks] == [each for each in start.choices if each.picks]
 

@@ -161,7 +161,7 @@ def test_a_search_that_has_moved_things_leaves_pods_without_devices_well_scored(
     plain = next(each.index for each in problem.classes if not each.parts)
     poor = Solution([Choice(plain, 1, ()) for _ in range(4)])
 
-    found = scoring.search(problem, poor, s.PATIENT)
+    found = scoring.search_and_score(problem, poor, s.PATIENT)
 
     assert Counter(choice.node for choice in found.solution.choices if choice.pod_class == plain) == {1: 2, 2: 2}
     assert found.stages[-1] == SearchStage.SCORES_LP

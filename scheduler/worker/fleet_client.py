@@ -33,7 +33,7 @@ class FleetReply(NamedTuple):
     age_seconds: float = 0.0
 
 
-class FleetAsking:
+class FleetClient:
     """
     Answers questions about the fleet as the scheduler sees it, assumed writes included.
 

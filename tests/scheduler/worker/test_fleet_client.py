@@ -10,7 +10,7 @@ from scheduler.api import selector_parameter
 from scheduler.cluster import Cluster
 from scheduler.settings import default
 from scheduler.visibility import HiddenCounts, VisibleNamespaces
-from scheduler.worker.fleet_asking import FleetAsking
+from scheduler.worker.fleet_client import FleetClient
 from scheduler.worker.fleet_documents import fleet_document
 from scheduler.worker.fleet_questions import FleetDocument, FleetDocumentKind, FleetQuestion
 from scheduler.worker.supervisor import WorkerAbsentError, WorkerSupervisor
@@ -62,7 +62,7 @@ def holders(document: FleetDocument) -> list[str]:
 
 async def test_the_worker_answers_with_what_the_shell_knows() -> None:
     async with running() as shell:
-        asking = FleetAsking(shell.worker, shell.cluster, default())
+        asking = FleetClient(shell.worker, shell.cluster, default())
         shell.see(seen(b.held("job", b.result("gpu", "gpu-0", "n1"), namespace="red")))
         raw, age = await asking.ask(question(query=FleetQuery(namespace="red")))
 
@@ -71,7 +71,7 @@ async def test_the_worker_answers_with_what_the_shell_knows() -> None:
 
 
 async def test_without_a_worker_there_is_no_answer() -> None:
-    asking = FleetAsking(cast("WorkerSupervisor", _Absent()), Cluster(), default())
+    asking = FleetClient(cast("WorkerSupervisor", _Absent()), Cluster(), default())
 
     with pytest.raises(WorkerAbsentError):
         await asking.ask(question())
@@ -101,8 +101,8 @@ async def test_questions_come_one_by_one_with_a_pause(monkeypatch: pytest.Monkey
         pauses.append(seconds)
         clock.advance(seconds)
 
-    monkeypatch.setattr("scheduler.worker.fleet_asking.asyncio.sleep", sleep)
-    asking = FleetAsking(cast("WorkerSupervisor", Slow()), Cluster(), default(), clock)
+    monkeypatch.setattr("scheduler.worker.fleet_client.asyncio.sleep", sleep)
+    asking = FleetClient(cast("WorkerSupervisor", Slow()), Cluster(), default(), clock)
     await asyncio.gather(*(asking.ask(question(limit=limit)) for limit in range(1, 4)))
 
     assert most == 1
@@ -124,10 +124,10 @@ class _InDecision:
 
 
 async def test_during_a_decision_the_last_answer_to_the_same_question_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.fleet_asking._PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr("scheduler.worker.fleet_asking._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("scheduler.worker.fleet_client._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("scheduler.worker.fleet_client._LEAST_SECONDS", 0.0)
     clock, worker = VirtualClock(), _InDecision()
-    asking = FleetAsking(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
+    asking = FleetClient(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
     fresh = await asking.ask(question())
     clock.advance(7.0)
 
@@ -145,9 +145,9 @@ async def test_during_a_decision_the_last_answer_to_the_same_question_is_given(m
 
 
 async def test_an_old_answer_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.fleet_asking._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("scheduler.worker.fleet_client._PATIENCE_SECONDS", 0.01)
     clock, worker = VirtualClock(), _InDecision()
-    asking = FleetAsking(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
+    asking = FleetClient(cast("WorkerSupervisor", worker), Cluster(), default(), clock)
     await asking.ask(question())
     clock.advance(301.0)
 

@@ -83,7 +83,7 @@ class Hints:
             found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
             selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
         mine = {candidate.id for candidates in selected.values() for candidate in candidates}
-        others = [each for each in self._candidates(self.problem.inventory.records) if each.id not in mine]
+        others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
         return lint.of_match(link.attribute, selected, others)
 
     def _on_demand(self, demand: int) -> str:
@@ -111,7 +111,7 @@ class Hints:
         if not self.kinds:
             self._pay(len(self.problem.inventory.records))
             kinds: defaultdict[tuple[object, ...], list[DeviceRecord]] = defaultdict(list)
-            for record in self.problem.inventory.records:
+            for record in self.problem.inventory.records.values():
                 device = record.device
                 names = tuple(name for name, _ in device.attributes)
                 kinds[record.id.driver, names, device.capacities].append(record)
@@ -128,14 +128,14 @@ class Hints:
             self._pay(len(verdicts))
             matching = (records[index] for index, verdict in verdicts.items() if verdict in _MATCHING)
             of_size = {record.size_class: record for record in matching}
-            self.sizes[asked] = self._candidates(tuple(of_size.values()))
+            self.sizes[asked] = self._candidates(of_size.values())
         return self.sizes[asked]
 
     def _matching(self, demand: int) -> list[Candidate]:
         records, verdicts = self.problem.inventory.records, self.problem.requests.answers[demand].verdicts
         return self._candidates([records[index] for index, verdict in verdicts.items() if verdict in _MATCHING])
 
-    def _candidates(self, records: Sequence[DeviceRecord]) -> list[Candidate]:
+    def _candidates(self, records: Collection[DeviceRecord]) -> list[Candidate]:
         self._pay(len(records))
         return [Candidate(record.id, record.device) for record in records]
 
@@ -161,7 +161,7 @@ class Hints:
         inventory = self.problem.inventory
         self._pay(len(inventory.records))
         publishing: defaultdict[str, set[int]] = defaultdict(set)
-        for record in inventory.records:
+        for record in inventory.records.values():
             if record.home >= 0 and record.id.driver in drivers:
                 publishing[record.id.driver].add(record.home)
         types = [labels.get(_ALIKE, "") for labels in inventory.labels]

@@ -166,7 +166,7 @@ class _FleetBuilder:
     def devices(self) -> Iterator[FleetDevice]:
         """Return the usable devices, those that no slice or no node makes usable, and those that are only held."""
         inventory, published = self.inventory, set[DeviceId]()
-        for record in inventory.records:
+        for record in inventory.records.values():
             yield self._of_record(record)
         whole = _recorded_whole(inventory)
         for each in (each for pool in inventory.pools.values() for each in pool.slices if id(each) not in whole):
@@ -338,9 +338,7 @@ class _FleetBuilder:
 
 def _recorded_whole(inventory: Inventory) -> set[int]:
     """Return the identities of the slices of which every device has a record: all, in most clusters."""
-    spans, ends = inventory.spans, (*(start for _, start in inventory.spans[1:]), len(inventory.records))
-    pairs = zip(spans, ends, strict=False)
-    return {id(each) for (each, start), end in pairs if end - start == len(each.devices)}
+    return {id(each.slice) for each in inventory.spans if all(index in inventory.records for index in each.indices)}
 
 
 def _without_record(inventory: Inventory, each: ResourceSlice) -> list[tuple[DeviceId, Device]]:

@@ -3,8 +3,9 @@ The cache between solves, so that a decision costs what changed in the cluster a
 
 Everything in it follows from frozen values and is kept under their identity or by key: a warm solve gives the same plan
 as a cold one (a property checks it). Nothing here is needed for correctness. When nodes change, all is rebuilt; when
-only slices and taint rules change, `devices.incremental` updates what it can. Claims and pods are counted by those that
-changed (`domain.changed_objects`); problems of several snapshots live at a time, so what one was given never changes.
+only slices and taint rules change, `devices.inventory_update` and `devices.incremental` update inventory and layouts.
+Claims and pods are counted by those that changed (`domain.changed_objects`); problems of several snapshots live at a
+time, so what one was given never changes.
 """
 
 from collections import defaultdict
@@ -18,9 +19,17 @@ from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gang_domains, node_arrays
 from solver.problem.bounded_cache import MIB, BoundedCache
-from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups
+from solver.problem.devices import (
+    device_properties,
+    device_types,
+    incremental,
+    inventory_builder,
+    inventory_update,
+    node_groups,
+)
 from solver.problem.devices.device_types import Column, ComparedAttribute, LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.inventory_update import UpdatedInventory
 from solver.problem.devices.layout import DeviceLayout
 from solver.problem.devices.slice_cache import SelectorResults, Selectors, SliceCache
 from solver.problem.devices.states import DeviceStates, StateCounter
@@ -59,10 +68,10 @@ class SolverCache:
         default_factory=partial(BoundedCache, _ANSWERS_BYTES, patient=True)
     )
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
-    """Answers for earlier inventories, with the records that were replaced since."""
+    """Answers for earlier inventories, with the indices of devices that were replaced since."""
     _layouts: dict[_LayoutKey, tuple[DeviceLayout, tuple[Answers, ...]]] = field(default_factory=dict)
-    _outdated: dict[_LayoutKey, tuple[DeviceLayout, dict[int, DeviceRecord]]] = field(default_factory=dict)
-    """Layouts for earlier inventories, with the records that were replaced since, as they were."""
+    _outdated: dict[_LayoutKey, tuple[DeviceLayout, dict[int, DeviceRecord | None]]] = field(default_factory=dict)
+    """Layouts for earlier inventories, with the devices that were replaced since, as they were."""
     _by_value: BoundedCache[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
         default_factory=partial(BoundedCache, _ANSWERS_BYTES)
     )
@@ -75,7 +84,7 @@ class SolverCache:
     _node_matcher: NodeMatcher | None = None
     _claim_tracker: ClaimTracker | None = None
     _states: list[StateCounter] = field(default_factory=list)
-    """What is left in the layouts in use."""
+    """What is left in layouts, those for earlier inventories included."""
     _room: node_arrays.RoomCounter | None = None
     _inter_pod_cache: InterPodCache | None = None
     _slice_cache: SliceCache = field(default_factory=SliceCache)
@@ -93,7 +102,7 @@ class SolverCache:
         if (self._inventory is None or not self._is_current(basis)) and not self._update(basis):
             nodes = self._sorted(snapshot.nodes)
             ownership = device_properties.resolve(owned_devices, nodes)
-            self._inventory = inventory.build_inventory(
+            self._inventory = inventory_builder.build_inventory(
                 nodes,
                 snapshot.slices,
                 snapshot.taint_rules,
@@ -150,7 +159,7 @@ class SolverCache:
             return False
         if was[0] is not basis[0]:
             return False
-        found = incremental.updated_inventory(self._inventory, was[1], basis[1], basis[2])
+        found = inventory_update.updated_inventory(self._inventory, was[1], basis[1], basis[2], self._slice_cache)
         if found is None:
             return False
         wanted = {key for demands, *_ in (*self._layouts, *self._outdated) for key in demands if not key.within}
@@ -169,9 +178,21 @@ class SolverCache:
                 column.pop(index, None)
         if self._inter_pod_cache is not None:
             self._inter_pod_cache.inventory = found.inventory
+        self._follow_claims(self._inventory, found)
         self._inventory, self._basis = found.inventory, basis
         self._slice_cache.keep(basis[1])
         return True
+
+    def _follow_claims(self, before: Inventory, found: UpdatedInventory) -> None:
+        """Count what claims hold again where devices came or went."""
+        if found.inventory.record_of is before.record_of or self._claim_tracker is None:
+            return
+        changed = self._claim_tracker.follow(before, found.inventory, found.pools)
+        if changed is None:
+            self._claim_tracker = None
+            return
+        for each in self._states:
+            each.note(changed)
 
     def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """Sort nodes by name; caches about nodes are cleared when some node changed."""
@@ -308,7 +329,12 @@ class SolverCache:
         is_admin = tuple(each.is_admin for each in key[0])
         columns = self._read(inventory, key[1])
         fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns)
-        return incremental.updated_layout(layout, fresh, replaced)
+        found = incremental.updated_layout(layout, fresh, replaced)
+        if found is None:
+            return None
+        for each in (each for each in self._states if each.layout is layout):
+            each.move_to(*found)
+        return found.layout
 
     def claims(self, inventory: Inventory, snapshot: Snapshot) -> ClaimTracker:
         """Return the claims of a snapshot by id, and the devices that they hold."""
@@ -326,7 +352,7 @@ class SolverCache:
         used = self.claims(inventory, snapshot).usage
         found = next((each for each in self._states if each.layout is layout), None)
         if found is None:
-            known = {id(each) for each, _ in self._layouts.values()}
+            known = {id(each) for each, _ in (*self._layouts.values(), *self._outdated.values())}
             found = StateCounter.of(layout, inventory, used)
             self._states = [*(each for each in self._states if id(each.layout) in known), found]
         return found.count(inventory, used)

@@ -96,6 +96,9 @@ def histories(draw: st.DrawFn, features: frozenset[Feature] = FEATURES) -> tuple
     pods = draw(_pods(["gone", *(node.name for node in first.nodes)]))
     slices = [first.slices, tuple(replace(each, generation=each.generation + 1) for each in first.slices)]
     slices.append(first.slices[1:])
+    slices += (
+        [(replace(first.slices[0], devices=first.slices[0].devices[1:]), *first.slices[1:])] if first.slices else []
+    )
     nodes = [first.nodes, tuple(replace(each, allocatable=(("cpu", 5000), ("pods", 9))) for each in first.nodes)]
     snapshots = [first]
     for _ in range(draw(st.integers(2, 6))):
@@ -133,11 +136,11 @@ def _sorted(objects: list[Each]) -> tuple[Each, ...]:
 
 def look(problem: Problem, cache: SolverCache | None = None) -> dict[str, object]:
     """Copy everything that is counted, in a form that can be compared."""
-    available, usage = problem.available, problem.available.usage
+    available, usage, records = problem.available, problem.available.usage, problem.inventory.records
     found: dict[str, object] = {
         "claims": dict(problem.requests.claims),
-        "exclusive": set(usage.exclusive),
-        "shared": {record: dict(consumed) for record, consumed in usage.shared.items()},
+        "exclusive": {records[index].id for index in usage.exclusive},
+        "shared": {records[index].id: dict(consumed) for index, consumed in usage.shared.items()},
         "absent": set(usage.absent),
         "drawn": dict(usage.drawn),
         "states": list(available.states),
@@ -239,7 +242,7 @@ def _check_usage(problem: Problem) -> None:
         key: amount for key, amount in consumed.items() if amount
     }
     homes = {inventory.records[record].home for record, _ in known}
-    owning = {record.home for record in inventory.records}
+    owning = {record.home for record in inventory.records.values()}
     assert problem.available.is_unused.tolist() == [
         node in owning and node not in homes for node in range(problem.node_count)
     ]

@@ -6,7 +6,8 @@ from dataclasses import replace
 from solver import solve
 from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, SearchParams, Unplaced
 from solver.problem.devices.device_properties import Ownership, resolve
-from solver.problem.devices.inventory import Inventory, build_inventory
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.inventory_builder import build_inventory
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache

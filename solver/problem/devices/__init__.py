@@ -4,8 +4,10 @@ Devices of the cluster in dense form: what is published, what is in use, and whi
 From objects to the dense form:
 
 - `slice_cache`: results kept per ResourceSlice (counters, selectors);
-- `device_properties`: node sizes, ownership, taint rules, and devices of several drivers that stand together;
+- `device_properties`: node sizes, classes of equal capacities, ownership, taint rules, and devices of several drivers
+  that stand together;
 - `inventory`: every device of every usable pool, independent of batch and usage;
+- `inventory_builder`: builds it; `inventory_update`: replaces the pools of which slices changed;
 - `usage`: claims by id, and the devices that allocated ones hold.
 
 The device layout of a batch: nodes with interchangeable devices are described once, as a group.
@@ -14,6 +16,6 @@ The device layout of a batch: nodes with interchangeable devices are described o
 - `device_types`: what the batch can see of each device, and sites of cluster-wide devices;
 - `states`: what is left of each budget;
 - `node_groups`: builds types, groups and budgets;
-- `incremental`: updates inventory and layout where slices change only taints or attributes;
+- `incremental`: describes the nodes of changed devices again;
 - `fragmentation`: groups of devices that are worth more whole, and partitions that a placement spoils.
 """

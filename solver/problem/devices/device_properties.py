@@ -2,6 +2,7 @@
 Properties of devices that follow from more than their own slice.
 
 - `NodeSizes`: nodes that are too small for what a device takes of their resources (KEP-5517);
+- `SizeClasses`: devices with equal capacities, and what they are worth beside larger ones;
 - `Ownership`: which devices may be allocated, by driver and node (setting `devices.owned`);
 - `DevicePairs`: devices of several drivers that stand together, such as a GPU and a network card behind one PCIe root.
   Claims pair them by an attribute that both drivers publish (`resource.kubernetes.io/pcieRoot`). A claim that needs no
@@ -11,13 +12,13 @@ Properties of devices that follow from more than their own slice.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
 from typing import Final, NamedTuple
 
-from solver.domain import AttributeKind, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
+from solver.domain import AttributeKind, Capacity, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
 from solver.feasibility import capacity, node_fit
 from solver.problem.bounded_cache import MIB, BoundedCache
 
@@ -37,10 +38,10 @@ class NodeSizes:
 
     nodes: tuple[Node, ...]
     _ordered: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
-    _sets: BoundedCache[tuple[tuple[tuple[str, int], ...], int], frozenset[int]] = field(
+    _sets: BoundedCache[tuple[tuple[tuple[str, int], ...], frozenset[int] | None], frozenset[int]] = field(
         default_factory=partial(BoundedCache, _SETS_BYTES)
     )
-    """By the number of nodes with too little of each resource, and the identity of the nodes that see the device."""
+    """By the number of nodes with too little of each resource, and the nodes that see the device."""
 
     def too_small(self, device: Device, consumed: Mapping[str, int], nodes: frozenset[int] | None) -> frozenset[int]:
         """
@@ -48,14 +49,13 @@ class NodeSizes:
 
         `consumed` are the nano-units of the device's capacities that the allocation consumes. No pod can have it there,
         but with admin access. Counted as one that pods could get, it would keep them from all devices of the node.
-        `nodes` are those of a record, which lives as long as this.
         """
         amounts = capacity.node_resources(device, consumed, _USED_BY_ONE).items()
         less = (
             (resource, self._with_less(resource, capacity.request_units(resource, nano))) for resource, nano in amounts
         )
         counts = tuple((resource, count) for resource, count in less if count)
-        key = (counts, id(nodes))
+        key = (counts, nodes)
         found = self._sets.get(key) if counts else frozenset()
         if found is None:
             small = frozenset(index for resource, count in counts for index in self._ordered[resource][1][:count])
@@ -77,6 +77,59 @@ class NodeSizes:
             pairs = sorted((dict(node.allocatable).get(resource, 0), index) for index, node in enumerate(self.nodes))
             self._ordered[resource] = (tuple(size for size, _ in pairs), tuple(index for _, index in pairs))
         return bisect_left(self._ordered[resource][0], amount)
+
+
+_VALUE_SCALE: Final = 100
+_Size = tuple[str, bool, tuple[tuple[str, Capacity], ...]]
+"""Driver, whether devices are shared, and their capacities."""
+
+
+@dataclass(slots=True, eq=False)
+class SizeClasses:
+    """
+    Devices of one driver with equal capacities, of which a request takes the same, in numbered classes.
+
+    `values` is what a device of a class is worth: 1, plus for each capacity its percentage of the largest one that its
+    driver publishes.
+    """
+
+    values: dict[int, int] = field(default_factory=dict)
+    _numbers: dict[_Size, int] = field(default_factory=dict)
+    _counts: Counter[int] = field(default_factory=Counter)
+    _next: int = 0
+
+    def add(self, driver: str, device: Device) -> int:
+        """Count a device, and return the number of its class."""
+        size = (driver, device.allow_multiple_allocations, device.capacities)
+        number = self._numbers.get(size)
+        if number is None:
+            number = self._numbers[size] = self._next
+            self._next += 1
+        self._counts[number] += 1
+        return number
+
+    def without(self, numbers: Iterable[int]) -> "SizeClasses":
+        """Return a copy that does not count a device of each of these classes."""
+        counts = self._counts.copy()
+        counts.subtract(numbers)
+        return SizeClasses(self.values.copy(), self._numbers.copy(), counts, self._next)
+
+    def settle(self) -> None:
+        """Work out the values of the classes that have devices, and drop the others."""
+        self._numbers = {size: number for size, number in self._numbers.items() if self._counts[number]}
+        self._counts = +self._counts
+        largest: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for driver, _, capacities in self._numbers:
+            for name, each in capacities:
+                largest[driver, name] = max(largest[driver, name], each.value.nano)
+        self.values = {
+            number: 1 + sum(_percentage(each.value.nano, largest[driver, name]) for name, each in capacities)
+            for (driver, _, capacities), number in self._numbers.items()
+        }
+
+
+def _percentage(amount: int, most: int) -> int:
+    return _VALUE_SCALE * amount // most if most else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def build_layout(inputs: LayoutInput) -> DeviceLayout:
     layout = DeviceLayout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
     _add_wide_counters(layout, inputs)
     _add_wide_types(layout, inputs)
-    unsettled = _unsettled_nodes(inventory)
+    unsettled = unsettled_nodes(inventory)
     known: dict[GroupKey, int] = {}
     layout.members = [() for _ in inventory.by_home]
     for node in range(len(inventory.by_home)):
@@ -171,7 +171,7 @@ def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: t
     )
 
 
-def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
+def unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
     """Nodes that see an incomplete or invalid pool (None: all): a request for all devices has to wait there."""
     reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
     if None in reaches:

@@ -44,7 +44,8 @@ class StateCounter:
     """
     Counts what is left in one layout, from one usage to the next where it changed. What was handed out never changes.
 
-    `_totals` are the nano-units left per node in whose devices something changed; they may be below zero.
+    `_totals` are the nano-units left per node in whose devices something changed; they may be below zero. `_anew` are
+    nodes that are to be counted from nothing.
     """
 
     layout: DeviceLayout
@@ -54,6 +55,7 @@ class StateCounter:
     _counters: set[CounterId] = field(default_factory=set)
     _totals: dict[int, list[int]] = field(default_factory=dict)
     _numbers: dict[tuple[int, State], int] = field(default_factory=dict)
+    _anew: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, layout: DeviceLayout, inventory: Inventory, usage: Usage) -> "StateCounter":
@@ -72,6 +74,17 @@ class StateCounter:
         found._counters.update(usage.drawn)
         return found
 
+    def move_to(self, layout: DeviceLayout, described: Iterable[int]) -> None:
+        """Go on in a layout in which some nodes were described again: these are counted from nothing."""
+        self.layout, self._anew = layout, self._anew.union(described)
+        local = self.states.local.copy()
+        for node in self._anew:
+            group = layout.groups[layout.group_of[node]]
+            local[node] = _scaled(group.totals, group.scales)
+            self._totals.pop(node, None)
+        self.states = replace(self.states, local=local)
+        self._number_again()
+
     def note(self, changed: ChangedUsage) -> None:
         """Note where the usage changed, for the next `count`."""
         self._records |= changed.records
@@ -79,22 +92,36 @@ class StateCounter:
 
     def count(self, inventory: Inventory, usage: Usage) -> DeviceStates:
         """Return what is left beside the devices in use; all that changed since the last time was noted."""
+        self._records = {each for each in self._records if _home(inventory, each) not in self._anew}
         changes = [*_takes(self.layout, inventory, usage, self._records)]
         changes += [
             (node, budget, -units) for node, budget, units in _takes(self.layout, inventory, self._usage, self._records)
         ]
-        for counter in self._counters:
-            node, budget = self.layout.counter_place.get(counter, (_WIDE, -1))
-            if budget >= 0:
-                changes.append((node, budget, usage.drawn.get(counter, 0) - self._usage.drawn.get(counter, 0)))
+        changes += (each for each in self._drawn(self._counters, self._usage, usage) if each[0] not in self._anew)
+        for node in self._anew:
+            changes += self._takes_anew(inventory, usage, node)
         for node, budget, units in changes:
             self._totals_of(node)[budget - (GLOBAL if node == _WIDE else 0)] -= units
-        homes = {inventory.records[record].home for record in self._records} - {-1}
-        self._usage = usage
+        homes = {*self._anew, *(_home(inventory, each) for each in self._records)} - {-1}
+        self._usage, self._anew = usage, frozenset()
         self._records, self._counters = set(), set()
         self._note_states({node for node, *_ in changes})
         self._note_whole(inventory, homes)
         return self.states
+
+    def _drawn(self, counters: Iterable[CounterId], before: Usage, now: Usage) -> Iterator[tuple[int, int, int]]:
+        """Return by how much more of counters is drawn: node (or `_WIDE`), budget and nano-units."""
+        for counter in counters:
+            node, budget = self.layout.counter_place.get(counter, (_WIDE, -1))
+            if budget >= 0:
+                yield node, budget, now.drawn.get(counter, 0) - before.drawn.get(counter, 0)
+
+    def _takes_anew(self, inventory: Inventory, usage: Usage, node: int) -> Iterator[tuple[int, int, int]]:
+        """Return all that is taken of the budgets of a node."""
+        there = inventory.by_home[node]
+        counters = {counter for index in there for counter, _ in inventory.records[index].counters}
+        yield from _takes(self.layout, inventory, usage, there)
+        yield from (each for each in self._drawn(counters, Usage(), usage) if each[0] == node)
 
     def _totals_of(self, node: int) -> list[int]:
         found = self._totals.get(node)
@@ -138,8 +165,15 @@ class StateCounter:
             return
         is_unused, usage = self.states.is_unused.copy(), self._usage
         for node in homes:
-            is_unused[node] = not any(usage.is_held(record) for record in inventory.by_home[node])
+            there = inventory.by_home[node]
+            is_unused[node] = bool(there) and not any(usage.is_held(record) for record in there)
         self.states = replace(self.states, is_unused=is_unused)
+
+
+def _home(inventory: Inventory, index: int) -> int:
+    """Return the node of a device; -1 for a device of several nodes, and one that is gone."""
+    record = inventory.records.get(index)
+    return -1 if record is None else record.home
 
 
 def _takes(

@@ -1,11 +1,11 @@
 """Claims by id, and the devices in use by their allocations, whichever scheduler made them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from solver.domain import Claim, ClaimId, CounterId, DeviceId, Snapshot
+from solver.domain import Claim, ClaimId, CounterId, DeviceId, PoolId, Snapshot
 from solver.domain.changed_objects import changed_objects
 from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import Inventory
@@ -88,6 +88,24 @@ class ClaimTracker:
             for claim in gone:
                 del self.by_id[claim.id]
             self.by_id.update((claim.id, claim) for claim in added)
+        return self._recount(inventory, gone, added)
+
+    def follow(self, before: Inventory, now: Inventory, changed: Collection[PoolId]) -> ChangedUsage | None:
+        """
+        Go over to an inventory in which only the devices of some pools have other records, or draw differently.
+
+        Say where the usage may have changed. None if all claims have to be counted again: only one of the inventories
+        has counters, or what was counted belongs to neither.
+        """
+        if self._record_of is not before.record_of or bool(before.budgets) != bool(now.budgets):
+            return None
+        concerned = _holding(self._claims, changed)
+        taken, added = self._recount(before, concerned, ()), self._recount(now, (), concerned)
+        self._record_of = now.record_of
+        return ChangedUsage(taken.records | added.records, taken.counters | added.counters)
+
+    def _recount(self, inventory: Inventory, gone: Iterable[Claim], added: Iterable[Claim]) -> ChangedUsage:
+        """Take away what some claims hold, and add what others hold."""
         changes = [(held, -1) for claim in gone for held in _held(inventory, claim)]
         changes += [(held, 1) for claim in added for held in _held(inventory, claim)]
         if not changes:
@@ -149,6 +167,19 @@ class ClaimTracker:
             # It is not known what the device took: none of its pool's counters can be relied on.
             return ((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
         return taken
+
+
+def _holding(claims: Iterable[Claim], changed: Collection[PoolId]) -> list[Claim]:
+    """Return the claims that have a device of some pools."""
+    names = {each.pool for each in changed}
+    found = {
+        claim.id: claim
+        for claim in claims
+        if claim.allocation is not None
+        for result in claim.allocation.results
+        if result.device.pool in names and result.device.pool_id in changed
+    }
+    return list(found.values())
 
 
 def _held(inventory: Inventory, claim: Claim) -> Iterator[_Held]:

@@ -177,7 +177,7 @@ def prefetch_selectors(inventory: Inventory, keys: Iterable[DemandKey], slice_ca
         names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]
         for names in dict.fromkeys((key.class_selectors, key.selectors) for key in keys)
     }
-    for each, _ in inventory.spans if len(wanted) > 1 else ():
+    for each in (span.slice for span in inventory.spans) if len(wanted) > 1 else ():
         missing = {names: compiled for names, compiled in wanted.items() if not slice_cache.knows(names, each)}
         if not missing or not each.devices:
             continue
@@ -226,9 +226,10 @@ _Part = TypeVar("_Part")
 def ask_again(
     inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], slice_cache: SliceCache
 ) -> Answers:
-    """Compute the answers of replaced devices only; where a selector fails, those of all devices."""
+    """Compute the answers of changed devices only; where a selector fails, those of all devices."""
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
-    names, records = (key.class_selectors, key.selectors), [inventory.records[index] for index in sorted(changed)]
+    names = (key.class_selectors, key.selectors)
+    records = [inventory.records[index] for index in sorted(changed) if index in inventory.records]
     slices = [inventory.slice_of(record.index) for record in records]
     found_in = [slice_cache.matched(names, each, partial(_matched, compiled)) for each in slices]
     outcomes = [matched.get(record.position, False) for matched, record in zip(found_in, records, strict=True)]
@@ -247,7 +248,7 @@ def ask_again(
 
 
 def _replaced(before: Mapping[int, _Part], changed: Iterable[int], new: Mapping[int, _Part]) -> dict[int, _Part]:
-    """Put the parts of changed devices in the place of the old ones; the order of the inventory stays."""
+    """Put the parts of changed devices in the place of the old ones, in the order of the inventory."""
     found = dict(before)
     for index in changed:
         if index not in new:
@@ -300,10 +301,11 @@ def _matching(
     inventory: Inventory, matched_by: Callable[[ResourceSlice], Matched]
 ) -> Iterator[tuple[DeviceRecord, bool | selectors.SelectorFailure]]:
     """Return the records that match, or on which a selector fails, in the order of the inventory."""
-    ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
-    for (each, first), end in zip(inventory.spans, ends, strict=False):
-        matched = matched_by(each) if end > first else {}
-        for record in inventory.records[first:end] if matched else ():
+    records = inventory.records
+    for span in inventory.spans:
+        present = [records[index] for index in span.indices if index in records]
+        matched = matched_by(span.slice) if present else {}
+        for record in present if matched else ():
             outcome = matched.get(record.position, False)
             if outcome is not False:
                 yield record, outcome

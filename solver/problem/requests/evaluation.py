@@ -131,7 +131,7 @@ class _Run:
         waiting = {id(task): {id(each) for each in task.slices} for task in tasks}
         before = {key: meter.units for key, meter in meters.items()}
         active = list(tasks)
-        for each, _ in self.inventory.spans:
+        for each in (span.slice for span in self.inventory.spans):
             here = [task for task in active if id(each) in waiting[id(task)]]
             if not here:
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.simulation import fitting
-from solver.problem.devices import inventory
+from solver.problem.devices import inventory_builder
 from tests.scheduler.cli.test_defrag import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
 from tests.support import manifests as m
@@ -48,7 +48,7 @@ def test_what_is_read_of_the_cluster_is_prepared_once(
     tmp_path: Path, cluster: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others that wait, the pods of the file, and the copies are solved one after the other."""
-    built = counted(monkeypatch, inventory, "build_inventory")
+    built = counted(monkeypatch, inventory_builder, "build_inventory")
     waiting = m.pod("waiting", template_name="t", priority=7)
     objects = [*json.loads(cluster.read_text())["items"], waiting]
     both = m.write_json(tmp_path / "both.json", objects)

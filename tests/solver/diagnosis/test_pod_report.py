@@ -9,7 +9,8 @@ import pytest
 from solver.diagnosis import conflict_model, explain_pod, facts
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
 from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount, ResourceSlice
-from solver.problem.devices import inventory
+from solver.problem.devices import inventory_builder
+from solver.problem.devices.inventory import Inventory
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -59,13 +60,13 @@ def test_nodes_with_equal_answers_are_one_kind() -> None:
 def test_the_whole_cluster_is_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes on one node do not replace the inventory of all nodes: `explain` asks the whole cluster again."""
     built: list[int] = []
-    build = inventory.build_inventory
+    build = inventory_builder.build_inventory
 
-    def counted(*arguments: Any, **named: Any) -> inventory.Inventory:
+    def counted(*arguments: Any, **named: Any) -> Inventory:
         built.append(len(arguments[0]))
         return build(*arguments, **named)
 
-    monkeypatch.setattr(inventory, "build_inventory", counted)
+    monkeypatch.setattr(inventory_builder, "build_inventory", counted)
     found = diagnose(
         *(b.node(f"n{number}") for number in range(4)),
         *(b.gpu_slice(f"n{number}", count=4) for number in range(4)),

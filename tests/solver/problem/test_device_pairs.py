@@ -4,8 +4,10 @@ import pytest
 from msgspec import structs
 
 from solver.domain import Device, ResourceSlice
-from solver.problem.devices.incremental import updated_inventory
-from solver.problem.devices.inventory import Inventory, pairs_on
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.inventory_builder import pairs_on
+from solver.problem.devices.inventory_update import updated_inventory
+from solver.problem.devices.slice_cache import SliceCache
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -28,7 +30,7 @@ def stock(published: tuple[ResourceSlice, ...]) -> Inventory:
 def worth(gpus: list[Device], cards: list[Device]) -> dict[str, int]:
     """What each device is worth beyond what it is worth alone, without those that are worth no more."""
     found = stock(slices(gpus, cards))
-    return {each.id.device: each.value - 1 for each in found.records if each.value > 1}
+    return {each.id.device: each.value - 1 for each in found.records.values() if each.value > 1}
 
 
 def test_a_device_without_a_partner_is_worth_no_more() -> None:
@@ -68,12 +70,12 @@ def test_shares_and_partitions_are_never_spare() -> None:
         b.resource_slice("n", slice_count=2, counter_sets={"card": {"memory": 2}}),
         b.resource_slice("n", at("c0", "a"), driver=CARD_DRIVER),
     )
-    assert [each.value for each in stock(published).records] == [2, 2, 2]
+    assert [each.value for each in stock(published).records.values()] == [2, 2, 2]
 
 
 def test_what_is_lost_goes_by_what_is_free() -> None:
     found = stock(slices([at("g0", "a"), at("g1", "a"), at("g2", "b")], [at("c0", "a"), at("c1", "b")]))
-    index = {each.id.device: each.index for each in found.records}
+    index = {each.id.device: each.index for each in found.records.values()}
     pairing = pairs_on(found, 0)
     assert pairing is not None
 
@@ -87,14 +89,13 @@ def test_what_is_lost_goes_by_what_is_free() -> None:
     assert lost("g2", "c1") == 0
 
 
-def test_a_device_that_moved_is_taken_stock_of_anew() -> None:
+@pytest.mark.parametrize("roots", ["b", "c", "a", "", "aa", "ab", "bb"])
+def test_devices_of_other_slices_get_and_lose_partners(roots: str) -> None:
     before = slices([at("g0", "a"), at("g1", "b")], [at("c0", "a")])
-    moved = structs.replace(before[1], devices=(at("c0", "b"),))
-    gone = structs.replace(before[1], devices=(at("c0", "c"),))
-    labelled = structs.replace(before[1], devices=(b.device("c0", attributes={ROOT: "a", "speed": 100}),))
-    known = stock(before)
-    assert updated_inventory(known, before, (before[0], moved), ()) is None
-    assert updated_inventory(known, before, (before[0], gone), ()) is None
-    again = updated_inventory(known, before, (before[0], labelled), ())
-    assert again is not None
-    assert again.inventory.pairings[0].worth == known.pairings[0].worth
+    cards = tuple(at(f"c{number}", root) for number, root in enumerate(roots))
+    after = (before[0], structs.replace(before[1], devices=cards))
+    found = updated_inventory(stock(before), before, after, (), SliceCache())
+    assert found is not None
+    assert {each.id: each.value for each in found.inventory.records.values()} == {
+        each.id: each.value for each in stock(after).records.values()
+    }

@@ -1,115 +1,89 @@
 """After a slice is published again, only its nodes are described anew; the result equals a build from scratch."""
 
 import dataclasses
-from collections.abc import Callable
+from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 from solver import greedy
-from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
+from solver.domain import Batch, Policy, ResourceSlice, Snapshot
 from solver.problem import solver_cache
-from solver.problem.devices import incremental, node_groups
+from solver.problem.devices import inventory_builder, node_groups
 from solver.problem.devices.device_types import LayoutInput
+from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import DeviceLayout, GroupKey
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
-from tests.support.strategies import DRIVERS, NUMA, Situation, situations
+from tests.support.slice_changes import CHANGES, Change, histories, with_attribute
+from tests.support.strategies import Situation
 
-Change = Callable[[Device], Device]
 ROOT = "resource.kubernetes.io/pcieRoot"
 ALIGNED = b.claim("c", b.request("r", count=2), constraints=(b.match(ROOT),))
 
 
-def _with(device: Device, name: str, value: b.Attribute | None) -> Device:
-    others = tuple(item for item in device.attributes if item[0] != name)
-    added = () if value is None else ((name, b.attribute(value)),)
-    return structs.replace(device, attributes=tuple(sorted((*others, *added), key=lambda item: item[0])))
-
-
-CHANGES: dict[str, Change] = {
-    "taint": lambda device: structs.replace(device, taints=(b.taint("hot"),)),
-    "no taint": lambda device: structs.replace(device, taints=()),
-    "numa 0": lambda device: _with(device, NUMA, 0),
-    "numa 1": lambda device: _with(device, NUMA, 1),
-    "no numa": lambda device: _with(device, NUMA, None),
-    "numa as a list": lambda device: _with(device, NUMA, (0, 1)),
-    "model": lambda device: _with(device, "model", "A"),
-    "nothing": structs.replace,
-    "no capacity": lambda device: structs.replace(device, capacities=()),
-    "bindsToNode": lambda device: structs.replace(device, binds_to_node=not device.binds_to_node),
-}
-RULES = (
-    b.taint_rule("device", b.taint("hot"), driver=DRIVERS[0], device_name="d0"),
-    b.taint_rule("everything", b.taint("warm")),
-    b.taint_rule("nothing", b.taint("cold"), pool="nowhere"),
-    b.taint_rule("pool", b.taint("cold"), pool="n0"),
-)
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[Situation, list[Snapshot]]:
-    """Draw a situation, and the same cluster after slices were published again or taint rules changed."""
-    situation = draw(situations(most_pods=3))
-    snapshots = [situation.snapshot]
-    for _ in range(draw(st.integers(1, 3))):
-        slices = list(snapshots[-1].slices)
-        for number in draw(st.lists(st.integers(0, len(slices) - 1), max_size=2)) if slices else ():
-            slices[number] = draw(_again(slices[number]))
-        rules = tuple(draw(st.lists(st.sampled_from(RULES), unique=True, max_size=2))) if draw(st.booleans()) else None
-        rules = snapshots[-1].taint_rules if rules is None else tuple(sorted(rules, key=lambda each: each.name))
-        snapshots.append(structs.replace(snapshots[-1], slices=tuple(slices), taint_rules=rules))
-    return situation, snapshots
-
-
-@st.composite
-def _again(draw: st.DrawFn, each: ResourceSlice) -> ResourceSlice:
-    chosen = [draw(st.sampled_from(sorted(CHANGES))) if draw(st.booleans()) else "nothing" for _ in each.devices]
-    devices = tuple(CHANGES[name](device) for name, device in zip(chosen, each.devices, strict=True))
-    return structs.replace(each, devices=devices, generation=each.generation + draw(st.sampled_from((0, 0, 0, 1))))
-
-
 def look(problem: Problem) -> dict[str, object]:
-    """Everything that depends on slices, in a form that can be compared."""
-    layout, stock = problem.layout, problem.inventory
-    kept = {"options", "ways", "partitions", "groups", "wide_types"}
+    """Everything that depends on slices, in a form that can be compared: devices by their position and not by index."""
+    layout, stock, answers = problem.layout, problem.inventory, problem.requests.answers
+    place = {index: number for number, index in enumerate(stock.records)}
+    assert list(place) == sorted(place)
+    kept = {"options", "ways", "partitions", "groups", "wide_types", "members", "wide_members", "place_of"}
     found: dict[str, object] = {
         each.name: getattr(layout, each.name) for each in dataclasses.fields(layout) if each.name not in kept
     }
     found["groups"] = [dataclasses.asdict(group) for group in layout.groups]
     found["wide types"] = [dataclasses.asdict(kind) for kind in layout.wide_types]
-    found["records"] = [dataclasses.asdict(record) for record in stock.records]
-    found["answers"] = [
-        (list(each.verdicts.items()), list(each.consumption.items())) for each in problem.requests.answers
-    ]
-    found["failures"] = [each.failure for each in problem.requests.answers]
-    for name in (
-        "pools",
-        "record_of",
-        "by_home",
-        "wide",
-        "budgets",
-        "spans",
-        "own_taints",
-        "draws",
-        "takes_node_resources",
-    ):
-        found[name] = getattr(stock, name)
+    found["members"] = [[[place[index] for index in each] for each in members] for members in layout.members]
+    found["wide members"] = [[place[index] for index in each] for each in layout.wide_members]
+    found["places"] = {place[index]: each for index, each in layout.place_of.items()}
+    for name in ("verdicts", "consumption", "unfit", "spared"):
+        found[name] = [[(place[index], value) for index, value in getattr(each, name).items()] for each in answers]
+    found["failures"] = [each.failure for each in answers]
+    usage = problem.available.usage
+    found["usage"] = ({place[each] for each in usage.exclusive}, usage.absent, usage.drawn)
+    found["shared"] = {place[index]: amounts for index, amounts in usage.shared.items()}
     found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_unused.tolist())
-    return found
+    return found | _look_at(stock, place)
 
 
-@settings(max_examples=60)
-@given(histories())
-def test_what_is_taken_over_equals_what_is_worked_out_from_nothing(case: tuple[Situation, list[Snapshot]]) -> None:
+def _look_at(stock: Inventory, place: dict[int, int]) -> dict[str, object]:
+    records = [dataclasses.asdict(record) for record in stock.records.values()]
+    sizes = {number: position for position, number in enumerate(dict.fromkeys(each["size_class"] for each in records))}
+    kept = ("pools", "budgets", "counter_homes", "own_taints", "draws", "exclusions", "taking_node_resources")
+    return {
+        "records": [
+            each | {"index": place[each["index"]], "size_class": sizes[each["size_class"]]} for each in records
+        ],
+        "order of pools": list(stock.pools),
+        "record of": {device: place[index] for device, index in stock.record_of.items()},
+        "by home": [[place[index] for index in each] for each in stock.by_home],
+        "wide": [place[index] for index in stock.wide],
+        "has devices": stock.has_devices.tolist(),
+        "spans": [(each.slice, each.key, [place.get(index) for index in each.indices]) for each in stock.spans],
+        "slices": [stock.slice_of(index) for index in stock.records],
+        "undeclared": {place[index]: nodes for index, nodes in stock.undeclared.items()},
+        "pairings": {
+            node: ([place[index] for index in each.records], {place[index]: n for index, n in each.worth.items()})
+            for node, each in stock.pairings.items()
+        },
+        **{name: getattr(stock, name) for name in kept},
+    }
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(histories(), st.sampled_from((1, 5, inventory_builder.SPACE)))
+def test_what_is_taken_over_equals_what_is_worked_out_from_nothing(
+    case: tuple[Situation, list[Snapshot]], space: int
+) -> None:
     situation, snapshots = case
     engine = SolverCache()
     for snapshot in snapshots:
-        warm = prepare(snapshot, situation.batch, Policy(), engine)
+        with mock.patch.object(inventory_builder, "SPACE", space):
+            warm = prepare(snapshot, situation.batch, Policy(), engine)
         cold = prepare(snapshot, situation.batch, Policy(), SolverCache())
         assert look(warm) == look(cold)
         placed = [[each.choices for each in greedy.candidates(problem)] for problem in (warm, cold)]
@@ -169,50 +143,14 @@ def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyP
     assert described == [1]
 
 
-@pytest.mark.parametrize(("pool", "concerned"), [("n1", [1]), ("elsewhere", [])])
-def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[int]) -> None:
-    slices, batch = _cluster("aabb", "aabb", "aaab")
-    before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), SolverCache()).inventory
-    found = incremental.updated_inventory(
-        stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),)
-    )
-    assert found is not None
-    assert {stock.records[index].home for index in found.replaced} == set(concerned)
-    assert {each.home for each in found.inventory.records if each.taints} == set(concerned)
-
-
 def test_groups_are_numbered_by_their_first_node() -> None:
     engine, (slices, batch) = SolverCache(), _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
     assert prepare(before, batch, Policy(), engine).layout.group_of == [0, 0, 1]
-    after = _changed(before, 0, lambda device: _with(device, ROOT, "a"))
+    after = _changed(before, 0, lambda device: with_attribute(device, ROOT, "a"))
     assert prepare(after, batch, Policy(), engine).layout.group_of == [0, 1, 2]
-    again = _changed(after, 1, lambda device: _with(device, ROOT, "b"))
+    again = _changed(after, 1, lambda device: with_attribute(device, ROOT, "b"))
     assert prepare(again, batch, Policy(), engine).layout.group_of == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("change", "is_taken_over"),
-    [(CHANGES["taint"], True), (CHANGES["model"], True), (CHANGES["bindsToNode"], False)],
-    ids=["taint", "attribute", "bindsToNode"],
-)
-def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_taken_over: bool) -> None:
-    slices, batch = _cluster("aabb", "aabb")
-    before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), SolverCache()).inventory
-    found = incremental.updated_inventory(stock, before.slices, _changed(before, 0, change).slices, ())
-    assert (found is not None) is is_taken_over
-
-
-@pytest.mark.parametrize("generation", [0, 2], ids=["older", "newer"])
-def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> None:
-    slices, batch = _cluster("aabb", "aabb")
-    before = _snapshot(slices)
-    stock = prepare(before, batch, Policy(), SolverCache()).inventory
-    again = structs.replace(before.slices[0], generation=generation)
-    found = incremental.updated_inventory(stock, before.slices, (again, *before.slices[1:]), ())
-    assert (found is not None) is (generation > 1)
 
 
 def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest.MonkeyPatch) -> None:

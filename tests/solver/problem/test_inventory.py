@@ -19,12 +19,12 @@ IN_A, IN_B, NOWHERE = (b.node_selector(zone=zone) for zone in "abc")
 
 
 def only(stock: Inventory) -> DeviceRecord:
-    (record,) = stock.records
+    (record,) = stock.records.values()
     return record
 
 
 def names(stock: Inventory) -> list[str]:
-    return [record.id.device for record in stock.records]
+    return [record.id.device for record in stock.records.values()]
 
 
 REACHES: tuple[tuple[str, NodeScope, frozenset[int] | None, int], ...] = (
@@ -48,8 +48,9 @@ def test_devices_that_the_same_nodes_see_share_the_nodes_that_do_not_declare_ski
     devices = [b.device(f"d{index}", scope=b.scope(all_nodes=True)) for index in range(2)]
     fabric = b.resource_slice("fabric", *devices, at=b.scope(per_device=True))
     stock = s.inventory(NODES, replace(fabric, skip_node_operations=("NodePrepareResources",)))
-    assert stock.undeclared[0] == frozenset({0, 1, 2})
-    assert stock.undeclared[0] is stock.undeclared[1]
+    first, second = stock.undeclared.values()
+    assert first == frozenset({0, 1, 2})
+    assert first is second
 
 
 UNREACHED: tuple[tuple[str, NodeScope], ...] = (
@@ -80,7 +81,7 @@ node_selectors = st.lists(st.lists(requirements, max_size=2), max_size=2).map(
 def test_selectors_of_devices_reach_the_nodes_that_they_match_one_by_one(found: list[NodeSelector]) -> None:
     devices = (b.device(f"d{n}", scope=b.scope(selector=each)) for n, each in enumerate(found))
     stock = s.inventory(NODES, b.resource_slice("pool", *devices, at=b.scope(per_device=True)))
-    reached = {record.id.device: record.nodes for record in stock.records}
+    reached = {record.id.device: record.nodes for record in stock.records.values()}
     for number, selector in enumerate(found):
         nodes = frozenset(
             n for n, node in enumerate(NODES) if node_fit.matches_node_selector(selector, node.name, dict(node.labels))
@@ -115,7 +116,8 @@ def test_a_device_without_scope_in_a_slice_per_device_is_nowhere() -> None:
 def test_devices_are_listed_by_home() -> None:
     wide = b.resource_slice("wide", b.device("w"), at=b.scope(all_nodes=True))
     stock = s.inventory(NODES, b.resource_slice("n2", b.device("d")), wide)
-    assert (stock.by_home, stock.wide) == ([[], [0], []], [1])
+    first, second = stock.records
+    assert (stock.by_home, stock.wide) == ([[], [first], []], [second])
 
 
 def test_pools_stand_by_driver_then_name_and_devices_as_published() -> None:
@@ -183,18 +185,18 @@ def test_the_configuration_owns(owned: OwnedDevices, expected: list[bool]) -> No
     local = (b.resource_slice(name, b.device("d")) for name in ("n1", "n3"))
     wide = b.resource_slice("wide", b.device("w"), at=b.scope(all_nodes=True))
     stock = s.inventory(NODES, local, wide, owned=owned)
-    assert [record.is_owned for record in stock.records] == expected
+    assert [record.is_owned for record in stock.records.values()] == expected
 
 
 def test_a_device_is_worth_its_share_of_the_largest() -> None:
     sizes = {"small": "10Gi", "large": "40Gi"}
     devices = (b.device(name, capacities={"memory": size}) for name, size in sizes.items())
     stock = s.inventory(NODES, b.resource_slice("n1", *devices))
-    assert [record.value for record in stock.records] == [26, 101]
+    assert [record.value for record in stock.records.values()] == [26, 101]
 
 
 def test_of_equal_devices_one_that_has_to_be_got_ready_is_worth_more_than_one_that_has_not() -> None:
     devices = (b.device("a", binding_conditions=("attached",)), b.device("b"))
     stock = s.inventory(NODES, b.resource_slice("n1", *devices))
 
-    assert [record.value for record in stock.records] == [2, 1]
+    assert [record.value for record in stock.records.values()] == [2, 1]

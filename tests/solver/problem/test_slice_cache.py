@@ -98,7 +98,7 @@ def test_counters_are_drawn_as_the_slice_of_today_says() -> None:
     engine = SolverCache()
     sets = b.resource_slice("n0", name="sets", slice_count=2, counter_sets={"set": {"units": 4}})
 
-    def components_of(units: int) -> ResourceSlice:
+    def cut(units: int) -> ResourceSlice:
         return b.resource_slice(
             "n0",
             *(b.device(f"d{i}", attributes={"model": "fast"}, consumes={"set": {"units": units}}) for i in range(2)),
@@ -111,7 +111,7 @@ def test_counters_are_drawn_as_the_slice_of_today_says() -> None:
     placed = [
         len(
             solve(
-                b.snapshot(b.node("n0"), sets, components_of(units), FAST, claims),
+                b.snapshot(b.node("n0"), sets, cut(units), FAST, claims),
                 b.batch(*pods),
                 Policy(),
                 s.PATIENT,

@@ -1,0 +1,171 @@
+"""Devices that come or go: all others keep their records, and what has to be built anew is."""
+
+from unittest import mock
+
+import pytest
+from msgspec import structs
+
+from solver.domain import Batch, Device, DeviceId, DeviceTaintRule, Policy, ResourceSlice, Snapshot
+from solver.problem.devices import inventory_builder, inventory_update
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.inventory_update import UpdatedInventory, updated_inventory
+from solver.problem.devices.slice_cache import SliceCache
+from solver.problem.prepare import prepare
+from solver.problem.solver_cache import SolverCache
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+NODES = tuple(b.node(f"n{index}") for index in range(4))
+
+
+def pool(number: int, *names: str, driver: str = b.GPU_DRIVER) -> ResourceSlice:
+    return b.resource_slice(f"n{number}", *map(b.device, names or ("d0", "d1")), driver=driver)
+
+
+BEFORE = (pool(0), pool(1), pool(3))
+
+
+def updated(
+    after: tuple[ResourceSlice, ...],
+    before: tuple[ResourceSlice, ...] = BEFORE,
+    rules: tuple[DeviceTaintRule, ...] = (),
+    known: Inventory | None = None,
+) -> UpdatedInventory | None:
+    return updated_inventory(known or s.inventory(NODES, before), before, after, rules, SliceCache())
+
+
+def order(found: UpdatedInventory) -> list[str]:
+    return [f"{each.id.pool}/{each.id.device}" for each in found.inventory.records.values()]
+
+
+COMING: dict[str, tuple[tuple[ResourceSlice, ...], list[str]]] = {
+    "first": ((pool(0, driver="a.example.com"), *BEFORE), ["n0/d0", "n0/d1"]),
+    "between": ((*BEFORE, pool(2)), ["n2/d0", "n2/d1"]),
+    "last": ((*BEFORE, pool(0, driver="z.example.com")), ["n0/d0", "n0/d1"]),
+    "in a slice": ((BEFORE[0], pool(1, "d0", "d1", "d2"), BEFORE[2]), ["n1/d0", "n1/d1", "n1/d2"]),
+    "in a new slice": (
+        (
+            BEFORE[0],
+            structs.replace(BEFORE[1], slice_count=2),
+            structs.replace(pool(1, "d2"), name="zz", slice_count=2),
+            BEFORE[2],
+        ),
+        ["n1/d0", "n1/d1", "n1/d2"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("after", "described"), COMING.values(), ids=COMING)
+def test_a_device_that_comes_stands_where_a_new_inventory_has_it(
+    after: tuple[ResourceSlice, ...], described: list[str]
+) -> None:
+    known = s.inventory(NODES, BEFORE)
+    found = updated(after, known=known)
+    assert found is not None
+    anew = s.inventory(NODES, after)
+    assert order(found) == [f"{each.id.pool}/{each.id.device}" for each in anew.records.values()]
+    assert list(found.inventory.records) == sorted(found.inventory.records)
+    fresh = [each for index, each in found.inventory.records.items() if each is not known.records.get(index)]
+    assert [f"{each.id.pool}/{each.id.device}" for each in fresh] == described
+
+
+def test_other_devices_keep_their_records_when_a_slice_goes_and_comes_back() -> None:
+    known = s.inventory(NODES, BEFORE)
+    gone = updated((BEFORE[0], BEFORE[2]), known=known)
+    assert gone is not None
+    assert [record for record in known.records.values() if record.home != 1] == list(gone.inventory.records.values())
+    back = updated(BEFORE, (BEFORE[0], BEFORE[2]), known=gone.inventory)
+    assert back is not None
+    assert order(back) == ["n0/d0", "n0/d1", "n1/d0", "n1/d1", "n3/d0", "n3/d1"]
+    kept = [record for record in back.inventory.records.values() if record.home != 1]
+    assert kept == list(gone.inventory.records.values())
+
+
+def test_what_was_given_out_before_stays_as_it_is() -> None:
+    known = s.inventory(NODES, BEFORE)
+    assert updated((*BEFORE[:2], pool(2)), known=known) is not None
+    anew = s.inventory(NODES, BEFORE)
+    assert [(index, each.id) for index, each in known.records.items()] == [
+        (index, each.id) for index, each in anew.records.items()
+    ]
+    assert (known.by_home, known.record_of, known.has_devices.tolist()) == (
+        anew.by_home,
+        anew.record_of,
+        anew.has_devices.tolist(),
+    )
+
+
+def test_without_room_between_two_slices_the_inventory_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory_builder, "SPACE", 1)
+    assert updated((*BEFORE, pool(2, "d0"))) is not None
+    assert updated((*BEFORE, pool(2, "d0", "d1"))) is None
+
+
+def _of_size(name: str, memory: int) -> Device:
+    return b.device(name, capacities={"memory": memory})
+
+
+@pytest.mark.parametrize(("memory", "is_updated"), [(1, True), (2, True), (3, False)])
+def test_a_device_larger_than_all_others_changes_what_these_are_worth(memory: int, *, is_updated: bool) -> None:
+    before = tuple(b.resource_slice(f"n{number}", _of_size("d0", number + 1)) for number in range(2))
+    after = (*before, b.resource_slice("n2", _of_size("d0", memory)))
+    for old, new in ((before, after), (after, before)):
+        found = updated(new, old)
+        assert (found is not None) is is_updated
+        anew = s.inventory(NODES, new)
+        made = anew if found is None else found.inventory
+        assert [each.value for each in made.records.values()] == [each.value for each in anew.records.values()]
+
+
+def test_many_slices_at_once_or_one_after_the_other_are_a_reason_to_build_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory_update, "_MOST_SLICES", 3)
+    assert updated((*BEFORE, pool(2), *(pool(each, driver="z.example.com") for each in range(2)))) is not None
+    assert updated((*BEFORE, pool(2), *(pool(each, driver="z.example.com") for each in range(3)))) is None
+    known, last = s.inventory(NODES, BEFORE), BEFORE
+    counts = []
+    for number in range(4):
+        after = (*BEFORE[:2], pool(3, f"d{number}"))
+        found = updated(after, last, known=known)
+        counts.append(found is not None)
+        known, last = (found.inventory, after) if found is not None else (s.inventory(NODES, after), after)
+    assert counts == [True, False, True, False]
+
+
+@pytest.mark.parametrize(("concerned", "rule"), [([1], "n1"), ([], "elsewhere")])
+def test_a_taint_rule_concerns_only_what_it_selects(concerned: list[int], rule: str) -> None:
+    found = updated(BEFORE, rules=(b.taint_rule("r", b.taint("hot"), pool=rule),))
+    assert found is not None
+    assert {found.inventory.records[index].home for index in found.replaced} == set(concerned)
+    assert {each.home for each in found.inventory.records.values() if each.taints} == set(concerned)
+
+
+def test_claims_keep_their_devices_where_others_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inventory is built once."""
+    build = mock.Mock(wraps=inventory_builder.build_inventory)
+    monkeypatch.setattr(inventory_builder, "build_inventory", build)
+    held = [b.held(f"h{number}", b.result("r0", "d1", f"n{number}")) for number in range(4)]
+    cache, batch = SolverCache(), b.batch(b.pod("p", "c"))
+    snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c"), held)
+    for slices in (BEFORE, (*BEFORE, pool(2)), (BEFORE[0], pool(1, "d0"), BEFORE[2]), BEFORE):
+        problem = prepare(_with(snapshot, slices), batch, Policy(), cache)
+        records, usage = problem.inventory.records, problem.available.usage
+        there = {DeviceId(each.driver, each.pool, device.name) for each in slices for device in each.devices}
+        in_use = {result.device for claim in held if claim.allocation for result in claim.allocation.results}
+        assert {records[index].id for index in usage.exclusive} == there & in_use
+        assert usage.absent == in_use - there
+    assert build.call_count == 1
+
+
+def _with(snapshot: Snapshot, slices: tuple[ResourceSlice, ...]) -> Snapshot:
+    return structs.replace(snapshot, slices=slices)
+
+
+def test_only_the_nodes_of_a_pool_that_becomes_incomplete_are_unsettled() -> None:
+    cache, batch = SolverCache(), Batch(pods=(b.pod("p", "c"),))
+    snapshot = _with(b.snapshot(NODES, b.gpu_class(), b.claim("c")), BEFORE)
+    prepare(snapshot, batch, Policy(), cache)
+    incomplete = _with(snapshot, (BEFORE[0], structs.replace(BEFORE[1], slice_count=2), BEFORE[2]))
+    layout = prepare(incomplete, batch, Policy(), cache).layout
+    assert [layout.groups[each].is_unsettled for each in layout.group_of] == [False, True, False, False]
+    layout = prepare(snapshot, batch, Policy(), cache).layout
+    assert not any(layout.groups[each].is_unsettled for each in layout.group_of)

@@ -6,7 +6,7 @@ it costs more than the decision; a claim that came or went concerns a few device
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,10 +44,11 @@ class KeptCounts:
     Counts of the devices that answer a demand on some nodes: `matching` and `free` by node.
 
     `hurdles` has the able devices without room. Invariant: after `follow` all equals what is counted from nothing for
-    the same usage and nodes, apart from counts of zero; a property checks it.
+    the same devices, usage and nodes, apart from counts of zero; a property checks it.
     """
 
     answers: Answers
+    records: Mapping[int, DeviceRecord]
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     taints: Counter[Taint] = field(default_factory=Counter)
     matching: Counter[int] = field(default_factory=Counter)
@@ -60,8 +61,8 @@ class KeptCounts:
     _nodes: Mask | None = None
 
     def follow(self, view: DemandView, inventory: Inventory, usage: Usage, nodes: Mask) -> None:
-        """Make these the counts for a usage and some nodes; the inventory is that of all calls."""
-        verdicts, records = self.answers.verdicts, inventory.records
+        """Make these the counts for a usage and some nodes; the inventory is that of the answers."""
+        verdicts, records = self.answers.verdicts, self.records
         before = np.zeros_like(nodes) if self._nodes is None else self._nodes
         for index in self._changed(usage):
             if verdicts.get(index) is Verdict.YES and before[records[index].home]:
@@ -73,6 +74,20 @@ class KeptCounts:
                 if index in verdicts:
                     self._count(view, records[index], 1 if nodes[node] else -1)
         self._nodes = nodes.copy()
+
+    def replace(self, view: DemandView, inventory: Inventory, answers: Answers) -> None:
+        """Go over to the answers of another inventory of the same nodes; records that both have answer alike."""
+        was, now = self.records, inventory.records
+        for index, record in was.items():
+            if now.get(index) is not record and self._is_counted(record):
+                self._count(view, record, -1)
+        self.answers, self.records = answers, now
+        for index, record in now.items():
+            if was.get(index) is not record and self._is_counted(record):
+                self._count(view, record, 1)
+
+    def _is_counted(self, record: DeviceRecord) -> bool:
+        return self._nodes is not None and record.index in self.answers.verdicts and bool(self._nodes[record.home])
 
     def _changed(self, usage: Usage) -> Iterator[int]:
         """Return the devices, each once, that may have another obstacle than with the last usage."""

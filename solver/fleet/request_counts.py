@@ -101,7 +101,10 @@ class DeviceSupplies:
             return found
         if not is_countable(inventory, answers):
             return None
-        made = KeptCounts(answers)
+        if found is not None:
+            found.replace(_DemandView(self, demand), inventory, answers)
+            return found
+        made = KeptCounts(answers, inventory.records)
         inventory.counted.put(self.problem.requests.demands[demand], made, _KEPT_BYTES * len(answers.verdicts))
         return made
 

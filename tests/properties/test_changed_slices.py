@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from solver import fleet, solve, verify
 from solver.domain import Policy, Snapshot
 from solver.problem.devices import inventory_builder
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
+from tests.properties.test_changed_snapshots import check_supplies
 from tests.support import solver_problems as s
 from tests.support.slice_changes import histories
 from tests.support.strategies import Situation
@@ -27,6 +30,21 @@ def test_plans_and_their_messages_are_the_same(case: tuple[Situation, list[Snaps
             plan = solve(snapshot, situation.batch, Policy(), s.PATIENT, cache)
         assert plan == solve(snapshot, situation.batch, Policy(), s.PATIENT)
         assert verify.check(snapshot, situation.batch, plan, Policy(), checks) == ()
+
+
+@PROPERTY
+@given(histories(), SPACES, st.data())
+def test_counts_of_devices_are_the_same(
+    case: tuple[Situation, list[Snapshot]], space: int, data: st.DataObject
+) -> None:
+    situation, snapshots = case
+    cache, problems = SolverCache(), list[Problem]()
+    for snapshot in snapshots:
+        with mock.patch.object(inventory_builder, "SPACE", space):
+            problems.append(prepare(snapshot, situation.batch, Policy(), cache))
+        check_supplies(problems[-1], data)
+    for problem in problems:
+        check_supplies(problem, data)
 
 
 @PROPERTY

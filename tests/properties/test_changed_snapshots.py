@@ -209,12 +209,12 @@ def test_devices_counted_from_changes_are_those_counted_from_nothing(
     cache, problems = SolverCache(), list[Problem]()
     for snapshot in snapshots:
         problems.append(prepare(snapshot, situation.batch, Policy(), cache))
-        _check_supplies(problems[-1], data)
+        check_supplies(problems[-1], data)
     for problem in problems:
-        _check_supplies(problem, data)
+        check_supplies(problem, data)
 
 
-def _check_supplies(problem: Problem, data: st.DataObject) -> None:
+def check_supplies(problem: Problem, data: st.DataObject) -> None:
     nodes = np.array([data.draw(st.booleans()) for _ in range(problem.node_count)], dtype=np.bool_)
     asks = [ask for each in problem.requests.components for asks in each.requests for ask in asks]
     for ask in asks:

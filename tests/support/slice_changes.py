@@ -6,7 +6,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from msgspec import structs
 
-from solver.domain import Claim, Device, DeviceTaintRule, Node, ResourceSlice, Snapshot
+from solver.domain import Claim, Device, DeviceTaintRule, Node, NodeAllocatableMapping, ResourceSlice, Snapshot
 from tests.support import builders as b
 from tests.support.strategies import DRIVERS, NUMA, Situation, situations
 
@@ -20,6 +20,7 @@ def with_attribute(device: Device, name: str, value: b.Attribute | None) -> Devi
     return structs.replace(device, attributes=tuple(sorted((*others, *added), key=lambda item: item[0])))
 
 
+_TAKES = (NodeAllocatableMapping(resource="cpu", allocation_multiplier=b.quantity("2")),)
 CHANGES: dict[str, Change] = {
     "taint": lambda device: structs.replace(device, taints=(b.taint("hot"),)),
     "no taint": lambda device: structs.replace(device, taints=()),
@@ -33,6 +34,7 @@ CHANGES: dict[str, Change] = {
     "more capacity": lambda device: structs.replace(device, capacities=(("memory", b.capacity(9)),)),
     "bindsToNode": lambda device: structs.replace(device, binds_to_node=not device.binds_to_node),
     "binding conditions": lambda device: structs.replace(device, binding_conditions=("Ready",)),
+    "takes cpu": lambda device: structs.replace(device, node_allocatable=_TAKES),
     "no counters": lambda device: structs.replace(device, consumes_counters=()),
     "another name": lambda device: structs.replace(device, name=f"{device.name}x"),
 }
@@ -162,4 +164,10 @@ def _again(draw: st.DrawFn, each: ResourceSlice) -> ResourceSlice:
     devices = tuple(CHANGES[name](device) for name, device in zip(chosen, each.devices, strict=True))
     scopes = (each.scope, each.scope, b.scope("n0"), b.scope("n1")) if not each.scope.per_device else (each.scope,)
     generation = each.generation + draw(st.sampled_from((0, 0, 0, 1)))
-    return structs.replace(each, devices=devices, generation=generation, scope=draw(st.sampled_from(scopes)))
+    return structs.replace(
+        each,
+        devices=devices,
+        generation=generation,
+        scope=draw(st.sampled_from(scopes)),
+        skip_node_operations=draw(st.sampled_from((each.skip_node_operations, each.skip_node_operations, (), ("*",)))),
+    )

@@ -157,7 +157,7 @@ class Inventory:
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
     """Texts of `solver.explain.hints` about selectors that match nothing; valid as long as the inventory."""
     counted: BoundedCache[Hashable, Any] = field(default_factory=partial(BoundedCache, _COUNTED_BYTES))
-    """Counts of `solver.fleet.request_counts` by demand, and sizes of nodes; valid as long as the inventory."""
+    """Counts of `solver.fleet.request_counts` by demand, and sizes of nodes; valid for the nodes of the inventory."""
     updates: int = 0
     """How many slices were replaced since all was built (`incremental`)."""
 

@@ -101,7 +101,6 @@ def _copy(before: Inventory, rules: tuple[DeviceTaintRule, ...], count: int) -> 
         by_home=before.by_home.copy(),
         has_devices=before.has_devices.copy(),
         hints=BoundedCache(before.hints.most_bytes),
-        counted=BoundedCache(before.counted.most_bytes),
         updates=before.updates + count,
     )
 

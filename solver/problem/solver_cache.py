@@ -187,12 +187,8 @@ class SolverCache:
         """Count what claims hold again where devices came or went."""
         if found.inventory.record_of is before.record_of or self._claim_tracker is None:
             return
-        changed = self._claim_tracker.follow(before, found.inventory, found.pools)
-        if changed is None:
+        if not self._claim_tracker.follow(before, found.inventory, found.pools):
             self._claim_tracker = None
-            return
-        for each in self._states:
-            each.note(changed)
 
     def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """Sort nodes by name; caches about nodes are cleared when some node changed."""

@@ -35,6 +35,7 @@ CHANGES: dict[str, Change] = {
     "bindsToNode": lambda device: structs.replace(device, binds_to_node=not device.binds_to_node),
     "binding conditions": lambda device: structs.replace(device, binding_conditions=("Ready",)),
     "takes cpu": lambda device: structs.replace(device, node_allocatable=_TAKES),
+    "takes nothing": lambda device: structs.replace(device, node_allocatable=()),
     "no counters": lambda device: structs.replace(device, consumes_counters=()),
     "another name": lambda device: structs.replace(device, name=f"{device.name}x"),
 }
@@ -107,7 +108,8 @@ def _changed(
         return _with(slices, [draw(st.sampled_from(seen))] if seen else ())
     if kind == "new" or not slices:
         return _with(slices, [draw(_new())])
-    chosen = draw(st.sampled_from(slices))
+    with_counters = tuple(each for each in slices if each.counter_sets)
+    chosen = draw(st.sampled_from(with_counters if kind == "counters" and with_counters else slices))
     rest = tuple(each for each in slices if each is not chosen)
     match kind:
         case "goes":
@@ -141,7 +143,8 @@ def _new(draw: st.DrawFn) -> ResourceSlice:
     pool, driver = draw(st.sampled_from(_POOLS)), draw(st.sampled_from((*DRIVERS, "aaa.example.com")))
     at = draw(st.sampled_from((b.scope("n0"), b.scope("n1"), b.scope("n3"), b.scope("n0"), b.scope(all_nodes=True))))
     devices = [b.device(f"e{number}", attributes={NUMA: number}) for number in range(draw(st.integers(0, 3)))]
-    return b.resource_slice(pool, *devices, driver=driver, at=at, generation=draw(st.sampled_from((1, 1, 2))))
+    generation, count = draw(st.sampled_from((1, 1, 2))), draw(st.sampled_from((1, 1, 2)))
+    return b.resource_slice(pool, *devices, driver=driver, at=at, generation=generation, slice_count=count)
 
 
 @st.composite

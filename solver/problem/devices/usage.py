@@ -90,19 +90,20 @@ class ClaimTracker:
             self.by_id.update((claim.id, claim) for claim in added)
         return self._recount(inventory, gone, added)
 
-    def follow(self, before: Inventory, now: Inventory, changed: Collection[PoolId]) -> ChangedUsage | None:
+    def follow(self, before: Inventory, now: Inventory, changed: Collection[PoolId]) -> bool:
         """
         Go over to an inventory in which only the devices of some pools have other records, or draw differently.
 
-        Say where the usage may have changed. None if all claims have to be counted again: only one of the inventories
-        has counters, or what was counted belongs to neither.
+        False if all claims have to be counted again: only one of the inventories has counters, or these claims were
+        counted for another one. What is left of budgets changes only on nodes that layouts describe again.
         """
         if self._record_of is not before.record_of or bool(before.budgets) != bool(now.budgets):
-            return None
+            return False
         concerned = _holding(self._claims, changed)
-        taken, added = self._recount(before, concerned, ()), self._recount(now, (), concerned)
+        self._recount(before, concerned, ())
+        self._recount(now, (), concerned)
         self._record_of = now.record_of
-        return ChangedUsage(taken.records | added.records, taken.counters | added.counters)
+        return True
 
     def _recount(self, inventory: Inventory, gone: Iterable[Claim], added: Iterable[Claim]) -> ChangedUsage:
         """Take away what some claims hold, and add what others hold."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from solver import greedy
-from solver.domain import Batch, Policy, ResourceSlice, Snapshot
+from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
 from solver.problem import solver_cache
 from solver.problem.devices import inventory_builder, node_groups
 from solver.problem.devices.device_types import LayoutInput
@@ -122,6 +122,48 @@ def test_a_value_that_devices_of_all_nodes_have_becomes_no_label(value: str, gro
 
     assert prepare(after, batch, Policy(), engine).layout.group_of == groups
     assert look(prepare(after, batch, Policy(), engine)) == look(prepare(after, batch, Policy(), SolverCache()))
+
+
+def test_an_attribute_with_a_list_is_no_label_on_any_node() -> None:
+    engine, (slices, batch) = SolverCache(), _cluster("aab", "ccd")
+    first = _snapshot(slices)
+    listed = _changed(first, 0, lambda device: with_attribute(device, ROOT, ("a", "b")))
+    for snapshot in (first, listed, first):
+        warm = prepare(snapshot, batch, Policy(), engine)
+        assert look(warm) == look(prepare(snapshot, batch, Policy(), SolverCache()))
+
+
+def test_units_of_a_counter_that_devices_of_several_nodes_draw_on_follow_from_all_of_them() -> None:
+    def device(name: str, node: str, amount: int) -> Device:
+        return b.device(name, consumes={"card": {"slices": amount}}, scope=b.scope(node))
+
+    per_device, engine, batch = b.scope(per_device=True), SolverCache(), b.batch(b.pod("p", "c"))
+    counters = b.resource_slice("wide", counter_sets={"card": {"slices": 12}}, slice_count=2, at=per_device)
+    snapshot = b.snapshot(b.node("n0"), b.node("n1"), b.gpu_class(), b.claim("c"))
+    devices = (device("d0", "n0", 2), device("d1", "n1", 4))
+    for published in (devices, (*devices, device("d2", "n1", 3)), devices, devices[:1]):
+        slices = (b.resource_slice("wide", *published, slice_count=2, at=per_device), counters)
+        now = structs.replace(snapshot, slices=slices)
+        warm = prepare(now, batch, Policy(), engine)
+        assert look(warm) == look(prepare(now, batch, Policy(), SolverCache()))
+
+
+def test_what_is_left_of_a_counter_of_several_nodes_stays_when_one_is_described_again() -> None:
+    per_device, engine, batch = b.scope(per_device=True), SolverCache(), b.batch(b.pod("p", "c"))
+    devices = (
+        b.device(f"d{number}", consumes={"card": {"slices": 2}}, scope=b.scope(f"n{number}")) for number in range(2)
+    )
+    wide = (
+        b.resource_slice("wide", *devices, slice_count=2, at=per_device),
+        b.resource_slice("wide", counter_sets={"card": {"slices": 12}}, slice_count=2, at=per_device),
+    )
+    held = b.held("h", b.result("r0", "d0", "wide"))
+    snapshot = b.snapshot(b.node("n0"), b.node("n1"), b.gpu_class(), b.claim("c"), held)
+    for own in ("d0", "d1"):
+        now = structs.replace(snapshot, slices=(*wide, b.resource_slice("n0", b.device(own))))
+        warm = prepare(now, batch, Policy(), engine)
+        assert warm.available.wide_state == (5,)
+        assert look(warm) == look(prepare(now, batch, Policy(), SolverCache()))
 
 
 def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver.domain import CounterId, DeviceTaintRule, NodeScope, NodeSelector, OwnedDevices
+from solver.domain import (
+    CounterId,
+    DeviceTaintRule,
+    NodeAllocatableMapping,
+    NodeScope,
+    NodeSelector,
+    OwnedDevices,
+)
 from solver.feasibility import node_fit
+from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.label_index import LabelIndex
 from tests.support import builders as b
@@ -51,6 +59,14 @@ def test_devices_that_the_same_nodes_see_share_the_nodes_that_do_not_declare_ski
     first, second = stock.undeclared.values()
     assert first == frozenset({0, 1, 2})
     assert first is second
+
+
+def test_nodes_that_are_too_small_are_those_of_the_device_asked_about() -> None:
+    """Sets of nodes come and go with devices: an identity may be used again."""
+    takes = (NodeAllocatableMapping(resource="cpu", allocation_multiplier=b.quantity(1000)),)
+    sizes, device = NodeSizes(NODES), replace(b.device("d"), node_allocatable=takes)
+    found = [sizes.too_small(device, {}, frozenset((node,))) for node in range(3)]
+    assert found == [frozenset((node,)) for node in range(3)]
 
 
 UNREACHED: tuple[tuple[str, NodeScope], ...] = (

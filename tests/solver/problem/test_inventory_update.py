@@ -5,7 +5,17 @@ from unittest import mock
 import pytest
 from msgspec import structs
 
-from solver.domain import Batch, Device, DeviceId, DeviceTaintRule, Policy, ResourceSlice, Snapshot
+from solver import solve
+from solver.domain import (
+    Batch,
+    Device,
+    DeviceId,
+    DeviceTaintRule,
+    NodeAllocatableMapping,
+    Policy,
+    ResourceSlice,
+    Snapshot,
+)
 from solver.problem.devices import inventory_builder, inventory_update
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.inventory_update import UpdatedInventory, updated_inventory
@@ -22,6 +32,8 @@ def pool(number: int, *names: str, driver: str = b.GPU_DRIVER) -> ResourceSlice:
     return b.resource_slice(f"n{number}", *map(b.device, names or ("d0", "d1")), driver=driver)
 
 
+DEVICES = tuple(b.device(f"e{number}") for number in range(3))
+NEW = [f"n0x/{each.name}" for each in DEVICES]
 BEFORE = (pool(0), pool(1), pool(3))
 
 
@@ -101,6 +113,37 @@ def test_without_room_between_two_slices_the_inventory_is_built_anew(monkeypatch
     assert updated((*BEFORE, pool(2, "d0", "d1"))) is None
 
 
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ((BEFORE[0], pool(1, "d0", "d1", "d2", "d3"), BEFORE[2]), ["n1/d0", "n1/d1", "n1/d2", "n1/d3"]),
+        ((BEFORE[0], b.resource_slice("n0x", *DEVICES, at=b.scope("n0")), pool(1, "d0"), BEFORE[2]), [*NEW, "n1/d0"]),
+    ],
+    ids=["a slice that grows", "a new slice before a changed one"],
+)
+def test_indices_that_others_have_are_not_given_out_again(
+    after: tuple[ResourceSlice, ...], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory_builder, "SPACE", 1)
+    found = updated(after)
+    assert found is not None
+    assert order(found) == ["n0/d0", "n0/d1", *expected, "n3/d0", "n3/d1"]
+    assert [found.inventory.records[index].id for index in found.inventory.record_of.values()] == list(
+        found.inventory.record_of
+    )
+
+
+def test_what_devices_take_of_their_nodes_goes_with_them() -> None:
+    takes = (NodeAllocatableMapping(resource="cpu", allocation_multiplier=b.quantity(1)),)
+    taking = structs.replace(pool(2), devices=(b.device("d0"), structs.replace(b.device("d1"), node_allocatable=takes)))
+    before, after = (*BEFORE, taking), (*BEFORE, pool(2, "d0"))
+    assert s.inventory(NODES, before).takes_node_resources
+    for new, old, is_taken in ((after, before, False), (BEFORE, before, False), (before, BEFORE, True)):
+        found = updated(new, old)
+        assert found is not None
+        assert found.inventory.takes_node_resources is is_taken
+
+
 def _of_size(name: str, memory: int) -> Device:
     return b.device(name, capacities={"memory": memory})
 
@@ -156,6 +199,54 @@ def test_claims_keep_their_devices_where_others_come_and_go(monkeypatch: pytest.
     assert build.call_count == 1
 
 
+def test_a_claim_keeps_its_device_where_a_taint_rule_comes_and_a_new_slice_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inventory_builder, "SPACE", 1)
+    held = b.held("h", b.result("r0", "d0", "n1"))
+    slices = (pool(0), pool(1, "d0"), pool(3))
+    cache, batch, objects = SolverCache(), b.batch(b.pod("p", "c")), (b.gpu_class(), b.claim("c"), held)
+    snapshot = b.snapshot(NODES, slices, objects)
+    prepare(snapshot, batch, Policy(), cache)
+    more = b.resource_slice("n0x", b.device("e0"), at=b.scope("n0"))
+    rule = b.taint_rule("r", b.taint("hot"), pool="n1")
+    after = structs.replace(snapshot, slices=(slices[0], more, *slices[1:]), taint_rules=(rule,))
+    problem = prepare(after, batch, Policy(), cache)
+    (index,) = problem.available.usage.exclusive
+    assert problem.inventory.records[index].id == b.device_id("d0", "n1")
+
+
+def test_a_device_in_use_that_nothing_is_known_of_takes_all_counters_that_its_pool_has_now() -> None:
+    cache, batch = SolverCache(), b.batch(b.pod("p", "c"))
+    snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c"), b.held("h", b.result("r0", "gone", "n0")))
+    device = b.device("d0", consumes={"card": {"slices": 1}})
+    for amount in (4, 2):
+        counters = b.resource_slice("n0", slice_count=2, counter_sets={"card": {"slices": amount}})
+        slices = (b.resource_slice("n0", device, slice_count=2), counters)
+        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.usage.drawn
+        assert list(drawn.values()) == [amount * 10**9]
+
+
+def test_hints_about_selectors_are_those_of_the_devices_that_are_there() -> None:
+    selector = f"device.attributes['{b.GPU_DRIVER}'].model == 'A'"
+    cache, pods = SolverCache(), b.batch(b.pod("p", "c"))
+    snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c", b.request("r", selectors=(selector,))))
+    other = b.resource_slice("n2", b.device("d0", attributes={"model": "B"}))
+    plans = [solve(_with(snapshot, each), pods, Policy(), s.PATIENT, cache) for each in (BEFORE, (*BEFORE, other))]
+    assert plans == [solve(_with(snapshot, each), pods, Policy(), s.PATIENT) for each in (BEFORE, (*BEFORE, other))]
+    assert plans[0].unplaced != plans[1].unplaced
+
+
+def test_draws_recorded_at_allocations_count_from_the_first_counters_on_that_are_published() -> None:
+    cache, batch = SolverCache(), b.batch(b.pod("p", "c"))
+    held, draws = b.held("h", b.result("r0", "d0", "n1")), {b.device_id("d0", "n1"): {"card/slices": 1}}
+    snapshot = b.snapshot(NODES, b.gpu_class(), b.claim("c"), held, draws=draws)
+    counters = b.resource_slice("n2", counter_sets={"card": {"slices": 1}})
+    for slices, count in ((BEFORE, 0), ((*BEFORE, counters), 1), (BEFORE, 0)):
+        drawn = prepare(_with(snapshot, slices), batch, Policy(), cache).available.usage.drawn
+        assert len(drawn) == count
+
+
 def _with(snapshot: Snapshot, slices: tuple[ResourceSlice, ...]) -> Snapshot:
     return structs.replace(snapshot, slices=slices)
 
@@ -167,5 +258,8 @@ def test_only_the_nodes_of_a_pool_that_becomes_incomplete_are_unsettled() -> Non
     incomplete = _with(snapshot, (BEFORE[0], structs.replace(BEFORE[1], slice_count=2), BEFORE[2]))
     layout = prepare(incomplete, batch, Policy(), cache).layout
     assert [layout.groups[each].is_unsettled for each in layout.group_of] == [False, True, False, False]
+    part = b.resource_slice("part", b.device("d"), at=b.scope("n2"), slice_count=2)
+    layout = prepare(_with(snapshot, (*BEFORE, part)), batch, Policy(), cache).layout
+    assert [layout.groups[each].is_unsettled for each in layout.group_of] == [False, False, True, False]
     layout = prepare(snapshot, batch, Policy(), cache).layout
     assert not any(layout.groups[each].is_unsettled for each in layout.group_of)

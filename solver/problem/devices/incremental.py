@@ -56,7 +56,7 @@ def updated_layout(
         place_of=before.place_of.copy(),
         counter_place=before.counter_place.copy(),
         options={},
-        partitions=PartitionTables(),
+        partitions=_of_others(before.partitions, nodes),
     )
     for counter in (counter for record in (*old, *new) for counter, _ in record.counters):
         layout.counter_place.pop(counter, None)
@@ -118,6 +118,14 @@ def _fill(before: DeviceLayout, inputs: LayoutInput, nodes: list[int]) -> None:
             if index in answer.verdicts:
                 verdicts[index].append((demand, int(answer.verdicts[index])))
     inputs.verdicts = verdicts
+
+
+def _of_others(before: PartitionTables, nodes: Sequence[int]) -> PartitionTables:
+    """Keep the partitions of all nodes but some; equal tables keep their number."""
+    kept = before.of_node.copy()
+    for node in nodes:
+        kept.pop(node, None)
+    return replace(before, of_node=kept)
 
 
 def _forget(layout: DeviceLayout, inputs: LayoutInput, node: int) -> None:

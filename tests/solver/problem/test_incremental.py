@@ -11,7 +11,7 @@ from msgspec import structs
 from solver import greedy
 from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
 from solver.problem import solver_cache
-from solver.problem.devices import inventory_builder, node_groups
+from solver.problem.devices import fragmentation, inventory_builder, node_groups
 from solver.problem.devices.device_types import LayoutInput
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import DeviceLayout, GroupKey
@@ -47,6 +47,7 @@ def look(problem: Problem) -> dict[str, object]:
     found["usage"] = ({place[each] for each in usage.exclusive}, usage.absent, usage.drawn)
     found["shared"] = {place[index]: amounts for index, amounts in usage.shared.items()}
     found["states"] = (problem.available.states, problem.available.wide_state, problem.available.is_unused.tolist())
+    found["partitions"] = [fragmentation.partitions(problem, node) for node in range(problem.node_count)]
     return found | _look_at(stock, place)
 
 

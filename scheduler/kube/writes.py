@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from scheduler.change import Kind
+from scheduler.change import Kind, Object
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
-from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound, Unreachable
 from scheduler.kube.leader_election.boot_clock import boot_time
 from solver.domain import FINALIZER, Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
@@ -173,20 +173,23 @@ async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_s
 
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
     """Read a claim live, None where there is none."""
-    try:
-        body = await client.request("GET", paths.claim(claim), timeout_seconds=timeout_seconds)
-    except NotFound:
-        return None
-    return cast("Claim", decode(Kind.CLAIMS, body))
+    return cast("Claim | None", await _read(client, Kind.CLAIMS, paths.claim(claim), timeout_seconds))
 
 
 async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> Pod | None:
     """Read a pod live, None where there is none."""
+    return cast("Pod | None", await _read(client, Kind.PODS, paths.pod(pod), timeout_seconds))
+
+
+async def _read(client: Client, kind: Kind, path: str, timeout_seconds: float) -> Object | None:
+    """Read an object live; an answer that is no object was damaged on its way, and counts as one that is lost."""
     try:
-        body = await client.request("GET", paths.pod(pod), timeout_seconds=timeout_seconds)
+        body = await client.request("GET", path, timeout_seconds=timeout_seconds)
+        return decode(kind, body)
     except NotFound:
         return None
-    return cast("Pod", decode(Kind.PODS, body))
+    except DecodeError as error:
+        raise Unreachable(f"GET {path}: the answer cannot be read: {error}") from error
 
 
 async def write_group_condition(

@@ -179,7 +179,7 @@ def test_a_standby_follows_the_cluster_and_has_its_worker_before_it_leads(
 
     world.pod("p")
 
-    wait_until(lambda: "p" in world.bound())
+    wait_until(lambda: '"pod_placed"' in second.log.read_text())
     events = [json.loads(line)["event"] for line in second.log.read_text().splitlines()]
     steps = ("synced", "worker_started", "standby", "leader", "pod_placed")
     assert [each for each in events if each in steps] == list(steps)

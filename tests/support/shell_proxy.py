@@ -97,7 +97,8 @@ class LossyProxy(ThreadingHTTPServer):
         for each in tuple(self.streams):
             with contextlib.suppress(OSError):
                 if each.sock is not None:  # None once its answer has been read to the end
-                    each.sock.shutdown(socket.SHUT_RDWR)
+                    # That of an SSLSocket lets the next read return what is still encrypted.
+                    socket.socket.shutdown(each.sock, socket.SHUT_RDWR)
 
     def recover(self) -> None:
         """Let through what is held back and everything from now on, at once and whole."""
@@ -179,8 +180,9 @@ class _Forward(BaseHTTPRequestHandler):
 
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:
         headers = {key: value for key, value in answer.getheaders() if key.lower() not in _HOP_BY_HOP}
-        if (length := answer.length) is not None:
-            self._answer(answer.status, headers, [answer.read()], length)
+        if "watch=" not in self.path:
+            body = answer.read()
+            self._answer(answer.status, headers, [body], len(body))
             return
         self.server.streams.add(self.upstream)
         try:

@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -48,6 +48,9 @@ differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovet
 
 bench: sync ## How good plans are, how much of it is proven, and what it takes, without a cluster
 	@$(VENV)/python -m e2e.bench $(ARGS)
+
+regression: sync ## An earlier commit and this checkout in turns: what got worse? (ARGS="COMMIT --tool latency"; ARGS=--help)
+	@$(VENV)/python -m e2e.regression $(ARGS)
 
 chaos: sync ## Mixed work while everything is killed, stopped and deleted; judged from outside (ARGS="--minutes 60")
 	@$(VENV)/python -m e2e.chaos $(ARGS)

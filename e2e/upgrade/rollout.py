@@ -1,7 +1,6 @@
 """`make rollout`: Dovetail is upgraded from an earlier commit and rolled back, with pods that come and go."""
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from e2e import audit
 from e2e.audit.history import History
 from e2e.audit.reading import Key
 from e2e.audit.writes import read_writes
+from e2e.checkout import UnknownCommitError, checkout
 from e2e.controlplane import build
 from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from e2e.controlplane.processes import Component, ComponentError
@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("commit", nargs="?", default=BEFORE, help="the version before (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        handovers, problems = _run(options.commit, _checkout(options.commit))
-    except (build.BuildError, ComponentError, subprocess.CalledProcessError) as error:
+        handovers, problems = _run(options.commit, checkout(options.commit))
+    except (build.BuildError, ComponentError, UnknownCommitError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 1
     table = Table(box=box.SIMPLE_HEAD)
@@ -71,20 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for problem in problems:
         console.print(problem, markup=False)
     return int(bool(problems))
-
-
-def _checkout(commit: str) -> Path:
-    """Put a commit and its locked environment into the cache, once."""
-    git = ("git", "-C", str(REPOSITORY))
-    found = subprocess.run((*git, "rev-parse", commit), check=True, capture_output=True, text=True).stdout.strip()
-    home = build.cache_folder("commits") / found
-    if not (home / ".venv").exists():
-        home.mkdir(parents=True, exist_ok=True)
-        packed = subprocess.run((*git, "archive", found), check=True, capture_output=True).stdout
-        subprocess.run(("tar", "-x", "-C", str(home)), check=True, input=packed)
-        environment = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
-        subprocess.run(("uv", "sync", "--frozen", "--quiet"), check=True, cwd=home, env=environment)
-    return home
 
 
 def _run(commit: str, home: Path) -> tuple[list[Handover], list[str]]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from e2e import plots
 from e2e.arguments import at_least_one
-from e2e.bench import ablation, measure, memory, recorded, table
+from e2e.bench import ablation, growth, measure, memory, recorded, table
 from e2e.bench.measure import Effort, Measure
 from e2e.bench.workloads import Case, Workload, workloads
 from solver.domain import Policy, SearchStage
@@ -25,13 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.record:
         print(*recorded.record(options.record), sep="\n")
         return 0
+    if options.growth:
+        _grow(options)
+        return 0
     if options.ablation:
         earned = ablation.render(tuple(_ablated(options)))
         Console(width=max(WIDTH, table.width(earned))).print(earned)
         return 0
     measured = measure.read(options.show) if options.show else tuple(_measured(options))
-    if options.json:
-        measure.write(options.json, measured)
+    if not options.show:
+        record = options.json or plots.record_path("bench")
+        measure.write(record, measured)
+        plots.draw(record.with_suffix(".svg"), table.panels(measured))
     shown = table.render(measured)
     Console(width=max(WIDTH, table.width(shown))).print(shown)
     found = table.problems(measured)
@@ -48,6 +54,18 @@ def chosen(options: argparse.Namespace) -> list[Workload]:
     if options.recorded:
         return list(recorded.workloads().values())
     return [each for each in known.values() if options.all or not each.is_large]
+
+
+def _grow(options: argparse.Namespace) -> None:
+    points = []
+    for size in growth.sizes():
+        print(f"{size.varied}: {size.name}", file=sys.stderr)
+        points.append(growth.measure(size, options.runs))
+    record = options.json or plots.record_path("growth")
+    growth.write(record, points)
+    plots.draw(record.with_suffix(".svg"), growth.panels(points))
+    shown = growth.render(points)
+    Console(width=max(WIDTH, table.width(shown))).print(shown)
 
 
 def _cases(options: argparse.Namespace) -> Iterator[tuple[Workload, int, Case, Policy]]:
@@ -104,7 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         "--ablation", action="store_true", help="show what each stage earns (those of --without; all if none is named)"
     )
     parser.add_argument("--memory", action="store_true", help="solve nothing, measure memory for each object instead")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument(
+        "--growth", action="store_true", help="how the cost grows with nodes, pods, devices and constraints instead"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/bench-TIME.json)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="solve nothing, show what --json wrote")
     return parser
 

@@ -67,8 +67,8 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) -> Measure:
     """Solve a case and say how well."""
     memory = SolverCache()
-    cold, first = _timed(case, policy, effort, memory)
-    runs = [_timed(case, policy, effort, memory) for _ in range(effort.runs)]
+    cold, first = timed(case, policy, effort, memory)
+    runs = [timed(case, policy, effort, memory) for _ in range(effort.runs)]
     problem = prepare(case.snapshot, case.batch, policy, memory)
     kept = FitCache(problem)
     first_fit = evaluate(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
@@ -94,6 +94,13 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
         work=first.report.deterministic_seconds,
         findings=tuple(_findings(case, policy, first, [plan for _, plan in runs])),
     )
+
+
+def timed(case: Case, policy: Policy, effort: Effort, memory: SolverCache) -> tuple[float, Plan]:
+    """Solve once; return wall seconds and the plan."""
+    started = time.monotonic()
+    plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
+    return time.monotonic() - started, plan
 
 
 def budget_of(effort: Effort) -> Budget:
@@ -123,12 +130,6 @@ def write(path: Path, measures: tuple[Measure, ...]) -> None:
 def read(path: Path) -> tuple[Measure, ...]:
     """Read recorded measures. Raises msgspec.ValidationError where the file holds something else."""
     return msgspec.json.decode(path.read_bytes(), type=tuple[Measure, ...])
-
-
-def _timed(case: Case, policy: Policy, effort: Effort, memory: SolverCache) -> tuple[float, Plan]:
-    started = time.monotonic()
-    plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
-    return time.monotonic() - started, plan
 
 
 def _findings(case: Case, policy: Policy, first: Plan, others: list[Plan]) -> Iterator[str]:

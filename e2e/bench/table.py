@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from e2e.bench.measure import LevelMeasure, Measure, worse_levels
+from e2e.plots import Panel, Series
 
 COLUMNS = ("WORKLOAD", "LEVEL", "FIRST FIT", "GREEDY", "PLAN", "BOUND", "GAP", "SECONDS")
 _WIDEST = 1000
@@ -34,6 +35,14 @@ def width(table: Table) -> int:
     """Say how many columns of a terminal a table takes when no cell of it is cut."""
     console = Console(width=_WIDEST)
     return console.measure(table, options=console.options).maximum
+
+
+def panels(measures: Sequence[Measure]) -> tuple[Panel, ...]:
+    """Draw the seconds of warm and cold runs."""
+    names = tuple(f"{each.workload}, seed {each.seed}" for each in measures)
+    spreads = tuple((min(each.seconds), max(each.seconds)) for each in measures)
+    warm = Series("warm", tuple(each.median for each in measures), spreads)
+    return (Panel("Seconds of a decision", "s", names, (warm, Series("cold", tuple(each.cold for each in measures)))),)
 
 
 def problems(measures: Sequence[Measure]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import aiohttp
 from rich.console import Console
 
-from e2e import dovetail
+from e2e import dovetail, plots
 from e2e.arguments import at_least_one
 from e2e.compare import samples
 from e2e.compare.contestants import Contestant, contestants
@@ -60,8 +60,9 @@ def _measure(options: argparse.Namespace) -> tuple[Sample, ...]:
     with ControlPlane.start(kubelet=True, folder=options.folder) as plane:
         kubeconfig = dovetail.install(plane)
         measured = asyncio.run(_measure_on(plane, kubeconfig, options))
-    if options.json:
-        samples.write(options.json, measured)
+    record = options.json or plots.record_path("compare")
+    samples.write(record, measured)
+    plots.draw(record.with_suffix(".svg"), samples.panels(measured))
     return measured
 
 
@@ -114,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
     parser.add_argument("--repeat", type=at_least_one, default=1, metavar="N", help="runs of each (1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/compare-TIME.json)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
     return parser

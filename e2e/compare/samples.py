@@ -1,12 +1,14 @@
 """What was measured, and the table made of it. Pure: recorded samples give the same table again."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 from rich import box
 from rich.table import Table
 
+from e2e.plots import Panel, Series
 from e2e.spread import spread
 
 COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "WHOLE", "AUDIT")
@@ -85,6 +87,25 @@ def render(samples: Sequence[Sample]) -> Table:
             name, line.scheduler, line.bound, line.unplaced, line.last_bind, line.rate, line.whole, line.audit
         )
     return table
+
+
+def panels(samples: Sequence[Sample]) -> tuple[Panel, ...]:
+    """Draw which share of the pods each scheduler bound, and how many a second."""
+    return (
+        _panel("Pods bound", "% of all", samples, lambda sample: 100 * sample.bound / sample.pods),
+        _panel("Pods bound a second", "pods/s", samples, lambda sample: sample.rate),
+    )
+
+
+def _panel(title: str, unit: str, samples: Sequence[Sample], value: Callable[[Sample], float]) -> Panel:
+    scenarios = tuple(dict.fromkeys(sample.scenario for sample in samples))
+    series = []
+    for scheduler in dict.fromkeys(sample.scheduler for sample in samples):
+        own = [sample for sample in samples if sample.scheduler == scheduler]
+        found = [[value(sample) for sample in own if sample.scenario == scenario] or [0.0] for scenario in scenarios]
+        spreads = tuple((min(each), max(each)) for each in found)
+        series.append(Series(scheduler, tuple(statistics.median(each) for each in found), spreads))
+    return Panel(title, unit, scenarios, tuple(series))
 
 
 def write(path: Path, samples: Sequence[Sample]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e import dovetail
+from e2e import dovetail, plots
 from e2e.arguments import at_least_one
 from e2e.compare.contestants import DOVETAIL, PEER_UNLIMITED
 from e2e.controlplane import wire
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _measure(options: argparse.Namespace) -> tuple[LatencyRun, ...]:
     runs: list[LatencyRun] = []
+    record = options.json or plots.record_path("latency")
     for workload in (WORKLOADS[name] for name in options.workload or WORKLOADS):
         print(f"{workload.name}: {workload.about}", file=sys.stderr)
         with ControlPlane.start(folder=options.folder) as plane:
@@ -55,8 +56,8 @@ async def _measure(options: argparse.Namespace) -> tuple[LatencyRun, ...]:
                         halves = ", ".join(f"p{share} {run.quantile(share / 100) * 1000:.0f} ms" for share in (50, 99))
                         print(f"  {run.scheduler}: {len(run.seconds)} of {run.pods} bound, {halves}", file=sys.stderr)
                         runs.append(run)
-        if options.json:
-            latencies.write(options.json, runs)
+        latencies.write(record, runs)
+    plots.draw(record.with_suffix(".svg"), latencies.panels(runs))
     return tuple(runs)
 
 
@@ -68,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scheduler", action="append", choices=[*SCHEDULERS], help="only this one; repeatable")
     parser.add_argument("--turns", type=at_least_one, default=1, metavar="N", help="runs with each scheduler (1)")
     parser.add_argument("--pods", type=at_least_one, default=200, metavar="N", help="pods of a run (200)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/latency-TIME.json)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
     return parser

@@ -1,5 +1,6 @@
 """What was measured, and the table made of it. Pure: recorded runs give the same table again."""
 
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,7 @@ import msgspec
 from rich import box
 from rich.table import Table
 
+from e2e.plots import Panel, Series
 from e2e.spread import spread
 
 COLUMNS: Final = ("WORKLOAD", "SCHEDULER", "BOUND", "P50", "P99", "P50 RATIO", "P99 RATIO")
@@ -17,6 +19,7 @@ CAPTION: Final = (
     "kube-scheduler has no limit."
 )
 _MILLISECONDS: Final = 1000.0
+_SHARES: Final = (*range(5, 100, 5), 99)
 
 
 class LatencyRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,24 @@ def render(runs: Sequence[LatencyRun], ours: str) -> Table:
             table.add_row("" if index else workload, scheduler, *_measured(own), *ratios)
         table.add_section()
     return table
+
+
+def panels(runs: Sequence[LatencyRun]) -> tuple[Panel, ...]:
+    """Draw, for each workload, within how many milliseconds which share of the pods was bound; all turns together."""
+    return tuple(
+        _panel(workload, [run for run in runs if run.workload == workload])
+        for workload in dict.fromkeys(run.workload for run in runs)
+    )
+
+
+def _panel(workload: str, runs: Sequence[LatencyRun]) -> Panel:
+    series = []
+    for scheduler in dict.fromkeys(run.scheduler for run in runs):
+        own = [run for run in runs if run.scheduler == scheduler]
+        quantiles = [[run.quantile(share / 100) * _MILLISECONDS for run in own] for share in _SHARES]
+        spreads = tuple((min(each), max(each)) for each in quantiles)
+        series.append(Series(scheduler, tuple(statistics.median(each) for each in quantiles), spreads))
+    return Panel(f"Time to a pod's binding, {workload}", "ms", tuple(map(float, _SHARES)), tuple(series), "% of pods")
 
 
 def _measured(runs: Sequence[LatencyRun]) -> tuple[str, str, str]:

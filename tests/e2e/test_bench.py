@@ -2,6 +2,7 @@
 
 import io
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import solver
-from e2e.bench import ablation, measure, memory, recorded, table
+from e2e.bench import ablation, asks, growth, measure, memory, recorded, table
 from e2e.bench.__main__ import main
 from e2e.bench.measure import Effort, LevelMeasure, Measure
 from e2e.bench.workloads import Case, workloads
@@ -219,3 +220,34 @@ def test_a_plan_keeps_the_rules_without_any_stage(stage: SearchStage) -> None:
     effort = Effort(work=0.05, runs=1, without=(stage,))
     found = measure.measure("W3t", 0, small("W3t", 30), Policy(), effort)
     assert table.problems([found]) == ()
+
+
+def test_growth_decides_one_pod_and_all_and_after_a_device_went() -> None:
+    size = growth.Size("nodes", "4", nodes=4, pods=6, kinds=(asks.gpus(1),))
+
+    point = growth.measure(size, runs=2)
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(growth.render([point]))
+
+    assert (point.placed, point.proven) == (6, True)
+    assert tuple(map(len, (point.one_pod, point.all_pods, point.after_device))) == (2, 2, 4)
+    assert "6 of 6" in capture.get()
+    assert growth.markdown([point]).splitlines()[2].startswith("| nodes | 4 | 6 of 6 | yes |")
+
+
+def test_a_device_is_taken_from_a_slice_that_has_one() -> None:
+    snapshot = growth.case_of(growth.Size("nodes", "4", nodes=4, pods=1)).snapshot
+
+    changed = growth.without_a_device(snapshot)
+
+    assert sum(len(each.devices) for each in changed.slices) == sum(len(each.devices) for each in snapshot.slices) - 1
+
+
+def test_half_of_the_devices_are_held_whatever_a_node_has() -> None:
+    for size in (each for each in growth.sizes() if each.varied == "devices of a node"):
+        snapshot = growth.case_of(replace(size, nodes=60)).snapshot
+        held, all_devices = len(snapshot.pods), sum(len(each.devices) for each in snapshot.slices)
+
+        assert all_devices == 60 * size.devices
+        assert 0.3 < held / all_devices < 0.7

@@ -147,7 +147,7 @@ wheel: sync ## Build the wheel into dist, with the locked build tools
 
 sbom: sync ## List what the wheel needs in dist/sbom.cdx.json (CycloneDX)
 	@mkdir -p dist
-	@uv export --quiet --frozen --no-dev --extra uvloop --format cyclonedx1.5 --output-file dist/sbom.cdx.json >/dev/null
+	@uv export --quiet --frozen --no-dev --format cyclonedx1.5 --output-file dist/sbom.cdx.json >/dev/null
 	@ls dist/sbom.cdx.json
 
 image: ## Build the image with docker (IMAGE=name)

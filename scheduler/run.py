@@ -215,9 +215,9 @@ def _namespace() -> str:
 
 
 def _loop_factory() -> Any:
-    """Uvloop where it is installed: it halves what a request costs us."""
+    """Uvloop where it is installed: it halves what a request costs."""
     try:
-        import uvloop  # noqa: PLC0415 - an extra that may not be there
+        import uvloop  # noqa: PLC0415 - some platforms have none
     except ImportError:
         return None
     return uvloop.new_event_loop

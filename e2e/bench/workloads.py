@@ -112,6 +112,7 @@ def workloads() -> dict[str, Workload]:
         Workload("W10", "pods that fit nowhere among others", _w10, is_large=True),
         Workload("W11", "pods without devices, scores", _w11),
         Workload("W12", "five, three and two of eight GPUs", _w12),
+        Workload("W13", "few MIG pods on many unused nodes", _w13),
     ]
     return {workload.name: workload for workload in made}
 
@@ -268,6 +269,11 @@ def _w12(seed: int) -> Case:
     """Make pods that leave GPUs of a node over: sums over nodes promise more than single nodes hold."""
     kinds = (gpus(5, weight=4), gpus(3, weight=2), gpus(2))
     return _drawn(_cluster(150, (Share(100, clusters.h100_alone),)), kinds, 200, _chance(seed))
+
+
+def _w13(seed: int) -> Case:
+    """Make pods that a few of many equal nodes serve: most of a model with all of them is in vain."""
+    return _drawn(_cluster(200, (Share(100, clusters.partitionable),)), PROFILES[:1], 100, _chance(seed))
 
 
 def _pieces(chance: random.Random) -> list[tuple[int, int]]:

@@ -25,6 +25,7 @@ class SearchStage(StrEnum):
     RESTRICTED_MASTER = "restricted-master"
     DIVE = "dive"
     EXACT_REST = "exact-rest"
+    NODE_SYMMETRY = "node-symmetry"
     EXACT = "exact"
     LNS = "lns"
     GANG_LNS = "gang-lns"
@@ -95,7 +96,7 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
 
     # Column generation.
     node_classes: int = 64
-    """Node classes beyond which columns are not generated: each is priced alone. Measured on W7."""
+    """Node classes beyond which neither columns are generated nor equal nodes left out. Measured on W7."""
     price_scale: int = 1 << 20
     """Prices are rounded to multiples of one over this; the bound is exact for rounded prices. A power of two."""
     pricing_seconds: float = 0.02

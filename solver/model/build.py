@@ -1,6 +1,6 @@
 """Build the model of a problem over some cells: variables first, then every rule, then the levels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -57,12 +57,16 @@ def build(
     return variables
 
 
-def estimated_terms(problem: Problem) -> int:
-    """Guess the size of the general model before building it: nodes that a class may use, times its types there."""
+def estimated_terms(problem: Problem, nodes: Sequence[int] | None = None) -> int:
+    """Guess the size of the general model of some nodes: nodes that a class may use, times its types there."""
     group_of = np.array(problem.layout.group_of, dtype=np.int64)
+    inside = np.ones(problem.node_count, dtype=np.bool_)
+    if nodes is not None:
+        inside[:] = False
+        inside[list(nodes)] = True
     total = 0
     for each in (each for each in problem.classes if each.size):
-        fits = each.verdicts.allowed & problem.available.room.fits(each.requests)
+        fits = each.verdicts.allowed & problem.available.room.fits(each.requests) & inside
         groups, counts = np.unique(group_of[fits], return_counts=True)
         for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
             total += count * (1 + _terms_on_a_node(problem, each, problem.layout.groups[group]))

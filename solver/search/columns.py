@@ -4,8 +4,7 @@ Columns: what one node of a node class can hold at once, and the master that say
 Where many nodes are equal, the linear relaxation of the general model is weak: it gives every node one and a half pods.
 Search suffers from symmetry. Here every variable is a whole column of one node, which CP-SAT finds for the prices that
 the linear master gives to pods (Dantzig and Wolfe 1960). The prices also prove a bound (Lagrange): for every node class
-its nodes times the best column at these prices. Nodes are of one class if the batch sees no difference between them,
-room included.
+its nodes times the best column at these prices.
 """
 
 import math
@@ -15,8 +14,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from solver.domain import Budget
 from solver.engines.cpsat import Effort, EngineStatus, ReusableModel
 from solver.engines.linear import TOLERANCE, LinearProgram
@@ -24,12 +21,10 @@ from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.objective import Values
 from solver.model.variables import Variables
-from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
 from solver.search.bound import ContradictionError
+from solver.search.node_symmetry import equal_nodes
 from solver.solution import Choice, Solution
-
-_Key = tuple[object, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,54 +46,17 @@ class NodeClass:
 def node_classes(
     problem: Problem, nodes: list[int], most: int, stop: Callable[[], bool] = lambda: False
 ) -> list[NodeClass] | None:
-    """Sort nodes by node class; None where there are more kinds than `most`, or `stop` says that the time is up."""
-    wanted = [each for each in problem.classes if each.size]
-    if not wanted:
-        return []
-    masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
-    resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
-    room = np.stack([problem.available.room.of(resource) for resource in resources])
-    preferred = list(problem.costs.preferences.of_class.values())
-    limits: dict[_Key, list[int]] = {}
-    found: defaultdict[_Key, list[int]] = defaultdict(list)
-    for node in nodes:
-        allowed = masks[:, node]
-        if not allowed.any() or room[0, node] <= 0:
-            continue
-        costs = tuple(int(column[node]) for column in preferred)
-        look = (problem.device_key(node), allowed.tobytes(), costs)
-        if look not in limits:
-            if stop():
-                return None
-            limits[look] = _most_taken(problem, node, resources)
-        if not limits[look][0]:
-            continue  # its devices serve none of them
-        free = tuple(min(int(have), limit) for have, limit in zip(room[:, node], limits[look], strict=True))
-        found[look, free].append(node)
-        if len(found) > most:
-            return None
+    """Sort nodes by node class; None where there are more of them than `most`, or `stop` says that the time is up."""
+    found = equal_nodes(problem, nodes, most, stop)
+    if found is None:
+        return None
     try:
         made = [
-            NodeClass(members, build.build(problem, cells.single(problem, members[:1]), stop=stop))
-            for members in found.values()
+            NodeClass(members, build.build(problem, cells.single(problem, members[:1]), stop=stop)) for members in found
         ]
     except OutOfTimeError:
         return None
     return [node_class for node_class in made if node_class.variables.pods]
-
-
-def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
-    """Amounts that pods on a node could take at most if it had no end of them: what is free beyond is no difference."""
-    taken = dict.fromkeys(resources, 0)
-    for each in problem.classes:
-        if not each.size or not each.verdicts.allowed[node]:
-            continue
-        most = build.most_served(problem, each, node)
-        taken[PODS] += most
-        for resource, amount in each.requests:
-            if amount > 0:
-                taken[resource] += most * amount
-    return [taken[resource] for resource in resources]
 
 
 _TINY: Final = 1e-7

@@ -1,6 +1,7 @@
 """The exact search: CP-SAT over the general model, level by level, from the best solution known."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solver.domain import Budget, LevelReport
@@ -32,10 +33,16 @@ class ExactResult:
     deterministic_seconds: float
 
 
-def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ExactResult:
-    """Search until every level is proven or the budget ends; never worse than the start."""
+def improve(
+    problem: Problem, start: Solution, bounds: Bounds, budget: Budget, nodes: Sequence[int] | None = None
+) -> ExactResult:
+    """
+    Search until every level is proven or the budget ends; never worse than the start.
+
+    `nodes` are those among which a best solution is (`node_symmetry`).
+    """
     try:
-        variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
+        variables = build.build(problem, cells.single(problem, nodes), stop=budget.should_stop)
     except OutOfTimeError:
         return ExactResult(start, levels_from_bounds(problem, evaluate(problem, start), bounds), (0, 0), 0.0)
     packing = packing_seconds(problem, budget)

@@ -5,7 +5,7 @@ LP bound, gangs first, decomposition, then for each subproblem column generation
 too large. Every stage is guarded: one that contradicts what is known loses its own result only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.domain import Budget, LevelReport, SearchStage
@@ -15,7 +15,7 @@ from solver.greedy.units import PlacementUnit, place, units
 from solver.model import build, objective
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, decompose, exact, neighbourhoods
+from solver.search import bound, column_generation, decompose, exact, neighbourhoods, node_symmetry
 from solver.search.bound import Bounds
 from solver.search.decompose import Subproblem
 from solver.solution import Solution
@@ -139,11 +139,14 @@ def _staged(problem: Problem, best: SearchResult, bounds: Bounds, budget: Budget
     is_settled = bound.only_packing_open(problem, best.levels)
     if is_settled:
         budget = bound.for_packing(problem, budget)
-    terms, params = build.estimated_terms(problem), problem.params
+    nodes, params = _nodes(problem, best, budget), problem.params
+    terms = build.estimated_terms(problem, nodes)
     if terms > (params.tiny_packing_terms if is_settled else params.tiny_terms):
         best, bounds = _column_generation(problem, best, bounds, budget)
         if best.is_proven or budget.should_stop():
             return best
+        nodes = _nodes(problem, best, budget)
+        terms = build.estimated_terms(problem, nodes)
     is_large = terms > params.exact_terms or not params.runs(SearchStage.EXACT)
     if is_large or not budget.has_seconds(terms / params.exact_terms_per_second):
         return _neighbourhood_search(problem, best, bounds, budget)
@@ -151,18 +154,27 @@ def _staged(problem: Problem, best: SearchResult, bounds: Bounds, budget: Budget
     rest = _remaining(budget, best)
     if not is_settled and bound.only_packing_open(problem, best.levels):
         rest = _half(bound.for_packing(problem, rest))
-    exact_result = _exact_model(problem, best, bounds, rest if is_small else _half(rest))
+    exact_result = _exact_model(problem, best, bounds, rest if is_small else _half(rest), nodes)
     pairs = zip(exact_result.levels, objective.objective_levels(problem), strict=True)
     if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exact_result
     return _neighbourhood_search(problem, exact_result, _as_bounds(exact_result.levels, bounds), budget)
 
 
-def _exact_model(problem: Problem, before: SearchResult, bounds: Bounds, budget: Budget) -> SearchResult:
-    """Solve the model as a whole."""
+def _nodes(problem: Problem, best: SearchResult, budget: Budget) -> Sequence[int]:
+    """Nodes that the exact model needs."""
+    if not problem.params.runs(SearchStage.NODE_SYMMETRY):
+        return range(problem.node_count)
+    return node_symmetry.nodes_to_search(problem, best.solution, best.levels, budget.should_stop)
+
+
+def _exact_model(
+    problem: Problem, before: SearchResult, bounds: Bounds, budget: Budget, nodes: Sequence[int]
+) -> SearchResult:
+    """Solve the model of all nodes that it needs."""
 
     def run() -> SearchResult:
-        found = exact.improve(problem, before.solution, bounds, budget)
+        found = exact.improve(problem, before.solution, bounds, budget, nodes)
         spent = before.deterministic_seconds + found.deterministic_seconds
         return SearchResult(found.solution, found.levels, (*before.stages, SearchStage.EXACT), found.size, spent)
 

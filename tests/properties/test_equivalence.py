@@ -10,6 +10,7 @@ from msgspec import structs
 from solver import greedy
 from solver.domain import (
     Batch,
+    Budget,
     Claim,
     ClaimId,
     Plan,
@@ -18,7 +19,9 @@ from solver.domain import (
     Policy,
     Reason,
     ReasonCode,
+    SearchParams,
     SearchReport,
+    SearchStage,
     SearchStatus,
     Snapshot,
     Unplaced,
@@ -28,7 +31,7 @@ from solver.model.objective import best_of, evaluate
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
-from solver.search import columns
+from solver.search import columns, stages
 from solver.search.scoring import without_scores
 from solver.solution import Solution
 from solver.verify import check
@@ -77,15 +80,15 @@ def _twin_pod(pod: Pod, own: dict[ClaimId, Claim]) -> Pod:
     return structs.replace(pod, id=name, uid=pod.uid + TWIN, claims=tuple(entries))
 
 
-def nodes_twice(snapshot: Snapshot) -> Snapshot:
+def nodes_twice(snapshot: Snapshot, suffix: str = TWIN) -> Snapshot:
     """Add a node like each, with devices of its own that are like those of the other."""
-    nodes = [structs.replace(node, name=node.name + TWIN, uid=node.uid + TWIN) for node in snapshot.nodes]
+    nodes = [structs.replace(node, name=node.name + suffix, uid=node.uid + suffix) for node in snapshot.nodes]
     slices = [
         structs.replace(
             each,
-            name=each.name + TWIN,
-            pool=each.pool + TWIN,
-            scope=structs.replace(each.scope, node_name=each.scope.node_name + TWIN),
+            name=each.name + suffix,
+            pool=each.pool + suffix,
+            scope=structs.replace(each.scope, node_name=each.scope.node_name + suffix),
         )
         for each in snapshot.slices
         if each.scope.node_name
@@ -165,3 +168,21 @@ def test_nodes_of_one_class_are_interchangeable(situation: Situation) -> None:
 
     assert check(problem.snapshot, problem.batch, plan_of(problem, moved)) == ()
     assert evaluate(problem, moved) == evaluate(problem, solution)
+
+
+@PROPERTY
+@given(situation=situations(ALL_FEATURES - {Feature.SHARED_CLAIMS}))
+def test_nothing_is_lost_with_the_equal_nodes_that_the_exact_model_leaves_out(situation: Situation) -> None:
+    snapshot = nodes_twice(nodes_twice(situation.snapshot), "-copy")
+    problem = without_scores(prepare(snapshot, situation.batch, Policy(), SolverCache()))
+    every, few = (
+        replace(problem, params=SearchParams(without=frozenset(without), tiny_terms=1 << 40))
+        for without in ({SearchStage.NODE_SYMMETRY}, set())
+    )
+    budget = Budget(seconds=3600.0, deterministic_seconds=20.0)
+
+    whole, reduced = (stages.search(each, Solution(), budget) for each in (every, few))
+
+    assert evaluate(problem, whole.solution) == evaluate(problem, reduced.solution)
+    assert whole.is_proven
+    assert reduced.is_proven

@@ -39,7 +39,11 @@ CHANGED: Final[Values] = {
     "podLabels": {"example.com/team": "platform"},
     "features": {"preemption": False, "podGroups": False},
     "config": {"leaderElection": {"leaseName": "other"}},
-    "monitoring": {"podMonitor": True, "labels": {"release": "kube-prometheus-stack"}},
+    "monitoring": {
+        "podMonitor": True,
+        "labels": {"release": "kube-prometheus-stack"},
+        "endpoint": {"scheme": "https", "tlsConfig": {"insecureSkipVerify": True}},
+    },
     "networkPolicy": False,
 }
 """Values that the overlays leave as they are."""
@@ -176,10 +180,11 @@ def _check_changed(found: dict[tuple[str, str], Any]) -> None:
     deployment = found["Deployment", RELEASE]["spec"]
     pod, metadata = deployment["template"]["spec"], deployment["template"]["metadata"]
     (container,) = pod["containers"]
-    image = CHANGED["image"]
+    image, monitoring, monitor = CHANGED["image"], CHANGED["monitoring"], found["PodMonitor", RELEASE]
     pairs = [
         (found["Role", RELEASE]["rules"][1]["resourceNames"], ["other"]),
-        (found["PodMonitor", RELEASE]["metadata"]["labels"]["release"], "kube-prometheus-stack"),
+        (monitor["metadata"]["labels"], monitoring["labels"]),
+        (monitor["spec"]["podMetricsEndpoints"], [{"path": "/metrics", "port": "metrics", **monitoring["endpoint"]}]),
         (deployment["replicas"], CHANGED["replicas"]),
         (container["image"], f"{image['repository']}@{image['digest']}"),
         (container["imagePullPolicy"], image["pullPolicy"]),

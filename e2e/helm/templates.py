@@ -145,6 +145,8 @@ def _valued(manifest: Manifest) -> Manifest:
         made["data"] = {file: _file(file) for file in manifest["data"]}
     if kind in {"PodMonitor", "PrometheusRule"}:
         made["metadata"].update(_block("with .Values.monitoring.labels", {"labels": _expression("toJson .")}))
+    if kind == "PodMonitor":
+        made["spec"]["podMetricsEndpoints"][0].update(_entries("monitoring.endpoint"))
     return made
 
 
@@ -167,8 +169,7 @@ def _complete(made: Manifest, manifest: Manifest) -> None:
             if path == _POD:
                 target.update(_block(f"with .Values.{name}", {name: _expression("toJson .")}))
             else:
-                entry = {_expression("toJson $key"): _expression("toJson $value")}
-                target.update(_block(f"range $key, $value := .Values.{name}", entry))
+                target.update(_entries(name))
     pod, container = _at(made, _POD), _at(made, _CONTAINER)
     container["image"] = _expression('include "dovetail.image" .')
     container.update(_block("with .Values.image.pullPolicy", {"imagePullPolicy": _expression("toJson .")}))
@@ -238,6 +239,12 @@ def _block(action: str, entries: dict[str, Any]) -> dict[str, Any]:
     return {f"{_ACTION}{action} #{next(_numbers)}": None, **entries, f"{_ACTION}end #{next(_numbers)}": None}
 
 
+def _entries(value: str) -> dict[str, Any]:
+    """Return the entries of a value that is a mapping."""
+    entry = {_expression("toJson $key"): _expression("toJson $value")}
+    return _block(f"range $key, $value := .Values.{value}", entry)
+
+
 def _conditional(manifest: Manifest, value: str) -> list[Any]:
     return [manifest] if not value else [f"{_ACTION}if .Values.{value}", manifest, f"{_ACTION}end"]
 
@@ -274,6 +281,7 @@ FREE: Final = {
     "admission.features.params",
     "admission.limits.params",
     "admission.allocations.params",
+    "monitoring.endpoint",
     "monitoring.labels",
     "nodeSelector",
     "podAnnotations",
@@ -289,9 +297,14 @@ def _schema() -> str:
     made = {"$schema": config["$schema"], **_shape(values(), ""), "$defs": _without_words(config["$defs"])}
     made["properties"]["config"] = {"$ref": config["$ref"]}
     made["properties"]["global"] = {"type": "object"}
-    lines = [f"{json.dumps(key)}: {json.dumps(each)}" for key, each in made.items() if key != "$defs"]
-    definitions = ",\n".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in made["$defs"].items())
-    return "{\n" + ",\n".join(lines) + f',\n"$defs": {{\n{definitions}\n}}\n}}\n'
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {_lines(key, each)}" for key, each in made.items()) + "\n}\n"
+
+
+def _lines(key: str, value: Any) -> str:
+    """Write a part of the schema: properties and definitions have a line each, so that a change is easy to see."""
+    if key not in {"properties", "$defs"}:
+        return json.dumps(value)
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in value.items()) + "\n}"
 
 
 def _shape(value: Any, path: str) -> dict[str, Any]:

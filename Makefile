@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts controlplane test unit integration oldest lint types layers format fix config front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config monitoring chart-templates front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -80,6 +80,12 @@ rollout: sync ## Dovetail is upgraded from an earlier commit and rolled back whi
 alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
 	@$(VENV)/python -m e2e.alerts
 
+dashboards: sync ## Every panel's query returns data from a real Prometheus that scrapes Dovetail (built first where missing)
+	@$(VENV)/python -m e2e.dashboards
+
+chart: sync ## Helm lints, renders, installs, upgrades, rolls back and removes the chart on the real API server, beside kustomize
+	@$(VENV)/python -m e2e.helm
+
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
@@ -123,6 +129,13 @@ fix: sync ## Apply the linter's safe fixes, then format
 config: sync ## Generate config/default.yaml and config/schema.json from the settings
 	@$(VENV)/python -m scheduler config --print-default > config/default.yaml
 	@$(VENV)/python -m scheduler config --print-schema > config/schema.json
+
+monitoring: sync ## Generate dashboards, and the rules for a Prometheus without the Operator, into deploy/monitoring
+	@$(VENV)/python -m e2e.dashboards --write
+
+chart-templates: sync ## Generate the templates and the schema of deploy/chart from deploy
+	@$(VENV)/python -m e2e.controlplane.build >/dev/null
+	@$(VENV)/python -m e2e.helm --write
 
 front: ## Build scheduler/page/bundle from scheduler/page/front, with the locked npm packages (needs Node.js 20)
 	@cd scheduler/page/front && npm ci --silent && npm run --silent build

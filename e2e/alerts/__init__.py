@@ -6,7 +6,6 @@ Tests the alert rules of `deploy/monitoring` with Prometheus' own promtool.
 `tests/deploy/alerts.test.yaml` has the series with which each rule fires, and with which it stays quiet.
 """
 
-import hashlib
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,24 +13,11 @@ from typing import Any, Final
 
 import yaml
 
-from e2e.controlplane import build
+from e2e import prometheus
 from e2e.controlplane.plane import REPOSITORY
 
 RULES: Final = REPOSITORY / "deploy" / "monitoring" / "alerts.yaml"
 CASES: Final = REPOSITORY / "tests" / "deploy" / "alerts.test.yaml"
-_SOURCE: Final = Path(__file__).parent / "go"
-_PROMTOOL: Final = "github.com/prometheus/prometheus/cmd/promtool"
-_TAGS: Final = "netgo,remove_all_sd"
-"""Without service discovery, which is most of what would be compiled."""
-
-
-def promtool() -> Path:
-    """Return the path of promtool; builds it first where the cache has none (minutes). Raises BuildError."""
-    digest = hashlib.sha256((build.go_version(build.go_command()) or "").encode())
-    for path in (_SOURCE / "go.mod", _SOURCE / "go.sum"):
-        digest.update(path.read_bytes())
-    binary = build.cache_folder("promtool") / digest.hexdigest()[:16] / "promtool"
-    return build.compiled(binary, _SOURCE, ["-tags", _TAGS, "-ldflags", "-s -w", _PROMTOOL], "promtool")
 
 
 def rules() -> list[dict[str, Any]]:
@@ -50,7 +36,7 @@ def run() -> int:
         (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
         (folder / "cases.yaml").write_text(CASES.read_text(encoding="utf-8"))
         for command in (("check", "rules", "full.yaml"), ("test", "rules", "cases.yaml")):
-            done = subprocess.run([promtool(), *command], cwd=folder, check=False)
+            done = subprocess.run([prometheus.binary("promtool"), *command], cwd=folder, check=False)
             if done.returncode != 0:
                 return done.returncode
     return 0

@@ -60,6 +60,15 @@ def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
     return binary
 
 
+def tool(name: str, source: Path, package: str, *flags: str) -> Path:
+    """Return a program of another module, whose go.mod and go.sum lie in `source`, as `compiled`. Raises BuildError."""
+    digest = hashlib.sha256("\0".join([go_version(go_command()) or "", package, *flags]).encode())
+    for path in (source / "go.mod", source / "go.sum"):
+        digest.update(path.read_bytes())
+    binary = cache_folder(name) / digest.hexdigest()[:16] / name
+    return compiled(binary, source, [*flags, "-ldflags", "-s -w", package], name)
+
+
 def output_of(package: str, kubernetes: str) -> bytes:
     """Run another program of the module, such as "./corpus", and return what it prints. Raises BuildError."""
     command = [*go_command(), "run", f"-modfile={_module(kubernetes)}", package]

@@ -26,6 +26,7 @@ TOKEN_SECONDS = 24 * 3600
 WITHOUT_CLIENT_LIMITS = 5000  # the controller manager and the peer must not be what a measurement measures
 SCHEDULER_USER = "system:kube-scheduler"
 AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
+CRITICAL_QUOTA = Path(__file__).parent / "critical-quota.yaml"
 AUDIT_LOG_MIB = 100_000
 """More than a run writes: the file is never rotated."""
 
@@ -52,6 +53,7 @@ class ControlPlane:
         self.folder = folder
         self.audit_log: Path | None = None
         """One audit event (audit.k8s.io/v1) in JSON a line; only with `audit_log`."""
+        self.critical_quota = False
         self.feature_gates = feature_gates
         self.components: dict[str, Component] = {}
         self._binary = binary
@@ -71,14 +73,16 @@ class ControlPlane:
         kube_scheduler: bool = False,
         kubelet: bool = False,
         audit_log: bool = False,
+        critical_quota: bool = False,
         folder: Path | None = None,
     ) -> Self:
         """
         Start etcd, API server and controller manager, and wait until they work (about 5 s; minutes to build them).
 
         `kubernetes` is a minor version (`versions.chosen`). `kube_scheduler` and `kubelet` start these too; with
-        `audit_log` the API server writes down what `audit-policy.yaml` says. State, logs and credentials go to
-        `folder`, which then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
+        `audit_log` the API server writes down what `audit-policy.yaml` says, and with `critical_quota` pods of the
+        system's priority classes need a ResourceQuota, as on GKE. State, logs and credentials go to `folder`, which
+        then stays, else to a temporary folder that goes. Raises BuildError, UnknownVersionError or
         ComponentError, with nothing left running.
         """
         kubernetes = versions.chosen(kubernetes)
@@ -88,6 +92,7 @@ class ControlPlane:
         folder.mkdir(parents=True, exist_ok=True)
         plane = cls(kubernetes, binary, folder.resolve(), feature_gates)
         plane.audit_log = plane.folder / "audit.log" if audit_log else None
+        plane.critical_quota = critical_quota
         if not keep:
             plane._ends.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -273,6 +278,7 @@ class ControlPlane:
             *api_flags(self.feature_gates),
             *gate_flags(self.feature_gates, self.kubernetes),
             *self._audit_flags(),
+            *([f"--admission-control-config-file={CRITICAL_QUOTA}"] if self.critical_quota else []),
         )
 
     def _audit_flags(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
 from rich.console import Console
 
 from e2e import audit, dovetail, table
@@ -68,8 +69,13 @@ class Stage:
         scheduler: str = SCHEDULERS[0],
         gates: FeatureGates = "on",
         folder: Path | None = None,
+        settings: dict[str, Any] | None = None,
     ) -> Iterator[Self]:
-        """Build what is missing and start everything. Raises BuildError, ComponentError, KubectlError."""
+        """
+        Build what is missing and start everything; `settings` are Dovetail's configuration.
+
+        Raises BuildError, ComponentError, KubectlError.
+        """
         with contextlib.ExitStack() as ends:
             with _step(console, "control plane built"):
                 build.controlplane_binary()
@@ -78,7 +84,7 @@ class Stage:
             fleet = fleets.demo_fleet()
             with _step(console, _describe(fleet)):
                 publish.publish_to(plane.kubeconfig, fleet)
-            running = _start_scheduler(console, plane, scheduler)
+            running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)
             examples = read_examples()
             stage = cls(plane, running, examples)
@@ -89,14 +95,19 @@ class Stage:
             yield stage
 
 
-def _start_scheduler(console: Console, plane: ControlPlane, scheduler: str) -> Component:
+def _start_scheduler(
+    console: Console, plane: ControlPlane, scheduler: str, settings: dict[str, Any] | None
+) -> Component:
     if scheduler != SCHEDULERS[0]:
         with _step(console, "kube-scheduler started"):
             return plane.start_kube_scheduler()
     with _step(console, "deploy/ applied"):
         kubeconfig = dovetail.install(plane)
     with _step(console, "Dovetail started with its service account"):
-        return dovetail.Dovetail.start(kubeconfig, plane.folder / "dovetail.log")
+        config = plane.folder / "dovetail.yaml"
+        config.write_text(yaml.safe_dump(settings))
+        flags = [f"--config={config}"] if settings else []
+        return dovetail.Dovetail.start(kubeconfig, plane.folder / "dovetail.log", *flags)
 
 
 def _describe(fleet: Fleet) -> str:

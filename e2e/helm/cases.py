@@ -1,0 +1,115 @@
+"""The same installations for kustomize and for Helm: overlays of `deploy`, and the chart's values that make them."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from e2e.helm import kustomize
+from e2e.helm.kustomize import Manifest
+from e2e.helm.templates import CONFIG
+from scheduler.settings import parse
+
+IMAGE: Final = "dovetail:latest"
+"""What an image without a tag means."""
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Folders of `deploy`, the first with Dovetail, and the values that switch the same on."""
+
+    name: str
+    folders: tuple[str, ...]
+    values: Values = field(default_factory=dict)
+
+    def objects(self) -> list[Manifest]:
+        """Return kustomize's objects without the namespace, which Helm does not own. Raises BuildError."""
+        found = {kustomize.key(each): each for folder in self.folders for each in kustomize.rendered(folder)}
+        return [each for (kind, _), each in found.items() if kind != "Namespace"]
+
+    def chart_values(self) -> Values:
+        """Return the values, with the configuration of the overlay."""
+        (config,) = [each for each in self.objects() if each["metadata"]["name"].startswith(CONFIG)]
+        return {**self.values, "config": yaml.safe_load(config["data"]["config.yaml"])}
+
+
+def _admission(name: str, **params: str) -> Values:
+    return {name: {"enabled": True, "params": params}}
+
+
+CASES: Final = (
+    Case("default", ("overlays/default",), {"image": {"repository": "dovetail", "tag": "latest"}}),
+    Case("example", ("overlays/example",)),
+    Case("api", ("overlays/api",), {"api": {"enabled": True}}),
+    Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
+    Case(
+        "fenced",
+        ("overlays/fenced",),
+        {
+            "admission": {
+                **_admission("features"),
+                **_admission("limits"),
+                **_admission("allocations", drivers="gpu.nvidia.com", nodes="dovetail-*"),
+            }
+        },
+    ),
+    Case(
+        "monitoring",
+        ("overlays/example", "monitoring"),
+        {"monitoring": {"podMonitor": True, "prometheusRule": True, "dashboards": True}},
+    ),
+    Case(
+        "prometheus",
+        ("overlays/example", "monitoring/prometheus"),
+        {"monitoring": {"dashboards": True, "prometheus": {"enabled": True}}},
+    ),
+)
+
+
+def comparable(manifests: list[Manifest]) -> dict[tuple[str, str], Any]:
+    """Return objects by kind and name, without what differs between kustomize and Helm on purpose, or by the server."""
+    made = [_comparable(json.loads(json.dumps(each))) for each in manifests]
+    return {kustomize.key(each): each for each in made}
+
+
+def _comparable(manifest: Manifest) -> Manifest:
+    metadata = manifest["metadata"]
+    manifest["metadata"] = {
+        key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if key in metadata
+    }
+    manifest.pop("status", None)
+    for place in ("labels", "annotations"):
+        own = {key: value for key, value in metadata.get(place, {}).items() if not key.startswith(_NOT_OURS)}
+        manifest["metadata"].pop(place, None)
+        manifest["metadata"] |= {place: own} if own else {}
+    if metadata["name"].startswith(CONFIG):
+        metadata["name"] = manifest["metadata"]["name"] = CONFIG
+        # Helm adds the defaults of values.yaml to it: what counts is what Dovetail reads.
+        manifest["data"] = repr(parse(manifest["data"]["config.yaml"], CONFIG))
+    if manifest["kind"] == "Deployment":
+        _compare_pods(manifest["spec"]["template"])
+    for address in ("clusterIP", "clusterIPs"):
+        manifest.get("spec", {}).pop(address, None)  # the server chooses them
+    if "aggregationRule" in manifest:
+        manifest.pop("rules", None)  # the controller manager writes them
+    return manifest
+
+
+_NOT_OURS: Final = (
+    "app.kubernetes.io/managed-by",
+    "meta.helm.sh/",
+    "deployment.kubernetes.io/",
+    "deprecated.daemonset",
+)
+
+
+def _compare_pods(template: Manifest) -> None:
+    template["metadata"]["annotations"].pop("checksum/config", None)
+    for volume in template["spec"]["volumes"]:
+        if volume["name"] == "config":
+            volume["configMap"]["name"] = CONFIG
+    (container,) = template["spec"]["containers"]
+    container["image"] = IMAGE if container["image"] == "dovetail" else container["image"]

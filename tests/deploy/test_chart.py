@@ -1,0 +1,87 @@
+"""The Helm chart fits the manifests, its values and its schema; `make chart` runs Helm itself."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.helm import kustomize, release, templates
+from e2e.helm.cases import CASES, Case
+from tests.support import house
+
+CHART = templates.CHART
+SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.controlplane
+def test_the_files_are_what_the_manifests_make(control_plane: ControlPlane) -> None:
+    assert control_plane.kubectl_binary.exists()  # kustomize is part of it
+    written = {path.name: path.read_text(encoding="utf-8") for path in templates.texts()}
+    assert written == {path.name: text for path, text in templates.texts().items()}, "run: make chart-templates"
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_values_of_an_overlay_fit_the_schema(control_plane: ControlPlane, case: Case) -> None:
+    assert control_plane.kubectl_binary.exists()
+    jsonschema.validate({**templates.values(), **case.chart_values()}, SCHEMA)
+
+
+def test_every_overlay_has_values_that_do_the_same() -> None:
+    overlays = {f"overlays/{path.name}" for path in (kustomize.DEPLOY / "overlays").iterdir()}
+    assert {case.folders[0] for case in CASES} == overlays
+
+
+def test_the_values_fit_the_schema() -> None:
+    jsonschema.validate(templates.values(), SCHEMA)
+
+
+@pytest.mark.parametrize("wrong", release.REFUSED)
+def test_the_schema_refuses_unknown_names_and_wrong_types(wrong: str) -> None:
+    path, value = wrong.split("=")
+    values: dict[str, Any] = templates.values()
+    *sections, name = path.split(".")
+    section = values
+    for each in sections:
+        section = section.setdefault(each, {})
+    section[name] = yaml.safe_load(value) if value.isdigit() else value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(values, SCHEMA)
+
+
+def test_every_value_is_used() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (CHART / "templates").iterdir())
+    used = set(re.findall(r"\.Values\.([\w.]+)", text))
+    ofimage = {f"image.{name}" for name in re.findall(r"\.(repository|tag|digest)\b", text)}
+    unused = {path for path in _paths(templates.values(), "") if not _is_used(path, used | ofimage)}
+    assert unused == set()
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and value and path not in templates.FREE | {"config"}:
+        for key, inner in value.items():
+            yield from _paths(inner, f"{path}.{key}".lstrip("."))
+    else:
+        yield path
+
+
+def _is_used(path: str, used: set[str]) -> bool:
+    return path in used or any(path.startswith(f"{each}.") for each in used - {"image"})
+
+
+def test_chart_and_image_have_the_version_of_the_project() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((house.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {chart["version"], chart["appVersion"]} == {project["version"]}
+    assert chart["description"] == project["description"]
+
+
+def test_the_link_to_the_files_of_monitoring_is_relative() -> None:
+    assert (CHART / "monitoring").readlink() == Path("../monitoring")

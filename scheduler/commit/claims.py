@@ -218,7 +218,7 @@ class ClaimWriter:
     one of them would meet a conflict.
     """
 
-    def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], None]) -> None:
+    def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], object]) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._own: Final = own
@@ -267,6 +267,12 @@ class ClaimWriter:
             with contextlib.suppress(KubeError):
                 live = await self._read(claim.id)
         return False
+
+    async def look(self, claim: Claim) -> None:
+        """Take a claim as a live read shows it. Raise KubeError."""
+        live = await self._read(claim.id)
+        if live is not None and live.uid == claim.uid:
+            self._on_answer(live)
 
     async def _start(self, write: ClaimWrite, latest: Claim | None) -> Written | NotWritten | ClaimWrite:
         """

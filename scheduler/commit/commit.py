@@ -23,11 +23,11 @@ lost) everything stays as it is (`Aborted`), and the next leader reads it from t
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from scheduler.cluster import Cluster, Unit
+from scheduler.cluster import Cluster, Transition, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
@@ -63,12 +63,20 @@ class Commit:
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._affinity: Final = AffinityOrder(cluster)
         own_writes = OwnWrites()
-        self.claims: Final = ClaimWriter(client, writer, own_writes, cluster.acknowledge)
+        self._wake: Callable[[Sequence[Transition]], None] = lambda _: None
+        self.claims: Final = ClaimWriter(client, writer, own_writes, self._acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
-        self.rollback: Final = Rollback(client, writer, self._pods, own_writes, cluster.acknowledge)
+        self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)
         self.extended_claims: Final = ExtendedResourceClaims(client, cluster, writer, self.rollback)
+
+    def connect(self, wake: Callable[[Sequence[Transition]], None]) -> None:
+        """Connect what is called with the devices that an answer of the API server shows to be free."""
+        self._wake = wake
+
+    def _acknowledge(self, claim: Claim) -> None:
+        self._wake(self._cluster.acknowledge(claim))
 
     def close(self) -> None:
         """Begin no unit any more. Units that write are finished; units that wait stay as they are in the API."""
@@ -113,7 +121,7 @@ class Commit:
         """
         try:
             found = await together(self._pods.find(placement) for placement in unit.placements)
-            return await self._conclude(unit, unit.claims, found, None)
+            return await self._conclude(unit, unit.claims, found, None, uncertain=unit.claims)
         except FencedError:
             return Aborted(unit=unit)
 
@@ -243,6 +251,8 @@ class Commit:
         touched: Sequence[ClaimId],
         bindings: Sequence[Placement | NotBound],
         started: float | None,
+        *,
+        uncertain: Collection[ClaimId] = (),
     ) -> Outcome:
         """Return the outcome of the bindings; roll the `touched` claims back for pods that were given up."""
         unbound = [each for each in bindings if isinstance(each, NotBound)]
@@ -250,7 +260,8 @@ class Commit:
             return Bound(unit=unit, seconds=None if started is None else self._clock() - started)
         bound = tuple(each for each in bindings if isinstance(each, Placement))
         given_up = [each for each in unbound if not (bound and _keeps_claims(unit, each))]
-        unreleased = await self._roll_back_claims(unit, touched, [each.placement for each in given_up])
+        given_up_placements = [each.placement for each in given_up]
+        unreleased = await self._roll_back_claims(unit, touched, given_up_placements, uncertain=uncertain)
         if not bound:
             return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), unreleased=unreleased)
         pairs = tuple((each.placement, each.reason) for each in unbound)
@@ -260,15 +271,24 @@ class Commit:
         self, unit: Unit, written: Sequence[Written | NotWritten], failed: Sequence[ClaimId] = ()
     ) -> tuple[ClaimId, ...]:
         """Roll back what was written for all pods of the unit; see `_roll_back_claims`."""
-        return await self._roll_back_claims(unit, tuple(_touched(written)), unit.placements, failed)
+        lost = {each.write.claim.id for each in written if isinstance(each, NotWritten) and each.may_have_acted}
+        touched = tuple(_touched(written))
+        return await self._roll_back_claims(unit, touched, unit.placements, failed=failed, uncertain=lost)
 
     async def _roll_back_claims(
-        self, unit: Unit, claims: Sequence[ClaimId], placements: Sequence[Placement], failed: Sequence[ClaimId] = ()
+        self,
+        unit: Unit,
+        claims: Sequence[ClaimId],
+        placements: Sequence[Placement],
+        *,
+        failed: Sequence[ClaimId] = (),
+        uncertain: Collection[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
         """
-        Roll back what was written for some pods of the unit; return the claims that stay reserved for them.
+        Roll back what was written for some pods of the unit; return the claims that may stay reserved for them.
 
         Removes allocations that the unit made, and those of `failed` claims in any case, unless other pods use them.
+        A write of the `uncertain` claims may have acted, or act yet.
         """
         claimed = {claim for placement in placements for claim in placement.claims}
         allocated = {*(each.claim for each in unit.allocations), *failed}
@@ -277,6 +297,7 @@ class Commit:
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
             groups=unit.idle_groups({each.pod for each in placements}, self._cluster.gang_members),
+            uncertain=uncertain,
         )
         await self.extended_claims.drop(placements, unreleased)
         await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(unreleased))

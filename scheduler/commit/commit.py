@@ -5,7 +5,7 @@ The commit protocol of a unit: what is written in which order, and what happens 
     2  check     against the cache, whether the placement still holds                                     → Refused
     3  create    claims for extended resources (KEP-5004)                                                  → Undone
     4  claims    finalizer; allocation and reservedFor in one status write                                 → Undone
-    5  compare   with the allocations seen by now: does another claim hold the same device?                → LostRace
+    5  compare   with the allocations seen by now: does another claim hold a device of the unit's claims?  → LostRace
     6  volumes   claimRef or selected node; then node-allocatable resources of claims (KEP-5517)           → Undone
     7  prebind   wait for binding conditions (KEP-5007) and volumes, without a unit slot; compare again    → Undone
     8  announce  the claims for extended resources in the pods' statuses                                   → Undone
@@ -185,7 +185,7 @@ class Commit:
 
     async def _write(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Steps 4 to 6."""
-        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod)
+        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod, self._cluster.claim)
         if isinstance(plan, Reason):
             await self.extended_claims.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))

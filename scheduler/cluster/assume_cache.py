@@ -17,6 +17,7 @@ from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
     Claim,
+    ClaimAllocation,
     ClaimId,
     ConsumerReference,
     CounterId,
@@ -185,6 +186,8 @@ class AssumeCache:
         """
         allocations = {each.claim: each for each in unit.allocations}
         for placement in unit.placements:
+            lost = (each for each in unit.allocations if each.claim in uncertain and each.claim in placement.claims)
+            self._keep_special(placement, lost)
             pod = self._pods.get(placement.pod)
             if pod is not None and (pod.uid, pod.node) == (placement.pod_uid, placement.node):
                 del self._pods[placement.pod]
@@ -199,6 +202,16 @@ class AssumeCache:
                 else:
                     known = msgspec.structs.replace(known, allocation=None, written_version="")
             self._keep(known, without={each.uid for each in consumers})
+
+    def _keep_special(self, placement: Placement, uncertain: Iterable[ClaimAllocation]) -> None:
+        """Move the uncertain allocation of a special claim from its stand-in, which is forgotten, to the claim."""
+        special = placement.extended_resource_claim
+        stand_in = self._specials.get(special.id) if special is not None else None
+        for each in uncertain:
+            if stand_in is not None and stand_in.allocation == each.allocation and each.claim not in self._claims:
+                self._claims[each.claim] = ClaimAssumption(
+                    claim=each.claim, uid=each.claim_uid, allocation=each.allocation
+                )
 
     def forget_consumer(self, pod_uid: str, claims: Iterable[ClaimId]) -> None:
         """Forget the reservations of a deleted pod; an allocation in flight stays until the watch shows it."""

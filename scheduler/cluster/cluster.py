@@ -210,7 +210,7 @@ class Cluster:
 
     def forget(self, unit: Unit, uncertain: Collection[ClaimId] = ()) -> tuple[Transition, ...]:
         """Roll back unconfirmed assumptions, but for acknowledged and `uncertain` ones: see `AssumeCache.forget`."""
-        self._assume_cache.forget(unit, uncertain)
+        self._assume_cache.forget(unit, [each for each in uncertain if each in self._store.claims])
         volumes: list[Transition] = []
         for placement in unit.placements:
             self._assume_cache.forget_special(placement.pod_uid)

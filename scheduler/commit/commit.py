@@ -27,7 +27,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from scheduler.change import is_older
 from scheduler.cluster import Cluster, Transition, Unit
+from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
@@ -213,8 +215,12 @@ class Commit:
         return replace(step, volumes=volumes)
 
     async def _compare(self, unit: Unit, step: "_Step") -> LostRace | Undone | None:
-        """Roll back where another claim holds the same device by now, or where too few members of a gang are left."""
-        if reasons := self._cluster.check_gangs(unit):
+        """
+        Roll back where another claim holds the same device by now, or where too few members of a gang are left.
+
+        So it is where another client has taken an allocation back: the pod would wait on its node for ever.
+        """
+        if reasons := self._cluster.check_gangs(unit) or tuple(self._taken_back(step.claims)):
             return Undone(unit=unit, reasons=reasons, unreleased=await self._roll_back(unit, step.written))
         duplicates = self._cluster.compare_after_write(unit)
         if not duplicates:
@@ -224,6 +230,15 @@ class Commit:
         return LostRace(
             unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, unreleased=unreleased
         )
+
+    def _taken_back(self, claims: Iterable[Claim]) -> Iterable[Reason]:
+        for claim in claims:
+            seen = self._cluster.observed_claim(claim.id)
+            if seen is None or not is_older(claim.resource_version, seen.resource_version) or claim.allocation is None:
+                continue
+            if seen.allocation is None or not is_same(claim.allocation, seen.allocation):
+                message = f"claim {claim.id} was deallocated by another client meanwhile"
+                yield Reason(code=ReasonCode.CONFLICT, message=message)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
         if reasons := await self.extended_claims.announce(unit):

@@ -52,7 +52,7 @@ class Server:
         """What was sent arrives."""
         for claim, allocation, consumers in self.on_its_way:
             if self.claim is not None and claim.resource_version == self.claim.resource_version:
-                self._store(allocation=allocation, reserved_for=consumers)
+                self.store(allocation=allocation, reserved_for=consumers)
         self.on_its_way.clear()
 
     async def adopt(self, _: Client, claim: Claim, **__: object) -> Claim:
@@ -61,13 +61,13 @@ class Server:
             raise Forbidden(403)
         if self.claim is None or claim.resource_version != self.claim.resource_version:
             raise Conflict(409)
-        return self._store()
+        return self.store()
 
     async def release(self, _: Client, claim: Claim, *__: object, **___: object) -> Claim:
         self._require()
         assert self.claim is not None
         assert claim.resource_version == self.claim.resource_version
-        return self._store(allocation=None, reserved_for=())
+        return self.store(allocation=None, reserved_for=())
 
     async def read_claim(self, *_: object, **__: object) -> Claim | None:
         self._require()
@@ -81,7 +81,7 @@ class Server:
         if self.is_away:
             raise Unreachable("refused")
 
-    def _store(self, **fields: Any) -> Claim:
+    def store(self, **fields: Any) -> Claim:
         assert self.claim is not None
         version = str(int(self.claim.resource_version) + 1)
         self.claim = msgspec.structs.replace(self.claim, resource_version=version, **fields)
@@ -274,3 +274,22 @@ async def test_another_attempt_goes_on_with_the_allocation_when_it_is_known(stag
     assert claim is not None
     assert claim.allocation is not None
     assert not stage.cluster.check(unit(b.placement(POD, "n1")))
+
+
+async def test_no_pod_is_bound_whose_claim_another_client_has_cleared(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait on its node for ever."""
+    server = stage.server
+
+    async def allocate(_: Client, __: Claim, allocation: Allocation, consumers: Any, **___: object) -> Claim:
+        stored = server.store(allocation=allocation, reserved_for=consumers)
+        show(stage.cluster, stored, server.store(allocation=None, reserved_for=()))
+        return stored
+
+    monkeypatch.setattr(writes, "allocate", allocate)
+    outcome = await stage.fail()
+
+    assert [each.message for each in outcome.reasons] == ["claim default/c was deallocated by another client meanwhile"]
+    assert outcome.unreleased == ()
+    assert not stage.is_held()

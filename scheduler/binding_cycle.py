@@ -6,7 +6,7 @@ server decide: nothing that may have been written is given to another pod before
 """
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, assert_never
 
@@ -20,7 +20,7 @@ from scheduler.history.records import device_names
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
+from solver.domain import ClaimId, Placement, Pod, PodId, Reason, ReasonCode
 
 _FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
 """Between live reads after a defect; the unit stays assumed, and its pods stay in flight."""
@@ -107,21 +107,24 @@ class BindingCycle:
                 event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
                 log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
                 log(event, pods=names(unit.placements), reasons=[each.message for each in reasons])
-                self.give_up(unit, reasons, pods, attempt)
-            case LostRace(unit=unit, devices=devices, reasons=reasons):
+                uncertain = () if isinstance(outcome, Refused) else outcome.unreleased
+                self.give_up(unit, reasons, pods, attempt, uncertain=uncertain)
+            case LostRace(unit=unit, devices=devices, reasons=reasons, unreleased=unreleased):
                 metrics.commit_conflicts.inc()
                 metrics.duplicate_devices.inc(len(devices))
                 _log.warning(logs.DEVICE_HELD_TWICE, pods=names(unit.placements), devices=[str(d) for d in devices])
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
                         self._parts.status.record_lost_race(pods[placement.pod], devices)
-                self.give_up(unit, reasons, pods, attempt)
+                self.give_up(unit, reasons, pods, attempt, uncertain=unreleased)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
                 self._bound(unit, bound, pods, attempt)
                 for placement, reason in unbound:
                     _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
-                    self.give_up(Unit(placements=(placement,)), (reason,), pods, attempt)
+                    own = tuple(each for each in unit.allocations if each.claim in placement.claims)
+                    part = Unit(placements=(placement,), allocations=own)
+                    self.give_up(part, (reason,), pods, attempt, uncertain=placement.claims)
             case Aborted(unit=unit):
                 _log.debug(logs.UNIT_FAILED, pods=names(unit.placements), reasons=["no write may start any more"])
             case _:
@@ -147,9 +150,17 @@ class BindingCycle:
                 )
         _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
 
-    def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
-        """Forget what was assumed of a unit, and put its pods back."""
-        self._wake(self._parts.cluster.forget(unit))
+    def give_up(
+        self,
+        unit: Unit,
+        reasons: Sequence[Reason],
+        pods: Mapping[PodId, Pod],
+        attempt: DecisionStart,
+        *,
+        uncertain: Collection[ClaimId] = (),
+    ) -> None:
+        """Forget what was assumed of a unit, except allocations of `uncertain` claims, and put its pods back."""
+        self._wake(self._parts.cluster.forget(unit, uncertain))
         for placement in unit.placements:
             self._parts.history.not_bound(attempt.decision, placement, self._parts.status.shown(reasons))
             self._put_back(pods[placement.pod], reasons, attempt.started)

@@ -74,6 +74,7 @@ class SchedulingCycle:
         self._last_seconds = 0.0
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
         parts.prebind.connect(self.see, self._ended.set)
+        parts.commit.connect(self._requeue_for_events)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""

@@ -24,6 +24,7 @@ from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
 from scheduler.commit.restore import restore_waiting_times
 from scheduler.commit.take_over import fence_claims, was_led
+from scheduler.commit.uncertain_allocations import UncertainAllocations
 from scheduler.components import assemble
 from scheduler.cycle import SchedulingCycle
 from scheduler.history.decision_history import DecisionHistory
@@ -200,11 +201,13 @@ class Replica:
         """Return what runs from the first decision until the scheduler stops; the first two decide."""
         parts, (manually_bound, misspelled, _) = self._parts, self._followers
         orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self._context.metrics)
+        uncertain = UncertainAllocations(parts.cluster, parts.commit.claims, self._context.metrics)
         return (
             self._cycle.decide(),
             parts.costly_loop.run(self._cycle),
             parts.stale_allocations.run(self._late_seconds),
             orphaned.run(),
+            uncertain.run(),
             manually_bound.run(),
             misspelled.run(),
             parts.pod_groups.run(),

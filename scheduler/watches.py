@@ -92,11 +92,17 @@ class Watches:
         A watch that goes on from a later revision than etcd's would leave changes out. A server whose etcd is restored
         ends its connections; after a lost connection nothing is written until the cluster is known to be the same.
         `stop_writing` makes sure that nothing is written to another one.
+
+        What the watches have shown is in etcd's history: a list that is asked for later has a higher revision. A kind
+        that is ahead although no connection was lost is in an etcd of its own (`--etcd-servers-overrides`), and its
+        versions say nothing.
         """
         check, known = self._health.ready("cluster"), None
+        elsewhere: set[Kind] = set()
         check.succeed()
         while True:
-            interruptions = self._ages.interruptions
+            interruptions, was_interrupted = self._ages.interruptions, self._ages.is_interrupted
+            newest = self._ages.newest()
             try:
                 identity = await discovery.identify(self._client)
             except KubeError as error:
@@ -104,7 +110,10 @@ class Watches:
                     _say_unknown(check, error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            if known is not None and (problem := identity.contradiction(known)):
+            if not was_interrupted and interruptions == self._ages.interruptions:
+                elsewhere |= identity.kinds_ahead(newest)
+            here = {kind: version for kind, version in newest.items() if kind not in elsewhere}
+            if known is not None and (problem := identity.contradiction(known.advanced(here))):
                 await stop_writing()
                 self._ages.confirmed(self._ages.interruptions)  # the writes that wait end
                 return problem
@@ -141,7 +150,7 @@ class Watches:
     def _failed(self, kind: Kind, error: Exception) -> None:
         why = cut(str(error) if isinstance(error, KubeError) else repr(error))
         self._ages.failed(kind, why)
-        if isinstance(error, Unreachable | ServerError):
+        if isinstance(error, Unreachable | ServerError | VersionWentBack):
             self._ages.interrupted()
         if isinstance(error, Gone | VersionWentBack | WatchSilent):
             self._metrics.watch_relists.labels(kind).inc()

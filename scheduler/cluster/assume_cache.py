@@ -5,7 +5,7 @@ The same idea as the AssumeCache of kube-scheduler: the watch confirms an assump
 `Conflict`; `forget` rolls it back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -17,6 +17,7 @@ from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
     Claim,
+    ClaimAllocation,
     ClaimId,
     ConsumerReference,
     CounterId,
@@ -47,7 +48,8 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
 
     `allocation` is None if the claim was allocated before, or the watch has confirmed it. `consumers` are unconfirmed
     reservations. `written_version` is the resourceVersion in the server's last answer to a status write, empty before;
-    `is_written` says whether the claim was allocated in that answer.
+    `is_written` says whether the claim was allocated in that answer. `is_uncertain`: the commit has ended, and a write
+    of the allocation may have acted, or may act yet.
     """
 
     claim: ClaimId
@@ -56,6 +58,7 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
     consumers: tuple[ConsumerReference, ...] = ()
     written_version: str = ""
     is_written: bool = False
+    is_uncertain: bool = False
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,16 +174,20 @@ class AssumeCache:
             consumers=tuple(dict.fromkeys(known.consumers + consumers)),
             written_version=known.written_version if allocation is None else "",
             is_written=known.is_written and allocation is None,
+            is_uncertain=known.is_uncertain and allocation is None,
         )
 
-    def forget(self, unit: Unit) -> None:
+    def forget(self, unit: Unit, uncertain: Collection[ClaimId] = ()) -> None:
         """
         Forget the unconfirmed assumptions of a unit; assumptions of other units stay.
 
-        An allocation that the server has acknowledged is a fact and stays until the watch shows it.
+        An allocation that the server has acknowledged is a fact and stays until the watch shows it. Those of
+        `uncertain` claims may be stored: they stay until the watch or an answer shows what the server has.
         """
         allocations = {each.claim: each for each in unit.allocations}
         for placement in unit.placements:
+            lost = (each for each in unit.allocations if each.claim in uncertain and each.claim in placement.claims)
+            self._keep_special(placement, lost)
             pod = self._pods.get(placement.pod)
             if pod is not None and (pod.uid, pod.node) == (placement.pod_uid, placement.node):
                 del self._pods[placement.pod]
@@ -190,8 +197,21 @@ class AssumeCache:
                 continue
             own = allocations.get(claim)
             if own is not None and own.claim_uid == known.uid and not known.is_written:
-                known = msgspec.structs.replace(known, allocation=None, written_version="")
+                if claim in uncertain and known.allocation is not None:
+                    known = msgspec.structs.replace(known, is_uncertain=True)
+                else:
+                    known = msgspec.structs.replace(known, allocation=None, written_version="")
             self._keep(known, without={each.uid for each in consumers})
+
+    def _keep_special(self, placement: Placement, uncertain: Iterable[ClaimAllocation]) -> None:
+        """Move the uncertain allocation of a special claim from its stand-in, which is forgotten, to the claim."""
+        special = placement.extended_resource_claim
+        stand_in = self._specials.get(special.id) if special is not None else None
+        for each in uncertain:
+            if stand_in is not None and stand_in.allocation == each.allocation and each.claim not in self._claims:
+                self._claims[each.claim] = ClaimAssumption(
+                    claim=each.claim, uid=each.claim_uid, allocation=each.allocation
+                )
 
     def forget_consumer(self, pod_uid: str, claims: Iterable[ClaimId]) -> None:
         """Forget the reservations of a deleted pod; an allocation in flight stays until the watch shows it."""
@@ -201,13 +221,21 @@ class AssumeCache:
                 self._keep(known, without={pod_uid})
 
     def acknowledge(self, claim: Claim) -> None:
-        """Note the server's answer to an allocation or deallocation; an earlier answer (finalizer) has no effect."""
+        """
+        Note the server's answer to an allocation or deallocation; an earlier answer (finalizer) has no effect.
+
+        Where the allocation is uncertain any answer counts: it makes writes that arrive later fail.
+        """
         known = self._claims.get(claim.id)
         is_written = claim.allocation is not None
-        if known is not None and known.uid == claim.uid and (is_written or known.is_written):
+        if known is not None and known.uid == claim.uid and (is_written or known.is_written or known.is_uncertain):
             self._claims[claim.id] = msgspec.structs.replace(
-                known, written_version=claim.resource_version, is_written=is_written
+                known, written_version=claim.resource_version, is_written=is_written, is_uncertain=False
             )
+
+    def uncertain_claims(self) -> tuple[ClaimId, ...]:
+        """Return the claims whose allocation may be stored, and that no commit writes any more."""
+        return tuple(key for key, known in self._claims.items() if known.is_uncertain)
 
     def overlay_pod(self, pod: Pod) -> Pod:
         """Apply the assumption about a pod to it."""

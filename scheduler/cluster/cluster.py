@@ -196,32 +196,32 @@ class Cluster:
                 self._assume_cache.confirm_pod(placement.pod, pod)
         return (*self._refresh([each.pod for each in unit.placements], reservations), *volumes)
 
-    def acknowledge(self, claim: Claim) -> None:
+    def acknowledge(self, claim: Claim) -> tuple[Transition, ...]:
         """
         Take a claim as the API server returned it for a write.
 
-        The assumption stays until the watch confirms it. `forget` does not roll back an acknowledged allocation, unless
-        its deallocation has been acknowledged too. The resourceVersion distinguishes a deallocated claim from one whose
-        allocation the watch has not shown yet, because a relist may skip states.
+        The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
+        been acknowledged too. By the resourceVersion, as a relist may skip states, a deallocated claim differs from one
+        whose allocation the watch has not shown yet.
         """
         self._assume_cache.acknowledge(claim)
         self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))
-        self._refresh((), (claim.id,))
+        return self._refresh((), (claim.id,))
 
-    def forget(self, unit: Unit) -> tuple[Transition, ...]:
-        """
-        Roll back the unconfirmed assumptions of a unit.
-
-        If the watch shows one of its writes later, that counts as a write of another client. An allocation that the
-        server has acknowledged stays assumed until the watch shows the claim.
-        """
-        self._assume_cache.forget(unit)
+    def forget(self, unit: Unit, uncertain: Collection[ClaimId] = ()) -> tuple[Transition, ...]:
+        """Roll back unconfirmed assumptions, but for acknowledged and `uncertain` ones: see `AssumeCache.forget`."""
+        self._assume_cache.forget(unit, [each for each in uncertain if each in self._store.claims])
         volumes: list[Transition] = []
         for placement in unit.placements:
             self._assume_cache.forget_special(placement.pod_uid)
             volumes += self._storage.forget(placement.pod_uid)
         claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
         return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
+
+    def uncertain_claims(self) -> tuple[Claim, ...]:
+        """Return the claims, as observed, whose allocation may be stored though no commit writes it any more."""
+        claims = self._store.claims
+        return tuple(claims[key] for key in self._assume_cache.uncertain_claims() if key in claims)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """

@@ -19,6 +19,8 @@ def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
     """
     Compare the devices of a unit with those of every other claim, whether the unit is assumed or not.
 
+    These are the devices that it allocates, and those of allocated claims that it is the first to use.
+
     `claims` of a duplicate are the other claims; they are empty if the unit alone exceeds what is published now.
     """
     own = frozenset((*(each.claim for each in unit.allocations), *unit.stand_ins))
@@ -34,7 +36,31 @@ def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
         found += [held] if held is not None else _over_capacity(store, device, results, own)
     found += _over_counters(store, wanted, own)
     found += _incompatible(store, wanted, own)
+    found += _joined_conflicts(store, unit, own)
     return tuple(found)
+
+
+def _joined_conflicts(store: ObjectStore, unit: Unit, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+    """
+    Compare claims that were allocated before, while no pod runs with them: one of the allocations is removed then.
+
+    Capacities and counters do not count: what is published may have changed since the allocation.
+    """
+    for key in unit.claims:
+        claim = store.assumed_claims.get(key) if key not in own else None
+        if claim is None or claim.allocation is None or _is_running(store, key):
+            continue
+        for result in claim.allocation.results:
+            others = tuple(sorted(store.allocated_devices.holders(result.device).keys() - {key}))
+            held = _exclusive_conflict(store, result.device, [result], others, unit.namespace)
+            if held is not None and not result.admin_access:
+                yield held
+
+
+def _is_running(store: ObjectStore, claim: ClaimId) -> bool:
+    """Whether the watch has shown a pod with a node that uses a claim."""
+    pods = (store.pods.get(key) for key in store.pods_by_claim.get(claim, ()))
+    return any(pod is not None and pod.node_name for pod in pods)
 
 
 def _exclusive_conflict(

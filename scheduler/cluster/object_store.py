@@ -282,11 +282,18 @@ def special_claims_of(store: ObjectStore, pod: PodId, uid: str) -> tuple[Claim, 
 
 
 def orphaned_special_claims(store: ObjectStore) -> tuple[tuple[Claim, Pod], ...]:
-    """Return the special claims of unbound pods: an earlier attempt made them, and no attempt is under way."""
+    """
+    Return the special claims of unbound pods: an earlier attempt made them, and no attempt is under way.
+
+    One that is being deleted stays allocated while it is reserved for its pod, which may wait for its devices.
+    """
     if not store.special_claims:
         return ()
     pods = store.assumed_pods.values()
     waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in store.special_claims and not holds_node(pod)]
     return tuple(
-        (claim, pod) for pod in waiting for claim in special_claims_of(store, pod.id, pod.uid) if not claim.is_deleting
+        (claim, pod)
+        for pod in waiting
+        for claim in special_claims_of(store, pod.id, pod.uid)
+        if not claim.is_deleting or claim.allocation is not None
     )

@@ -52,10 +52,15 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """Add consumers to a claim that is allocated already."""
+    """
+    Add consumers to a claim that is allocated already.
+
+    `assumed` is the allocation that was decided on, where the watch has not shown it yet.
+    """
 
     claim: Claim
     consumers: tuple[ConsumerReference, ...]
+    assumed: Allocation | None = None
 
 
 ClaimWrite = Allocate | Reserve
@@ -87,12 +92,15 @@ Judgement = Done | Retry | Reason
 
 
 def operations(
-    unit: Unit, find_claim: Callable[[ClaimId], Claim | None], find_pod: Callable[[PodId], Pod | None]
+    unit: Unit,
+    find_claim: Callable[[ClaimId], Claim | None],
+    find_pod: Callable[[PodId], Pod | None],
+    find_assumed: Callable[[ClaimId], Claim | None],
 ) -> Operations | Reason:
     """
     Return a unit's writes, or the reason where one of its claims no longer exists.
 
-    Claims and pods are looked up as the watch last showed them, without assumptions.
+    Claims and pods are looked up as the watch last showed them, and claims also with assumptions.
     """
     allocations = {each.claim: each for each in unit.allocations}
     writes: list[ClaimWrite] = []
@@ -103,7 +111,14 @@ def operations(
         if new is not None:
             writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=unit.consumers(key)))
         else:
-            writes.append(Reserve(claim=claim, consumers=missing_consumers(claim, unit.consumers(key), find_pod)))
+            assumed = find_assumed(key)
+            writes.append(
+                Reserve(
+                    claim=claim,
+                    consumers=missing_consumers(claim, unit.consumers(key), find_pod),
+                    assumed=assumed.allocation if assumed is not None else None,
+                )
+            )
     return Operations(claims=tuple(writes), bindings=unit.placements)
 
 
@@ -135,7 +150,8 @@ def _judge_allocate(write: Allocate, live: Claim) -> Judgement:
 def _judge_reserve(write: Reserve, live: Claim) -> Judgement:
     if live.allocation is None:
         return _conflict(f"claim {live.id} was deallocated meanwhile")
-    if write.claim.allocation is not None and not is_same(write.claim.allocation, live.allocation):
+    expected = write.claim.allocation or write.assumed
+    if expected is not None and not is_same(expected, live.allocation):
         return _conflict(f"claim {live.id} was allocated again meanwhile")
     reserved, wanted = _reserved(live), _uids(write)
     if wanted <= reserved:
@@ -218,7 +234,7 @@ class ClaimWriter:
     one of them would meet a conflict.
     """
 
-    def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], None]) -> None:
+    def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], object]) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._own: Final = own
@@ -267,6 +283,12 @@ class ClaimWriter:
             with contextlib.suppress(KubeError):
                 live = await self._read(claim.id)
         return False
+
+    async def look(self, claim: Claim) -> None:
+        """Take a claim as a live read shows it. Raise KubeError."""
+        live = await self._read(claim.id)
+        if live is not None and live.uid == claim.uid:
+            self._on_answer(live)
 
     async def _start(self, write: ClaimWrite, latest: Claim | None) -> Written | NotWritten | ClaimWrite:
         """

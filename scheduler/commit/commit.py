@@ -5,7 +5,7 @@ The commit protocol of a unit: what is written in which order, and what happens 
     2  check     against the cache, whether the placement still holds                                     → Refused
     3  create    claims for extended resources (KEP-5004)                                                  → Undone
     4  claims    finalizer; allocation and reservedFor in one status write                                 → Undone
-    5  compare   with the allocations seen by now: does another claim hold the same device?                → LostRace
+    5  compare   with the allocations seen by now: does another claim hold a device of the unit's claims?  → LostRace
     6  volumes   claimRef or selected node; then node-allocatable resources of claims (KEP-5517)           → Undone
     7  prebind   wait for binding conditions (KEP-5007) and volumes, without a unit slot; compare again    → Undone
     8  announce  the claims for extended resources in the pods' statuses                                   → Undone
@@ -23,11 +23,13 @@ lost) everything stays as it is (`Aborted`), and the next leader reads it from t
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from scheduler.cluster import Cluster, Unit
+from scheduler.change import is_older
+from scheduler.cluster import Cluster, Transition, Unit
+from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
@@ -63,12 +65,20 @@ class Commit:
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._affinity: Final = AffinityOrder(cluster)
         own_writes = OwnWrites()
-        self.claims: Final = ClaimWriter(client, writer, own_writes, cluster.acknowledge)
+        self._wake: Callable[[Sequence[Transition]], None] = lambda _: None
+        self.claims: Final = ClaimWriter(client, writer, own_writes, self._acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
-        self.rollback: Final = Rollback(client, writer, self._pods, own_writes, cluster.acknowledge)
+        self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)
         self.extended_claims: Final = ExtendedResourceClaims(client, cluster, writer, self.rollback)
+
+    def connect(self, wake: Callable[[Sequence[Transition]], None]) -> None:
+        """Connect what is called with the devices that an answer of the API server shows to be free."""
+        self._wake = wake
+
+    def _acknowledge(self, claim: Claim) -> None:
+        self._wake(self._cluster.acknowledge(claim))
 
     def close(self) -> None:
         """Begin no unit any more. Units that write are finished; units that wait stay as they are in the API."""
@@ -113,7 +123,7 @@ class Commit:
         """
         try:
             found = await together(self._pods.find(placement) for placement in unit.placements)
-            return await self._conclude(unit, unit.claims, found, None)
+            return await self._conclude(unit, unit.claims, found, None, uncertain=unit.claims)
         except FencedError:
             return Aborted(unit=unit)
 
@@ -177,7 +187,7 @@ class Commit:
 
     async def _write(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Steps 4 to 6."""
-        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod)
+        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod, self._cluster.claim)
         if isinstance(plan, Reason):
             await self.extended_claims.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
@@ -205,8 +215,12 @@ class Commit:
         return replace(step, volumes=volumes)
 
     async def _compare(self, unit: Unit, step: "_Step") -> LostRace | Undone | None:
-        """Roll back where another claim holds the same device by now, or where too few members of a gang are left."""
-        if reasons := self._cluster.check_gangs(unit):
+        """
+        Roll back where another claim holds the same device by now, or where too few members of a gang are left.
+
+        So it is where another client has taken an allocation back: the pod would wait on its node for ever.
+        """
+        if reasons := self._cluster.check_gangs(unit) or tuple(self._taken_back(step.claims)):
             return Undone(unit=unit, reasons=reasons, unreleased=await self._roll_back(unit, step.written))
         duplicates = self._cluster.compare_after_write(unit)
         if not duplicates:
@@ -216,6 +230,15 @@ class Commit:
         return LostRace(
             unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, unreleased=unreleased
         )
+
+    def _taken_back(self, claims: Iterable[Claim]) -> Iterable[Reason]:
+        for claim in claims:
+            seen = self._cluster.observed_claim(claim.id)
+            if seen is None or not is_older(claim.resource_version, seen.resource_version) or claim.allocation is None:
+                continue
+            if seen.allocation is None or not is_same(claim.allocation, seen.allocation):
+                message = f"claim {claim.id} was deallocated by another client meanwhile"
+                yield Reason(code=ReasonCode.CONFLICT, message=message)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
         if reasons := await self.extended_claims.announce(unit):
@@ -243,6 +266,8 @@ class Commit:
         touched: Sequence[ClaimId],
         bindings: Sequence[Placement | NotBound],
         started: float | None,
+        *,
+        uncertain: Collection[ClaimId] = (),
     ) -> Outcome:
         """Return the outcome of the bindings; roll the `touched` claims back for pods that were given up."""
         unbound = [each for each in bindings if isinstance(each, NotBound)]
@@ -250,7 +275,8 @@ class Commit:
             return Bound(unit=unit, seconds=None if started is None else self._clock() - started)
         bound = tuple(each for each in bindings if isinstance(each, Placement))
         given_up = [each for each in unbound if not (bound and _keeps_claims(unit, each))]
-        unreleased = await self._roll_back_claims(unit, touched, [each.placement for each in given_up])
+        given_up_placements = [each.placement for each in given_up]
+        unreleased = await self._roll_back_claims(unit, touched, given_up_placements, uncertain=uncertain)
         if not bound:
             return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), unreleased=unreleased)
         pairs = tuple((each.placement, each.reason) for each in unbound)
@@ -260,15 +286,24 @@ class Commit:
         self, unit: Unit, written: Sequence[Written | NotWritten], failed: Sequence[ClaimId] = ()
     ) -> tuple[ClaimId, ...]:
         """Roll back what was written for all pods of the unit; see `_roll_back_claims`."""
-        return await self._roll_back_claims(unit, tuple(_touched(written)), unit.placements, failed)
+        lost = {each.write.claim.id for each in written if isinstance(each, NotWritten) and each.may_have_acted}
+        touched = tuple(_touched(written))
+        return await self._roll_back_claims(unit, touched, unit.placements, failed=failed, uncertain=lost)
 
     async def _roll_back_claims(
-        self, unit: Unit, claims: Sequence[ClaimId], placements: Sequence[Placement], failed: Sequence[ClaimId] = ()
+        self,
+        unit: Unit,
+        claims: Sequence[ClaimId],
+        placements: Sequence[Placement],
+        *,
+        failed: Sequence[ClaimId] = (),
+        uncertain: Collection[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
         """
-        Roll back what was written for some pods of the unit; return the claims that stay reserved for them.
+        Roll back what was written for some pods of the unit; return the claims that may stay reserved for them.
 
         Removes allocations that the unit made, and those of `failed` claims in any case, unless other pods use them.
+        A write of the `uncertain` claims may have acted, or act yet.
         """
         claimed = {claim for placement in placements for claim in placement.claims}
         allocated = {*(each.claim for each in unit.allocations), *failed}
@@ -277,6 +312,7 @@ class Commit:
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
             groups=unit.idle_groups({each.pod for each in placements}, self._cluster.gang_members),
+            uncertain=uncertain,
         )
         await self.extended_claims.drop(placements, unreleased)
         await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(unreleased))

@@ -6,6 +6,7 @@ In order: POST the claim, write finalizer and allocation as of any claim (`claim
 
 `OrphanedClaims` removes claims that an earlier attempt left behind, by a crash or a lost answer. Their pods wait in our
 queue, and such a claim may hold the devices that its pod waits for. It is deallocated after live reads, then deleted.
+No attempt makes another claim before: one that is left when its pod is bound would hold its devices as long as the pod.
 """
 
 import asyncio
@@ -23,17 +24,22 @@ from scheduler.commit.claims import api_reason
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import extended_resource_writes
 from scheduler.kube.client import Client
-from scheduler.kube.errors import KubeError
+from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.extended_resource_writes import NotServedError
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.queue import SchedulingQueue
-from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
+from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, PodId, Reason, ReasonCode
 
 _UNSERVED_SECONDS: Final = 20.0
 """Time without another attempt after the API server dropped the status field: its feature gate may be on by then."""
+
+_EARLIER_CLAIM: Final = Reason(
+    code=ReasonCode.API_ERROR,
+    message="a claim for extended resources of an earlier attempt could not be removed; the scheduler tries again",
+)
 
 _log: Final = logs.logger()
 
@@ -63,6 +69,8 @@ class ExtendedResourceClaims:
         self._rollback: Final = rollback
         self._clock: Final = clock
         self._created: Final[dict[ClaimId, Claim]] = {}
+        self._left: dict[tuple[PodId, str], Claim] = {}
+        """By pod (key, uid): what was created and could not be deleted again. The watch may not have shown it yet."""
         self._unserved: tuple[Reason, float] | None = None
 
     async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
@@ -76,8 +84,8 @@ class ExtendedResourceClaims:
         if not wanted:
             return unit
         for placement in wanted:
-            for old in self._cluster.special_claims(placement.pod, placement.pod_uid):
-                await self.remove(old)
+            if not await self._remove_earlier(placement):
+                return ClaimNotCreated(reason=_EARLIER_CLAIM)
         if self._unserved is not None and self._clock() < self._unserved[1]:
             return ClaimNotCreated(reason=self._unserved[0])
         try:
@@ -109,19 +117,38 @@ class ExtendedResourceClaims:
                 if placement.extended_resource_claim is not None
                 else None
             )
-            if claim is not None and claim.id not in unreleased:
-                await self._delete(claim)
+            if claim is not None and (claim.id in unreleased or not await self._delete(claim)):
+                self._left = {key: each for key, each in self._left.items() if self._is_there(*key)}
+                self._left[placement.pod, placement.pod_uid] = claim
+
+    def _is_there(self, key: PodId, uid: str) -> bool:
+        pod = self._cluster.observed_pod(key)
+        return pod is not None and pod.uid == uid
 
     def forget(self, unit: Unit) -> None:
         """Drop what is known of a unit: its commit has ended."""
         for key in unit.stand_ins:
             self._created.pop(key, None)
 
-    async def remove(self, claim: Claim) -> None:
-        """Delete a claim that an earlier attempt left behind, unless a live read shows its pod as bound."""
-        if claim.allocation is not None and not await self._rollback.deallocate(claim.id, _is(claim)):
-            return
-        await self._delete(claim)
+    async def remove(self, claim: Claim, pod: tuple[PodId, str]) -> bool:
+        """
+        Delete a claim that an earlier attempt left behind for a pod (key, uid); return whether that is done.
+
+        It stays where a live read shows the pod as bound. An allocation of it that is under way fails.
+        """
+        key = (claim.id,)
+        return not await self._rollback.release(key, (pod,), key, uncertain=key) and await self._delete(claim)
+
+    async def _remove_earlier(self, placement: Placement) -> bool:
+        """Remove the claims of a pod that earlier attempts left behind; return whether all of them are removed."""
+        pod = placement.pod, placement.pod_uid
+        claims = {each.id: each for each in self._cluster.special_claims(*pod)}
+        if (left := self._left.get(pod)) is not None:
+            claims.setdefault(left.id, left)
+        are_removed = [await self.remove(each, pod) for each in claims.values()]
+        if all(are_removed):
+            self._left.pop(pod, None)
+        return all(are_removed)
 
     async def _make(self, placement: Placement) -> None:
         special = placement.extended_resource_claim
@@ -145,17 +172,16 @@ class ExtendedResourceClaims:
             return api_reason(error)
         return None
 
-    async def _delete(self, claim: Claim) -> None:
+    async def _delete(self, claim: Claim) -> bool:
         send = partial(extended_resource_writes.delete_claim, self._client, claim.id, claim.uid)
         try:
             await self._writer.write(send)
+        except (Conflict, NotFound):  # it is gone, also where another one has its name
+            return True
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(claim.id), error=str(error))
-
-
-def _is(claim: Claim) -> Callable[[Claim], bool]:
-    """Whether a live claim is the one that was seen, and still annotated as made by a scheduler."""
-    return lambda live: live.uid == claim.uid and live.is_extended_resource_claim
+            return False
+        return True
 
 
 def _renamed(unit: Unit, made: dict[ClaimId, Claim]) -> Unit:
@@ -216,4 +242,4 @@ class OrphanedClaims:
                 continue
             _log.info(logs.ROLLED_BACK, claim=str(claim.id), pod=str(pod.id))
             with self._confined(claim=str(claim.id)):
-                await self._specials.remove(claim)
+                await self._specials.remove(claim, (pod.id, pod.uid))

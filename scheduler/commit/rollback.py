@@ -2,8 +2,9 @@
 Removes reservations of pods that are not bound, and allocations that no other consumer has reserved.
 
 Every release rests on live reads: first of the pods (deleted, another uid, or still unbound), then of the claim, whose
-resourceVersion guards the write. Where the API server cannot be asked the claim stays as it is: the next attempt finds
-its allocation and continues with it, and `stale_allocations` frees it where no attempt can.
+resourceVersion guards the write. Where the API server cannot be asked the claim stays as it is, and its allocation
+assumed until its fate is known (`uncertain_allocations`). Then the next attempt finds the allocation and continues with
+it, and `stale_allocations` frees it where no attempt can.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -41,7 +42,7 @@ class Rollback:
     """Releases claims; `on_answer` gets every claim as the server answered it."""
 
     def __init__(
-        self, client: Client, writer: Writer, binder: PodBinder, own: OwnWrites, on_answer: Callable[[Claim], None]
+        self, client: Client, writer: Writer, binder: PodBinder, own: OwnWrites, on_answer: Callable[[Claim], object]
     ) -> None:
         self._client: Final = client
         self._writer: Final = writer
@@ -56,12 +57,14 @@ class Rollback:
         deallocatable: Collection[ClaimId],
         *,
         groups: frozenset[str] = frozenset(),
+        uncertain: Collection[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
         """
         Remove the pods from the claims, and the allocation of a `deallocatable` claim that has no other consumer.
 
-        If none of the pods is bound, PodGroups are removed too whose uids are among `groups`. Give the claims that stay
-        reserved for one of the pods: it is bound after all, or the API server could not be asked. Raise `FencedError`
+        If none of the pods is bound, PodGroups are removed too whose uids are among `groups`. Writes of `uncertain`
+        claims that have not arrived yet are made to fail. Give the claims that stay reserved for one of the pods, or of
+        which this is not known: a pod is bound after all, or the API server could not be asked. Raise `FencedError`
         where no write may start any more.
         """
         if not claims:
@@ -76,7 +79,8 @@ class Rollback:
         if all(is_unbound):
             uids |= groups
         done = await together(
-            self._release_pods(claim, uids, may_deallocate=claim in deallocatable) for claim in claims
+            self._release_pods(claim, uids, may_deallocate=claim in deallocatable, is_uncertain=claim in uncertain)
+            for claim in claims
         )
         return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(is_unbound)))
 
@@ -112,7 +116,7 @@ class Rollback:
         live = await self._binder.read(pod)
         return live is None or live.uid != uid or not live.node_name
 
-    async def _release_pods(self, key: ClaimId, uids: set[str], *, may_deallocate: bool) -> bool:
+    async def _release_pods(self, key: ClaimId, uids: set[str], *, may_deallocate: bool, is_uncertain: bool) -> bool:
         """Remove consumers from a claim; return whether it is known to be reserved for none of them any more."""
 
         async def of_pods(claim: Claim) -> _Release | bool:
@@ -121,20 +125,28 @@ class Rollback:
                 _Release(found, deallocate=may_deallocate and len(found) == len(claim.reserved_for)) if found else True
             )
 
-        return await self._send_until_known(key, of_pods, otherwise=True)
+        return await self._send_until_known(key, of_pods, otherwise=True, is_uncertain=is_uncertain)
 
     async def _send_until_known(
-        self, key: ClaimId, judge: Callable[[Claim], Awaitable[_Release | bool]], *, otherwise: bool
+        self,
+        key: ClaimId,
+        judge: Callable[[Claim], Awaitable[_Release | bool]],
+        *,
+        otherwise: bool,
+        is_uncertain: bool = False,
     ) -> bool:
         """
         Release what `judge` says of a live read, until an answer is known; return whether it is done.
 
         `judge` gives the release, or a bool where nothing is to be released: whether that counts as done. `otherwise`
-        is that bool for a claim that is deleted or not allocated.
+        is that bool for a claim that is deleted or not allocated. An allocation may still arrive for a claim that is
+        not allocated and `is_uncertain`: a newer version of the claim makes it fail.
         """
         for attempt in range(_TRIES):
             try:
                 claim = await self._read(key)
+                if is_uncertain and claim is not None and claim.allocation is None:
+                    self._on_answer(await self._writer.write(partial(writes.adopt, self._client, claim)))
                 if claim is None or claim.allocation is None:
                     return otherwise
                 release = await judge(claim)

@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Self
 
 import msgspec
 
@@ -225,6 +225,17 @@ class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
         if is_older(self.revision, before.revision):
             return f"etcd was restored: its revision went back from {before.revision} to {self.revision}"
         return ""
+
+    def kinds_ahead(self, newest: Mapping[Kind, str]) -> set[Kind]:
+        """Return the kinds of which a version is known that this etcd has not reached."""
+        return {kind for kind, version in newest.items() if is_older(self.revision, version)}
+
+    def advanced(self, newest: Mapping[Kind, str]) -> Self:
+        """Return the same identity at the newest revision that is known."""
+        revision = self.revision
+        for version in newest.values():
+            revision = version if is_older(revision, version) else revision
+        return msgspec.structs.replace(self, revision=revision)
 
 
 def _is_bumped(before: str, after: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.backoff import doubled, jittered
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, is_older
 from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import (
@@ -79,16 +79,23 @@ class WatchAges:
         self._clock: Final = clock
         self._heard_at: Final[dict[Kind, float]] = {}
         self._errors: Final[dict[Kind, str]] = {}
+        self._newest: Final[dict[Kind, str]] = {}
         self._heard: Final = asyncio.Event()
         self._interrupted: Final = asyncio.Event()
         self.interruptions = 0
         """How many connections were lost."""
 
-    def heard(self, kind: Kind) -> None:
-        """Note that the watch of a kind shows its objects as they are now."""
+    def heard(self, kind: Kind, version: str = "") -> None:
+        """Note that the watch of a kind shows its objects as they are now, as of this resourceVersion."""
         self._heard_at[kind] = self._clock()
+        if not is_older(version, self._newest.get(kind, "")):
+            self._newest[kind] = version
         self._errors.pop(kind, None)
         self._heard.set()
+
+    def newest(self) -> dict[Kind, str]:
+        """Return the newest resourceVersion of each kind, by an event, a bookmark or a list."""
+        return dict(self._newest)
 
     def failed(self, kind: Kind, error: str) -> None:
         """Note why a kind is not heard of."""
@@ -260,7 +267,7 @@ class Reflector:
         if received.went_back is not None:
             raise received.went_back
         if received.is_heard and not self._mirrored.needs_listing:
-            self._ages.heard(self.kind)
+            self._ages.heard(self.kind, self._mirrored.resource_version)
         if self._mirrored.is_synced and not self.synced.is_set():
             self.synced.set()
 

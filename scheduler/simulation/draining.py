@@ -182,12 +182,12 @@ class _Cleaner:
     async def remove_special_claims(self) -> int:
         """Delete claims that were made for extended resources of pods that wait."""
         waiting = {pod.uid for pod in self.waiting}
-        orphaned = [claim for claim, pod in self._cluster.orphaned_special_claims() if pod.uid in waiting]
-        return sum(await together(self._remove(claim) for claim in orphaned))
+        orphaned = [(claim, pod) for claim, pod in self._cluster.orphaned_special_claims() if pod.uid in waiting]
+        return sum(await together(self._remove(claim, pod) for claim, pod in orphaned))
 
-    async def _remove(self, claim: Claim) -> bool:
-        """Delete a special claim; return whether it is gone or about to be, by a live read."""
-        await self._special.remove(claim)
+    async def _remove(self, claim: Claim, pod: Pod) -> bool:
+        """Delete a special claim of a pod; return whether it is gone or about to be, by a live read."""
+        await self._special.remove(claim, (pod.id, pod.uid))
         try:
             live = await self._writer.read(partial(writes.read_claim, self._client, claim.id))
         except KubeError as error:

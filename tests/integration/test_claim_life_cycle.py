@@ -73,6 +73,24 @@ def test_a_claim_on_a_node_without_room_is_given_free_for_its_only_pod(world: Wo
     assert world.devices("left") == [f"{world.nodes[1]}/gpu-0"]
 
 
+def test_a_pod_is_not_bound_to_an_allocation_of_a_device_with_which_another_pod_runs(
+    world: World, start: Start
+) -> None:
+    """As two schedulers leave it that write at the same time, where the later one could not take its write back."""
+    world.add_nodes(2, devices=1)
+    world.claim("ours")
+    world.claim("theirs")
+    stranger = world.pod("stranger", claim="theirs", schedulerName="somebody-else", nodeName=world.nodes[0])
+    world.allocate("theirs", "gpu-0", world.nodes[0], stranger)
+    world.allocate("ours", "gpu-0", world.nodes[0], world.pod("p", claim="ours"))
+
+    start()
+    wait_until(lambda: "p" in world.bound())
+
+    assert world.devices("ours") == [f"{world.nodes[1]}/gpu-0"]
+    assert world.problems() == []
+
+
 def test_a_claim_that_another_pod_uses_stays_where_it_is(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.claim("used")

@@ -103,6 +103,9 @@ class Committing:
     def __init__(self) -> None:
         self.count = 0
 
+    def connect(self, _: object) -> None:
+        pass
+
     def begin(self, units: Sequence[Unit]) -> None:
         pass
 

@@ -95,6 +95,9 @@ class Committing:
         self.live: Callable[[Unit], Outcome] = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
         """What live reads of the unit's pods say after a defect."""
 
+    def connect(self, _: object) -> None:
+        pass
+
     def begin(self, units: Sequence[Unit]) -> None:
         pass
 
@@ -474,6 +477,29 @@ async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
     assert hall.telling.told == [("p", "waits on 1: somebody was faster")]
 
 
+@pytest.mark.parametrize("outcome", [Undone, partial(LostRace, devices=())], ids=["undone", "lost race"])
+async def test_an_allocation_that_may_be_stored_stays_assumed(outcome: Callable[..., Outcome]) -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,), unreleased=unit.claims)
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
+    assert hall.cluster.assumptions().pods == ()
+
+
+async def test_of_a_unit_that_is_partly_bound_the_allocations_of_the_rest_are_not_certain() -> None:
+    """A defect may have ended its writes, so that the answers to them are not known."""
+    hall = Hall()
+    hall.committing.answer = lambda unit: PartlyBound(unit=unit, bound=(), unbound=((unit.placements[0], GONE),))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
+
+
 async def test_a_unit_that_yielded_is_told_and_counted() -> None:
     hall = Hall()
     device = DeviceId("gpu.example.com", "n1", "gpu-0")
@@ -817,11 +843,11 @@ async def test_what_is_left_unsettled_by_a_defect_is_settled_by_a_live_read(monk
     hall = Hall()
     forget, failures = hall.cluster.forget, [1]
 
-    def failing(unit: Unit) -> object:
+    def failing(unit: Unit, uncertain: Sequence[ClaimId]) -> object:
         if failures:
             failures.pop()
             fail()
-        return forget(unit)
+        return forget(unit, uncertain)
 
     monkeypatch.setattr(hall.cluster, "forget", failing)
     hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))

@@ -145,7 +145,11 @@ async def looking(stage: Stage, identities: Identities) -> AsyncIterator[asyncio
     task.cancel()
 
 
-@pytest.mark.parametrize("error", [Unreachable("reset"), ServerError(503)], ids=["reset", "unavailable"])
+@pytest.mark.parametrize(
+    "error",
+    [Unreachable("reset"), ServerError(503), VersionWentBack("pods went back")],
+    ids=["reset", "unavailable", "went back"],
+)
 async def test_after_a_lost_connection_nothing_is_written_until_the_cluster_is_known_to_be_the_same(
     stage: Stage, identities: Identities, looking: asyncio.Task[str], error: KubeError
 ) -> None:
@@ -157,6 +161,41 @@ async def test_after_a_lost_connection_nothing_is_written_until_the_cluster_is_k
     stage.watches._failed(Kind.PODS, error)  # noqa: SLF001 - reflectors call it
     identities.answers.put_nowait("90")
     assert await asyncio.wait_for(looking, 5) == "etcd was restored: its revision went back from 101 to 90"
+
+
+async def test_a_restore_to_what_was_a_moment_ago_shows_by_what_the_watches_have_shown(
+    stage: Stage, identities: Identities, looking: asyncio.Task[str]
+) -> None:
+    """The cluster was asked for its revision up to ten seconds before."""
+    stage.ages.heard(Kind.NODES, "140")
+    stage.ages.heard(Kind.PODS, "150")
+    stage.ages.heard(Kind.PODS, "149")  # listed anew: what was shown before stays known
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    identities.answers.put_nowait("149")
+    assert await asyncio.wait_for(looking, 5) == "etcd was restored: its revision went back from 150 to 149"
+
+
+async def test_a_kind_in_an_etcd_of_its_own_says_nothing_about_a_restore(
+    stage: Stage, identities: Identities, looking: asyncio.Task[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "_IDENTIFY_SECONDS", 0.0)
+    stage.ages.heard(Kind.NODES, "110")
+    stage.ages.heard(Kind.PODS, "5000")
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    stage.ages.confirmed(stage.ages.interruptions)
+    identities.answers.put_nowait("120")
+    await asyncio.sleep(0.01)
+    stage.ages.heard(Kind.PODS, "5001")
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    identities.answers.put_nowait("121")
+    identities.answers.put_nowait("121")
+    await asyncio.wait_for(stage.ages.until_fresh(), 5)
+    assert not looking.done()
+    stage.ages.heard(Kind.NODES, "130")
+    stage.watches._failed(Kind.PODS, Unreachable("reset"))  # noqa: SLF001 - reflectors call it
+    identities.answers.put_nowait("129")
+    identities.answers.put_nowait("129")
+    assert await asyncio.wait_for(looking, 5) == "etcd was restored: its revision went back from 130 to 129"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import msgspec
 
 from scheduler.kube import paths
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.errors import Conflict, KubeError, LeadershipLost, NotFound
+from scheduler.kube.encode import Json
+from scheduler.kube.errors import Conflict, Forbidden, KubeError, LeadershipLost, NotFound
 from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.leader_election.lease import Election, Lease, Timing, decode_lease
 
@@ -23,6 +24,10 @@ _PAUSE_SECONDS: Final = 0.1
 _MOST_JITTER: Final = 1.2
 _LOOK_SECONDS: Final = 0.25
 """How often a standby reads the Lease, so that it takes a lease that is released or has ended at once."""
+
+
+_MARKER: Final = "-led"
+"""Ends the name of a second Lease, without a holder, that outlives the first one: candidates have been here."""
 
 
 def new_identity() -> str:
@@ -64,6 +69,8 @@ class LeaderElector:
         self._turn = asyncio.Lock()
         self._asked_at: float | None = None
         """When the first acquisition was sent that may have been stored although its answer is not known."""
+        self._first_until: float | None = None
+        """Until when no other candidate can lead, because we are the first one ever; None: not known yet."""
 
     @property
     def object_name(self) -> str:
@@ -102,8 +109,9 @@ class LeaderElector:
         """
         Return when the lease is ours.
 
-        `was_led` says whether the cluster shows the work of a leader; a Lease that does not exist may have been deleted
-        under it. `on_wait` is called whenever the lease was read and is not free.
+        A Lease that does not exist may have been deleted under a leader, unless this is the first candidate ever: then
+        it is taken at once. `was_led` says whether the cluster shows the work of a leader. `on_wait` is called whenever
+        the lease was read and is not free.
         """
         while True:
             seconds = min(_LOOK_SECONDS, self._timing.retry_period)
@@ -161,10 +169,13 @@ class LeaderElector:
 
     async def _try_to_take(self, *, was_led: Callable[[], bool]) -> bool:
         """Read the lease, and take it if it is free."""
+        if self._first_until is None:
+            self._first_until = await self._mark()
         lease = await self._read()
         if self._note_ours(lease):
             return True
-        self.election.seen(lease, self._clock(), was_led=lease is None and was_led())
+        is_first = self._clock() <= self._first_until
+        self.election.seen(lease, self._clock(), was_led=lease is None and (not is_first or was_led()))
         self._note_drained()
         if not self.election.can_take(self._clock()) or (self.drained.is_set() and not self._drains):
             return False
@@ -176,6 +187,28 @@ class LeaderElector:
             return False  # another candidate was faster, or an earlier try of ours
         self._asked_at = None
         return True
+
+    async def _mark(self) -> float:
+        """
+        Create the marker, before the Lease is read; return until when we may count as the first candidate ever.
+
+        Every candidate does so. One that finds the marker waits for a lease duration where there is no Lease. So the
+        first one has that long, in which its acquisition has to end. Where the marker is forbidden it says nothing.
+        """
+        started = self._clock()
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": f"{self._name}{_MARKER}"},
+        }
+        try:
+            await self._create(body)
+        except Conflict:
+            return float("-inf")
+        except Forbidden as error:
+            self._on_error(error)
+            return float("inf")
+        return started + self._timing.lease_duration - self._request_seconds
 
     def _note_ours(self, lease: Lease | None) -> bool:
         """Return whether an acquisition whose answer is not known was stored, in time for a renewal."""
@@ -193,11 +226,15 @@ class LeaderElector:
     async def _write_ours(self) -> Lease:
         if self.election.exists:
             return await self._patch(self.election.taking(_now()))
-        body = msgspec.json.encode(self.election.creation(self._namespace, self._name, _now()))
-        answer = await self._client.request(
-            "POST", paths.leases(self._namespace), body=body, timeout_seconds=self._request_seconds
+        return decode_lease(await self._create(self.election.creation(self._namespace, self._name, _now())))
+
+    async def _create(self, body: Json) -> bytes:
+        return await self._client.request(
+            "POST",
+            paths.leases(self._namespace),
+            body=msgspec.json.encode(body),
+            timeout_seconds=self._request_seconds,
         )
-        return decode_lease(answer)
 
     async def _renew(self) -> None:
         """Renew once, one renewal at a time; after a conflict read the lease, and renew it where it is still ours."""

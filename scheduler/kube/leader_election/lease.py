@@ -194,7 +194,7 @@ class Election:
         A client that deletes the Lease or clears its holder stops no write of that holder, which may have renewed it
         just before: the lease is free when its duration has passed since we noticed. So a Lease that is there without a
         holder, and was not released, may have had one just before we saw it first. So may one that is not there when we
-        look first, where the cluster shows a leader's work (`was_led`).
+        look first, where there was a candidate before us, or the cluster shows a leader's work (`was_led`).
         """
         before, self._lease = self._lease, lease
         if lease is None:

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.change import Object
 from scheduler.cluster import Cluster, Unit
-from solver.domain import Claim, Device
+from solver.domain import Claim, Device, DeviceResult
 from tests.support.builders import (
     claim,
     claim_allocation,
@@ -176,3 +176,40 @@ def test_one_claim_that_names_a_device_twice_is_objected_to() -> None:
     cluster = cluster_of(node("n1"), POD, CLAIM, DEVICES, COUNTERS)
 
     assert [each.message for each in cluster.check(each)] == ["device gpu.example.com/n1/a is planned 2 times"]
+
+
+JOINED = held("c", result("gpu", "a", "n1"))
+JOINING = unit(placement(POD, "n1"))
+
+
+@pytest.mark.parametrize("theirs", [result("gpu", "a", "n1"), result("gpu", "a", "n1", share_id=share_id(1))])
+def test_a_pod_does_not_join_an_allocated_claim_whose_device_another_claim_holds(theirs: DeviceResult) -> None:
+    cluster = cluster_of(node("n1"), POD, JOINED, held("other", theirs), DEVICES, COUNTERS)
+
+    (before,) = cluster.check(JOINING)
+    cluster.assume(JOINING)
+    (after,) = cluster.compare_after_write(JOINING)
+
+    assert before.message == after.message == "device gpu.example.com/n1/a is held by claim default/other"
+
+
+def test_a_pod_joins_a_claim_with_which_another_pod_runs() -> None:
+    """Its device is in use twice already, and no allocation of it would be removed."""
+    running = pod("q", "c", node_name="n1")
+    cluster = cluster_of(node("n1"), POD, running, JOINED, held("other", result("gpu", "a", "n1")), DEVICES, COUNTERS)
+
+    assert cluster.check(JOINING) == ()
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        pytest.param(result("gpu", "a", "n1", is_admin=True), id="admin access"),
+        pytest.param(result("gpu", "b", "n1"), id="over counters"),
+    ],
+)
+def test_a_claim_that_was_allocated_before_is_joined_whatever_its_counters_are(ours: DeviceResult) -> None:
+    others = held("other", result("gpu", "a", "n1"))
+    cluster = cluster_of(node("n1"), POD, held("c", ours), others, DEVICES, COUNTERS)
+
+    assert cluster.check(JOINING) == ()

@@ -148,7 +148,7 @@ def test_a_claim_of_a_pod_that_waits_is_left_behind() -> None:
         pytest.param(lambda cluster: cluster.apply(gone(POD)), id="its pod is gone"),
         pytest.param(lambda cluster: cluster.apply(gone(_made(is_allocated=True))), id="it is gone"),
         pytest.param(
-            lambda cluster: cluster.apply(seen(replace(_made(is_allocated=True), is_deleting=True))),
+            lambda cluster: cluster.apply(seen(replace(_made(is_allocated=False), is_deleting=True))),
             id="it is being deleted",
         ),
     ],
@@ -160,6 +160,25 @@ def test_no_claim_is_left_behind_where(change: object) -> None:
     change(cluster)
 
     assert cluster.orphaned_special_claims() == ()
+
+
+def test_a_claim_that_is_being_deleted_is_left_behind_while_it_holds_devices() -> None:
+    """It is reserved for its pod, which may wait for them."""
+    left = replace(_made(is_allocated=True), is_deleting=True)
+
+    assert cluster_of(*OBJECTS, POD, left).orphaned_special_claims() == ((left, POD),)
+
+
+def test_devices_of_a_claim_whose_allocation_may_be_stored_stay_held(assumed: Cluster) -> None:
+    made = _made(is_allocated=False)
+    assumed.apply(seen(made))
+    assumed.forget(_written(), (made.id,))
+
+    assert _holders(assumed) == [made.id.name]
+    assert assumed.uncertain_claims() == (made,)
+    assumed.acknowledge(replace(made, resource_version="8"))
+    assumed.apply(seen(replace(made, resource_version="8")))
+    assert _holders(assumed) == []
 
 
 def test_claims_that_users_made_are_never_left_behind() -> None:

@@ -44,7 +44,7 @@ class Server:
         self.done.append(key.name)
         return True
 
-    async def remove(self, claim: Claim) -> None:
+    async def remove(self, claim: Claim, _: object) -> None:
         await self.deallocate(claim.id)
 
 

@@ -29,14 +29,15 @@ def changed(of: Claim, **changes: object) -> Claim:
     return msgspec.structs.replace(of, **changes)
 
 
-def found(*claims: Claim) -> Operations:
+def found(*claims: Claim, assumed: tuple[Claim, ...] = ()) -> Operations:
     known = {each.id: each for each in claims}
+    shown = known | {each.id: each for each in assumed}
     parts = (placement(P, "n1"), placement(Q, "n1"), claim_allocation(NEW, result("gpu", "gpu-0", "n1")))
 
     def find(key: ClaimId) -> Claim | None:
         return known.get(key)
 
-    answer = operations(unit(*parts), find, {P.id: P, Q.id: Q}.get)
+    answer = operations(unit(*parts), find, {P.id: P, Q.id: Q}.get, shown.get)
     assert isinstance(answer, Operations)
     return answer
 
@@ -51,7 +52,18 @@ def test_a_claim_is_allocated_with_every_consumer_of_the_unit_at_once() -> None:
 def test_a_claim_that_was_allocated_before_is_reserved() -> None:
     second = found(NEW, OLD).claims[1]
 
-    assert second == Reserve(claim=OLD, consumers=(consumer("p"),))
+    assert second == Reserve(claim=OLD, consumers=(consumer("p"),), assumed=OLD.allocation)
+
+
+def test_what_was_decided_on_is_known_of_a_claim_whose_allocation_the_watch_has_not_shown() -> None:
+    """Another client may have allocated it otherwise meanwhile: the pod would be elsewhere than its devices."""
+    second = found(NEW, changed(OLD, allocation=None), assumed=(OLD,)).claims[1]
+
+    assert second == Reserve(claim=changed(OLD, allocation=None), consumers=(consumer("p"),), assumed=OLD.allocation)
+    assert judge(second, OLD) == Retry(claim=OLD)
+    refusal = judge(second, changed(OLD, allocation=OTHER))
+    assert not isinstance(refusal, Done | Retry)
+    assert refusal.code is ReasonCode.CONFLICT
 
 
 def test_every_pod_of_the_unit_is_bound_where_it_was_placed() -> None:
@@ -59,7 +71,7 @@ def test_every_pod_of_the_unit_is_bound_where_it_was_placed() -> None:
 
 
 def test_a_unit_whose_claim_is_gone_has_no_writes() -> None:
-    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, lambda _: None)
+    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, lambda _: None, lambda _: None)
 
     assert not isinstance(answer, Operations)
     assert answer.code is ReasonCode.CLAIM_MISSING
@@ -136,6 +148,6 @@ def test_claims_are_looked_up_by_key() -> None:
         asked.append(key)
         return OLD
 
-    operations(unit(placement(pod("p", "old"), "n1")), find, lambda _: None)
+    operations(unit(placement(pod("p", "old"), "n1")), find, lambda _: None, lambda _: None)
 
     assert asked == [OLD.id]

@@ -9,6 +9,7 @@ from scheduler.commit.rollback import Rollback
 from scheduler.kube.client import Client
 from scheduler.kube.extended_resource_writes import claim_body
 from scheduler.kube.writer import Writer
+from solver.domain import ClaimId, ReasonCode
 from solver.feasibility.extended_resources import extended_resource_claim
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit
@@ -61,3 +62,39 @@ async def test_after_one_refusal_no_claim_is_made_until_the_time_is_over() -> No
     now = 21.0
     assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
     assert server.made == 2
+
+
+class Releasing:
+    """Stands where claims are released: notes them, and leaves as many as a test wants."""
+
+    def __init__(self, leaves: int) -> None:
+        self.leaves = leaves
+        self.released: list[str] = []
+
+    async def release(self, claims: tuple[ClaimId, ...], *_: object, **__: object) -> tuple[ClaimId, ...]:
+        self.leaves -= 1
+        self.released += [each.name for each in claims]
+        return claims if self.leaves >= 0 else ()
+
+
+async def test_no_claim_is_made_while_one_of_an_earlier_attempt_may_hold_devices() -> None:
+    """The pod would be bound with the new one, and the other would hold its devices as long as the pod."""
+    server, rollback = Server(), Releasing(leaves=1)
+    line = cast("Writer", OpenLine())
+    specials = ExtendedResourceClaims(cast("Client", server), cluster_of(POD), line, cast("Rollback", rollback))
+    made = await specials.make(UNIT)
+    assert not isinstance(made, ClaimNotCreated)
+    (claim,) = made.claims
+    await specials.drop(UNIT.placements, (claim,))  # its rollback got no answer, and no watch has shown the claim
+    specials.forget(UNIT)
+
+    refused = await specials.make(UNIT)
+    assert isinstance(refused, ClaimNotCreated)
+    assert refused.reason.code is ReasonCode.API_ERROR
+    assert server.made == 1
+    assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
+    assert server.made == 2
+    assert rollback.released == [claim.name] * 2
+    specials.forget(UNIT)
+    assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
+    assert rollback.released == [claim.name] * 2

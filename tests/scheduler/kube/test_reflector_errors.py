@@ -274,6 +274,7 @@ async def test_the_ages_hear_of_a_kind_at_the_end_of_its_listing_and_with_each_l
     assert [number for number, _ in heard[4:]] == [4, 4]
     assert heard[4][1] > 20.0
     assert heard[5][1] == 0.0
+    assert ages.newest() == {Kind.NAMESPACES: "8"}
 
 
 @pytest.mark.parametrize(

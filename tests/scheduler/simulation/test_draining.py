@@ -35,6 +35,8 @@ class Server:
 
     async def request(self, method: str, path: str, **_: Any) -> bytes:
         name = SPECIAL_CLAIM.id.name
+        if "/pods/" in path:
+            raise NotFound(404)
         if not path.endswith(name):
             return encoded({"metadata": {}, "items": []})
         if method == "DELETE" and not self._may_delete:
@@ -43,7 +45,8 @@ class Server:
             self._is_there = False
         elif not self._is_there:
             raise NotFound(404)
-        metadata = {"name": name, "namespace": b.NAMESPACE, "uid": "u", "annotations": {SPECIAL: "true"}}
+        metadata: dict[str, object] = {"name": name, "namespace": b.NAMESPACE, "uid": "u", "resourceVersion": "1"}
+        metadata |= {"annotations": {SPECIAL: "true"}}
         return encoded({"metadata": metadata, "spec": {}})
 
 

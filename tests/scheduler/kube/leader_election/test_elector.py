@@ -1,6 +1,7 @@
 """Leader election on a real Lease, with short times."""
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -54,6 +55,17 @@ async def test_the_first_one_leads_and_writes_at_once(cluster: Cluster, first: L
     assert first.may_write()
     spec = await stored(cluster)
     assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("first", 0, 3)
+
+
+async def test_a_lease_that_is_deleted_leaves_the_marker_and_is_free_no_sooner(
+    cluster: Cluster, first: LeaderElector
+) -> None:
+    await first.acquire()
+    await cluster.send("DELETE", paths.leases(cluster.namespace, "dovetail"))
+    second, began = elector(cluster.client, cluster.namespace, "second"), boot_time()
+    await asyncio.wait_for(second.acquire(), 10)
+    assert boot_time() - began >= TIMING.lease_duration
+    assert not first.may_write()
 
 
 async def test_what_a_leader_hands_down_is_known_to_the_next_one_and_outlives_its_renewals(
@@ -199,7 +211,8 @@ async def test_an_acquisition_whose_answer_is_lost_leads_at_once(
 ) -> None:
     async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
         leader = elector(client, namespace, "first")
-        proxy.loses = the_first(lambda method, _: method == "POST")
+        posts = itertools.count()
+        proxy.loses = lambda method, _: method == "POST" and next(posts) == 1  # after the marker
         began = boot_time()
         await asyncio.wait_for(leader.acquire(), 10)
         assert proxy.lost
@@ -213,10 +226,10 @@ async def test_an_acquisition_that_is_given_up_under_way_is_released(
     """As a process that is told to stop while it takes the lease does."""
     async with Client.connect(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig")) as client:
         leader = elector(client, cluster.namespace, "first")
-        arrived = threading.Event()
+        arrived, posts = threading.Event(), itertools.count()
 
         def meet(asked: Asked, is_done: bool) -> None:  # noqa: FBT001 - as `Meets` has it
-            if is_done and asked.method == "POST":
+            if is_done and asked.method == "POST" and next(posts) == 1:  # after the marker
                 proxy.partition(requests=False)
                 arrived.set()
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler.kube.client import Client
-from scheduler.kube.errors import AnswerLost, Conflict, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, NotFound
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.leader_election.lease import Timing
 from tests.support.shell_clock import VirtualClock
@@ -20,6 +20,7 @@ class LeaseServer:
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
+        self.is_marked = self.forbids_marker = False
         self.lost = 0
         self._late: list[tuple[str, dict[str, Any]]] = []
         self._version = 0
@@ -30,12 +31,22 @@ class LeaseServer:
                 raise NotFound(404)
             return msgspec.json.encode(self.lease)
         patch = msgspec.json.decode(body)
+        if patch["metadata"].get("name") == "dovetail-led":
+            return self._mark()
         if self.lost:
             self.lost -= 1
             self._late.append((method, patch))
             raise AnswerLost("no answer")
         self.arrive()
         return self._store(method, patch)
+
+    def _mark(self) -> bytes:
+        if self.forbids_marker:
+            raise Forbidden(403)
+        if self.is_marked:
+            raise Conflict(409)
+        self.is_marked = True
+        return b"{}"
 
     def arrive(self) -> None:
         """Store the writes whose answer was lost."""
@@ -171,3 +182,46 @@ async def test_a_lease_is_taken_at_once_where_no_leader_has_worked(candidates: C
     began, leader = candidates.clock(), candidates.make("us")
     await leader.acquire(was_led=lambda: False)
     assert candidates.clock() == began
+
+
+async def test_the_first_candidate_ever_leads_at_once(candidates: Candidates) -> None:
+    began = candidates.clock()
+    await candidates.make("us").acquire()
+    assert candidates.clock() == began
+
+
+async def test_a_lease_that_was_deleted_in_an_idle_cluster_is_free_no_sooner(candidates: Candidates) -> None:
+    """Nothing but the marker shows that a leader was here, and may write for a while."""
+    leader = candidates.make("them")
+    await leader.acquire()
+    candidates.server.lease = None
+    began = candidates.clock()
+    await candidates.make("us").acquire()
+    assert candidates.clock() - began >= TIMING.lease_duration
+    assert not leader.may_write()
+
+
+async def test_a_candidate_that_finds_the_marker_and_no_lease_waits(candidates: Candidates) -> None:
+    """The first one may be about to create the Lease."""
+    us, them, began = candidates.make("us"), candidates.make("them"), candidates.clock()
+    assert await them._mark() > began  # noqa: SLF001 - it is stopped after this request
+    await us.acquire()
+    assert candidates.clock() - began >= TIMING.lease_duration
+
+
+async def test_a_first_candidate_that_was_stopped_for_long_is_the_first_one_no_more(candidates: Candidates) -> None:
+    """Another one may have led meanwhile, and its Lease may have been deleted."""
+    us, began = candidates.make("us"), candidates.clock()
+    us._first_until = await us._mark()  # noqa: SLF001 - it is stopped after this request
+    candidates.clock.advance(TIMING.lease_duration)
+    await us.acquire()
+    assert candidates.clock() - began >= 2 * TIMING.lease_duration
+
+
+async def test_where_the_marker_is_forbidden_the_work_of_a_leader_counts_alone(candidates: Candidates) -> None:
+    candidates.server.forbids_marker, began = True, candidates.clock()
+    await candidates.make("us").acquire()
+    assert candidates.clock() == began
+    candidates.server.lease = None
+    await candidates.make("them").acquire(was_led=lambda: True)
+    assert candidates.clock() - began >= TIMING.lease_duration

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scheduler.cli.arguments import WIDE, add_cluster, add_format, add_namespaces, cluster_access, namespace_of
 from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
-from scheduler.cli.targets import TargetKind, add_target, target_of
+from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:
     from scheduler.api.history_answers import HistoryAnswer

@@ -1,0 +1,130 @@
+"""
+The HTTP server of `dovetail page`, a process of its own.
+
+    GET /                   the page
+    GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
+    GET /v1alpha1/map       the picture: the document of `dovetail map`
+
+The page asks for the state every few seconds, and for the picture where it is another one. Without tokens the server
+answers only requests that name this machine as their host: a name of a foreign site that leads here is refused.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.api import http_server
+from scheduler.api.caller_api import AnswerRule, CallerApi
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.api.http_server import Certificate
+from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
+from scheduler.api.refusals import Refusal
+from scheduler.observe.metrics import Metrics
+from scheduler.page import map_page
+from scheduler.page.live_fleet import LiveFleet, ReadingFailure
+from scheduler.settings import Address
+
+_NONE: Final = Parameters(())
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class PageSubjects(msgspec.Struct, frozen=True):
+    """What the page shows."""
+
+    fleet: LiveFleet
+
+
+class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+    The document. `picture` is the tag of the map; it and `age_seconds` are None where nothing has been read yet.
+
+    `failure` says why the fleet cannot be read now; the picture is the last one then.
+    """
+
+    api_version: str = API_VERSION
+    kind: Literal["PageState"] = "PageState"
+    picture: str | None
+    age_seconds: float | None
+    failure: ReadingFailure | None
+
+
+async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
+    del query, rights
+    reading = await about.fleet.last()
+    if reading is None:
+        return PageState(picture=None, age_seconds=None, failure=about.fleet.failure)
+    picture = await about.fleet.picture(reading)
+    return PageState(picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1), failure=about.fleet.failure)
+
+
+async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
+    del query, rights
+    reading = await about.fleet.last()
+    if reading is None:
+        why = about.fleet.failure.message if about.fleet.failure else "it is not known why"
+        raise Refusal(503, f"the fleet cannot be read: {why}", retry_after=1)
+    return msgspec.Raw((await about.fleet.picture(reading)).document)
+
+
+ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
+    "state": AnswerRule(_state, _NONE, Listed.PODS),
+    "map": AnswerRule(_map, _NONE, Listed.PODS),
+}
+"""The answers by the last part of their path."""
+
+
+class OwnUser:
+    """The one caller of a page on a person's machine: the answers are what that person may list."""
+
+    async def rights(self, request: web.Request) -> CallerRights:
+        """Let everything be seen that was read."""
+        del request
+        return CallerRights("", _everything)
+
+    def count(self, caller: str) -> None:
+        """Count nothing."""
+
+
+async def _everything(listed: Listed, namespace: str) -> bool:
+    del listed, namespace
+    return True
+
+
+@contextlib.asynccontextmanager
+async def serving(subjects: PageSubjects, address: Address) -> AsyncIterator[Address]:
+    """Serve the page to this machine while the block runs, and return the bound address. Raise `OSError`."""
+    api = CallerApi(ANSWERS, OwnUser(), Metrics(), compresses=True)
+    api.lead(subjects)
+    html, policy = map_page.served()
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text=html, content_type="text/html", headers={"Content-Security-Policy": policy})
+
+    routes = (web.get("/", page), web.get(f"{PREFIX}/{{name}}", api.handle))
+    async with http_server.serving(
+        routes, address, Certificate(), headers=_HEADERS, middlewares=(_from_this_machine,)
+    ) as bound:
+        yield bound
+
+
+@web.middleware
+async def _from_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse other hosts: a site whose name leads to this machine could read the page (DNS rebinding)."""
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        host = ""
+    if not Address(host, 0).is_loopback:
+        return http_server.refused(Refusal(403, "this page is for this machine: open it as localhost or 127.0.0.1"))
+    return await handler(request)

@@ -15,6 +15,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.fleet.shape import Manifest
 
 _MOST_SHIFT: Final = 0.02
+_REFUSED: Final = "the server responded with a status of 40"
 _ACCOUNT: Final = ("default", "visitor")
 
 
@@ -153,6 +154,12 @@ def travel(chromium: Chromium, folder: Path) -> Iterator[tuple[str, str]]:
             yield name, str(error).strip()
         else:
             yield name, ""
+    try:
+        shows_what_a_token_may_see(chromium)
+    except (AssertionError, Error) as error:
+        yield "shows a token", str(error).strip()
+    else:
+        yield "shows a token", ""
 
 
 def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Path]:
@@ -181,10 +188,6 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
     ):
         expect(seen.page.get_by_role("region").get_by_text("No pod waits.")).to_be_visible()
         yield _picture(seen, pictures / "live-queue-empty.png")
-    yield from _forbidden(chromium, pictures)
-
-
-def _forbidden(chromium: Chromium, pictures: Path) -> Iterator[Path]:
     with ControlPlane.start() as plane:
         plane.kubectl("create", "serviceaccount", _ACCOUNT[1], "-n", _ACCOUNT[0])
         kubeconfig = plane.kubeconfig_for_service_account(*_ACCOUNT)
@@ -195,6 +198,46 @@ def _forbidden(chromium: Chromium, pictures: Path) -> Iterator[Path]:
             expect(seen.page.get_by_text("not listed, because it is forbidden")).to_be_visible()
             expect(seen.page.get_by_role("region").get_by_text("Pods may not be listed")).to_be_visible()
             yield _picture(seen, pictures / "live-forbidden.png")
+        with _with_tokens(plane) as server, visit(chromium, server.address, failure=_REFUSED) as seen:
+            _give_tokens(seen, plane, lambda name: _picture(seen, pictures / f"live-{name}.png"))
+        yield from (pictures / f"live-{name}.png" for name in ("token", "token-refused", "token-forbidden"))
+
+
+def shows_what_a_token_may_see(chromium: Chromium) -> None:
+    """The page asks for a token, says why it refuses one, and shows the cluster with another."""
+    with ControlPlane.start() as plane:
+        plane.kubectl("create", "serviceaccount", _ACCOUNT[1], "-n", _ACCOUNT[0])
+        with _with_tokens(plane) as server, visit(chromium, server.address, failure=_REFUSED) as seen:
+            _give_tokens(seen, plane, lambda _: None)
+
+
+def _with_tokens(plane: ControlPlane) -> LiveServer:
+    files = (f"--tls-{each}-file={plane.folder / f'serving.{end}'}" for each, end in (("cert", "crt"), ("key", "key")))
+    return LiveServer("--kubeconfig", str(plane.kubeconfig), *files, scheme="https")
+
+
+def _give_tokens(seen: Visit, plane: ControlPlane, look: Callable[[str], object]) -> None:
+    """Give a wrong token, one without rights, and that of an administrator."""
+    field, button = seen.page.get_by_label("Token"), seen.page.get_by_role("button", name="Show the cluster")
+    expect(field).to_be_visible()
+    look("token")
+    field.fill("wrong")
+    button.click()
+    expect(seen.page.get_by_text("Refused: the token is not accepted")).to_be_visible()
+    look("token-refused")
+    field.fill(plane.access_for_service_account(*_ACCOUNT).token)
+    field.press("Enter")
+    expect(seen.page.get_by_text("cannot list resourceslices.resource.k8s.io").first).to_be_visible()
+    look("token-forbidden")
+    seen.page.get_by_role("button", name="Use another token").click()
+    field.fill(plane.access_for_service_account(*_ACCOUNT).token)
+    button.click()
+    expect(seen.page.get_by_text("cannot list resourceslices.resource.k8s.io").first).to_be_visible()
+    may = ("--clusterrole=cluster-admin", f"--serviceaccount={_ACCOUNT[0]}:{_ACCOUNT[1]}")
+    plane.kubectl("create", "clusterrolebinding", "visitors", *may)
+    expect(seen.map).to_be_visible(timeout=60_000)
+    seen.page.reload()
+    expect(seen.map).to_be_visible(timeout=60_000)
 
 
 def _picture(seen: Visit, path: Path) -> Path:

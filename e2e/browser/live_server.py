@@ -13,9 +13,9 @@ from e2e.controlplane.plane import REPOSITORY, free_port
 class LiveServer:
     """Serves the page at the same address each time it is started."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, scheme: str = "http") -> None:
         """`words` are arguments of the command: what the page is about."""
-        self.address: Final = f"http://127.0.0.1:{(port := free_port())}/"
+        self.address: Final = f"{scheme}://127.0.0.1:{(port := free_port())}/"
         self._command: Final = [sys.executable, "-m", "scheduler", "page", *words, "--listen", f"127.0.0.1:{port}"]
         self._process: subprocess.Popen[str] | None = None
 

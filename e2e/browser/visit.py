@@ -53,7 +53,7 @@ class Chromium:
 class Visit:
     """An open page."""
 
-    def __init__(self, page: Page, address: str, *, has_map: bool) -> None:
+    def __init__(self, page: Page, address: str, *, has_map: bool, failure: str) -> None:
         self.page: Final = page
         self._wrong: Final[list[str]] = []
         self._failed = ""
@@ -61,17 +61,20 @@ class Visit:
         page.on("request", lambda request: self._note(request.url, is_wrong=not request.url.startswith((own, "data:"))))
         page.on("console", lambda message: self._note(message.text, is_wrong=message.type in {"error", "warning"}))
         page.on("pageerror", lambda error: self._note(str(error), is_wrong=True))
+        if failure:
+            self.expects_failures(failure)
         page.goto(address)
         self.map: Final = page.get_by_role("application", include_hidden=True)
-        self.map.wait_for(state="visible" if has_map else "attached")
+        if not failure:
+            self.map.wait_for(state="visible" if has_map else "attached")
 
     def _note(self, text: str, *, is_wrong: bool) -> None:
         if is_wrong and not (self._failed and text.startswith(self._failed)):
             self._wrong.append(text)
 
-    def expects_failures(self) -> None:
+    def expects_failures(self, why: str = "net::ERR_") -> None:
         """Expect that requests fail from now on, which the browser writes to its console."""
-        self._failed = "Failed to load resource: net::ERR_"
+        self._failed = f"Failed to load resource: {why}"
 
     def check(self) -> None:
         """Raise where the page asked for anything, or the browser complained."""
@@ -134,14 +137,22 @@ def visit(
     theme: Any = "light",
     ratio: float = 1,
     has_map: bool = True,
+    failure: str = "",
 ) -> Iterator[Visit]:
-    """Open a file or a URL in a window of a size; `theme` is what the reader's system asks for."""
+    """
+    Open a file or a URL in a window of a size; `theme` is what the reader's system asks for.
+
+    `failure` is what the browser says of a request that is refused at first; then there is no map yet.
+    """
     context = chromium.browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=theme, device_scale_factor=ratio
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme=theme,
+        device_scale_factor=ratio,
+        ignore_https_errors=True,  # of our own server, whose certificate signs itself
     )
     try:
         address = place if isinstance(place, str) else place.as_uri()
-        found = Visit(context.new_page(), address, has_map=has_map)
+        found = Visit(context.new_page(), address, has_map=has_map, failure=failure)
         yield found
         found.check()
     finally:

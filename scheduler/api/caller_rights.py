@@ -37,6 +37,7 @@ V = TypeVar("V")
 class Listed(Enum):
     """What callers may list."""
 
+    NODES = ("", "nodes")
     PODS = ("", "pods")
     CLAIMS = ("resource.k8s.io", "resourceclaims")
     SLICES = ("resource.k8s.io", "resourceslices")

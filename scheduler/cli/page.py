@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from scheduler.cli import map as map_command
@@ -15,7 +15,8 @@ from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import fleet_arguments
 
 if TYPE_CHECKING:
-    from scheduler.page.live_fleet import FleetReading
+    from scheduler.page.page_server import Entrance
+    from scheduler.page.reading import FleetReading
     from scheduler.settings import Address
 
 _LISTEN: Final = "127.0.0.1:8765"
@@ -24,29 +25,38 @@ _LISTEN: Final = "127.0.0.1:8765"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
-        "The page shows what you may list, to every user of this machine who can reach the port. The cluster is read "
-        "only while a page is open. Ctrl-C ends it. Exit status: 0 it was stopped by SIGTERM, 2 arguments are wrong or "
-        "the port cannot be opened."
+        "The page shows what you may list, to every user of this machine who can reach the port; with --tls-cert-file "
+        "callers have tokens and see what they may list. The cluster is read only while a page is open. Exit status: 0 "
+        "it was stopped by SIGTERM, 2 arguments are wrong or the port cannot be opened."
     )
     map_command.add_source(parser)
     parser.add_argument(
         "--listen",
         default=_LISTEN,
         metavar="HOST:PORT",
-        help="address of the page, on the loopback interface (default: %(default)s; port 0: a free one)",
+        help="address of the page (default: %(default)s; port 0: a free one)",
     )
+    parser.add_argument(
+        "--tls-cert-file",
+        default="",
+        metavar="FILE",
+        help="certificate chain (PEM): serves HTTPS, asks each caller for a token, and shows what the caller may list",
+    )
+    parser.add_argument("--tls-key-file", default="", metavar="FILE", help="private key of the certificate (PEM)")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Serve until stopped."""
-    address = _address(options.listen)
+    address = _address(options.listen, has_tokens=bool(options.tls_cert_file))
+    if bool(options.tls_cert_file) != bool(options.tls_key_file):
+        raise UsageError("give both --tls-cert-file and --tls-key-file, or none of them")
     if not manifests(options) and not options.snapshot:
         cluster_access(options)  # a kubeconfig that cannot be used is said at once
-    asyncio.run(_serve(_reader(options), address))
+    asyncio.run(_serve(options, _reader(options), address))
     return ExitStatus.OK
 
 
-def _address(text: str) -> "Address":
+def _address(text: str, *, has_tokens: bool) -> "Address":
     """Read `--listen`. Raise `UsageError`."""
     from scheduler.settings import parse_address  # noqa: PLC0415 - the settings take a second to import
 
@@ -54,30 +64,51 @@ def _address(text: str) -> "Address":
         address = parse_address(text)
     except ValueError as error:
         raise UsageError(f"--listen: {error}") from error
-    if not address.is_loopback:
-        raise UsageError(f"--listen: {text!r} is open to other machines, and the page asks for no token")
+    if not address.is_loopback and not has_tokens:
+        raise UsageError(
+            f"--listen: {text!r} is open to other machines, and the page asks for no token: write 127.0.0.1:8765, or "
+            "give --tls-cert-file and --tls-key-file"
+        )
     return address
 
 
-async def _serve(read: "Callable[[], FleetReading]", address: "Address") -> None:
+async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]", address: "Address") -> None:
     from scheduler.page import live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
 
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with contextlib.AsyncExitStack() as ends:
         subjects = page_server.PageSubjects(live_fleet.LiveFleet(read))
+        entrance = await ends.enter_async_context(_entrance(options)) if options.tls_cert_file else None
         try:
-            bound = await ends.enter_async_context(page_server.serving(subjects, address))
+            bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))
         except OSError as error:
-            raise UsageError(f"--listen: {address} cannot be opened: {error}; choose another port") from error
-        sys.stdout.write(f"http://{bound}/ shows the page; Ctrl-C ends it\n")
+            what = "the port, --tls-cert-file and --tls-key-file" if entrance else "the port"
+            raise UsageError(f"--listen: {address} cannot be served: {error}; check {what}") from error
+        sys.stdout.write(f"http{'s' if entrance else ''}://{bound}/ shows the page; Ctrl-C ends it\n")
         sys.stdout.flush()
         await stopped.wait()
 
 
+@contextlib.asynccontextmanager
+async def _entrance(options: argparse.Namespace) -> "AsyncIterator[Entrance]":
+    """Give the callers by their tokens; the API server is asked about them with connections of its own."""
+    from scheduler.api import authentication  # noqa: PLC0415 - as above
+    from scheduler.api.caller_api import TokenCallers  # noqa: PLC0415 - as above
+    from scheduler.api.http_server import Certificate  # noqa: PLC0415 - as above
+    from scheduler.kube.client import Client  # noqa: PLC0415 - as above
+    from scheduler.page.page_server import Entrance  # noqa: PLC0415 - as above
+    from scheduler.settings import load  # noqa: PLC0415 - as above
+
+    access = cluster_access(options)
+    async with Client.connect(access.path, access.context, max_connections=2 * authentication.AT_ONCE) as client:
+        certificate = Certificate(options.tls_cert_file, options.tls_key_file)
+        yield Entrance(TokenCallers(load(options.config).api, client), certificate)
+
+
 def _reader(options: argparse.Namespace) -> "Callable[[], FleetReading]":
     """Return the function that reads the fleet; it warns where it has not warned of the same before."""
-    from scheduler.page.live_fleet import FleetReading  # noqa: PLC0415 - as above
+    from scheduler.page.reading import FleetReading  # noqa: PLC0415 - as above
 
     read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True, warns=False)
     warned: tuple[str, ...] = ()

@@ -9,32 +9,22 @@ import datetime as dt
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.api.answer_threads import in_thread
-from scheduler.page import fleet_map, map_page
-from scheduler.page.fleet_map import FleetMap, MapOrigin
-from scheduler.simulation.devices_output import FleetAnswer
-from scheduler.status.waiting_pods import WaitingPod
+from scheduler.page import map_page, visible_part
+from scheduler.page.fleet_map import FleetMap
+from scheduler.page.reading import FleetReading
+from scheduler.page.visible_part import VisiblePart
 
 _LEAST_SECONDS: Final = 2.0
 _MOST_SHARE: Final = 0.1
 """The most of the time that reading may take, as with `--watch`."""
 _MOST_PICTURES: Final = 8
 """Pictures that are kept of a reading: callers with the same rights share one."""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetReading:
-    """A fleet, the pods that wait (None: they may not be listed), and when and from what it was read."""
-
-    found: FleetAnswer
-    queue: tuple[WaitingPod, ...] | None
-    origin: MapOrigin
 
 
 class ReadingFailure(msgspec.Struct, frozen=True):
@@ -62,7 +52,8 @@ class LiveFleet:
         self._read_at = 0.0
         self._due = 0.0
         self._running: asyncio.Task[None] | None = None
-        self._pictures: Final[OrderedDict[object, Picture]] = OrderedDict()
+        self._pictures: Final[OrderedDict[VisiblePart, Picture]] = OrderedDict()
+        self._making: Final = asyncio.Lock()
         self.failure: ReadingFailure | None = None
 
     async def last(self) -> FleetReading | None:
@@ -78,19 +69,23 @@ class LiveFleet:
         """How long ago the last reading began."""
         return self._clock() - self._read_at
 
-    async def picture(self, reading: FleetReading, key: object = None) -> Picture:
-        """Return the map of a reading; `key` stands for the part of it that a caller sees."""
-        known = self._pictures.get(key) if reading is self._last else None
-        if known is None:
-            known = await in_thread(_picture, reading)
-            if reading is self._last:
-                self._pictures[key] = known
-                if len(self._pictures) > _MOST_PICTURES:
-                    self._pictures.popitem(last=False)
-        return known
+    async def picture(self, reading: FleetReading, part: VisiblePart) -> Picture:
+        """Return the map of the part of a reading that a caller sees; one is made at a time."""
+        async with self._making:
+            known = self._pictures.get(part) if reading is self._last else None
+            if known is None:
+                known = await in_thread(_picture, reading, part)
+                if reading is self._last:
+                    self._keep(part, known)
+            return known
+
+    def _keep(self, part: VisiblePart, made: Picture) -> None:
+        self._pictures[part] = made
+        if len(self._pictures) > _MOST_PICTURES:
+            self._pictures.popitem(last=False)
 
     async def _read_again(self) -> None:
-        began = self._clock()
+        began, is_first = self._clock(), self._last is None
         try:
             reading = await in_thread(self._read)
         except Exception as error:  # noqa: BLE001 - the page says whatever it is, and the last picture stays
@@ -100,12 +95,13 @@ class LiveFleet:
             self._last, self._read_at, self.failure = reading, began, None
             self._pictures.clear()
         finally:
-            self._due = self._clock() + max(_LEAST_SECONDS, (self._clock() - began) / _MOST_SHARE)
+            seconds = 0.0 if is_first else self._clock() - began  # the first one also loads what reading needs
+            self._due = self._clock() + max(_LEAST_SECONDS, seconds / _MOST_SHARE)
             self._running = None
 
 
-def _picture(reading: FleetReading) -> Picture:
-    found = fleet_map.map_of(reading.found, reading.queue, reading.origin)
+def _picture(reading: FleetReading, part: VisiblePart) -> Picture:
+    found = visible_part.map_for(reading, part)
     return Picture(map_page.encoded(found), _tag(found))
 
 

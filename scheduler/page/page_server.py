@@ -5,13 +5,14 @@ The HTTP server of `dovetail page`, a process of its own.
     GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
     GET /v1alpha1/map       the picture: the document of `dovetail map`
 
-The page asks for the state every few seconds, and for the picture where it is another one. Without tokens the server
-answers only requests that name this machine as their host: a name of a foreign site that leads here is refused.
+The page asks for the state every few seconds, and for the picture where it is another one. Where callers have tokens,
+each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only requests that name this
+machine as their host: a name of a foreign site that leads here is refused.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,13 +20,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.api import http_server
-from scheduler.api.caller_api import AnswerRule, CallerApi
+from scheduler.api.caller_api import AnswerRule, CallerApi, Callers
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.http_server import Certificate
 from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
 from scheduler.api.refusals import Refusal
 from scheduler.observe.metrics import Metrics
-from scheduler.page import map_page
+from scheduler.page import map_page, visible_part
 from scheduler.page.live_fleet import LiveFleet, ReadingFailure
 from scheduler.settings import Address
 
@@ -60,26 +61,26 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
-    del query, rights
+    del query
     reading = await about.fleet.last()
     if reading is None:
         return PageState(picture=None, age_seconds=None, failure=about.fleet.failure)
-    picture = await about.fleet.picture(reading)
+    picture = await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))
     return PageState(picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1), failure=about.fleet.failure)
 
 
 async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
-    del query, rights
+    del query
     reading = await about.fleet.last()
     if reading is None:
         why = about.fleet.failure.message if about.fleet.failure else "it is not known why"
         raise Refusal(503, f"the fleet cannot be read: {why}", retry_after=1)
-    return msgspec.Raw((await about.fleet.picture(reading)).document)
+    return msgspec.Raw((await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))).document)
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
-    "state": AnswerRule(_state, _NONE, Listed.PODS),
-    "map": AnswerRule(_map, _NONE, Listed.PODS),
+    "state": AnswerRule(_state, _NONE, Listed.PODS, Listed.SLICES),
+    "map": AnswerRule(_map, _NONE, Listed.PODS, Listed.SLICES),
 }
 """The answers by the last part of their path."""
 
@@ -101,10 +102,22 @@ async def _everything(listed: Listed, namespace: str) -> bool:
     return True
 
 
+class Entrance(NamedTuple):
+    """Callers with tokens, and the certificate of the server that they send them to."""
+
+    callers: Callers
+    certificate: Certificate
+
+
 @contextlib.asynccontextmanager
-async def serving(subjects: PageSubjects, address: Address) -> AsyncIterator[Address]:
-    """Serve the page to this machine while the block runs, and return the bound address. Raise `OSError`."""
-    api = CallerApi(ANSWERS, OwnUser(), Metrics(), compresses=True)
+async def serving(subjects: PageSubjects, address: Address, entrance: Entrance | None = None) -> AsyncIterator[Address]:
+    """
+    Serve the page while the block runs, without an entrance to this machine; return the bound address.
+
+    Raise `OSError`, for a wrong certificate too.
+    """
+    callers, certificate = entrance or (OwnUser(), Certificate())
+    api = CallerApi(ANSWERS, callers, Metrics(), compresses=True)
     api.lead(subjects)
     html, policy = map_page.served()
 
@@ -112,9 +125,8 @@ async def serving(subjects: PageSubjects, address: Address) -> AsyncIterator[Add
         return web.Response(text=html, content_type="text/html", headers={"Content-Security-Policy": policy})
 
     routes = (web.get("/", page), web.get(f"{PREFIX}/{{name}}", api.handle))
-    async with http_server.serving(
-        routes, address, Certificate(), headers=_HEADERS, middlewares=(_from_this_machine,)
-    ) as bound:
+    middlewares = () if entrance else (_from_this_machine,)
+    async with http_server.serving(routes, address, certificate, headers=_HEADERS, middlewares=middlewares) as bound:
         yield bound
 
 

@@ -44,10 +44,10 @@ def test_the_page_follows_its_source(tmp_path: Path) -> None:
         assert [each["name"] for each in found["queue"]] == ["late"]
         before = asked(url, "state")
         m.write_yaml(path, m.node(), m.slice_of(), m.device_class())
-        wait_until(lambda: asked(url, "state")["picture"] != before["picture"])
+        wait_until(lambda: asked(url, "state")["picture"] != before["picture"], seconds=120)
         assert asked(url, "map")["queue"] == []
         path.write_text("kind: [", encoding="utf-8")
-        wait_until(lambda: asked(url, "state")["failure"])
+        wait_until(lambda: asked(url, "state")["failure"], seconds=120)
         assert "cluster.yaml" in asked(url, "state")["failure"]["message"]
         assert asked(url, "map")["queue"] == []
 
@@ -57,6 +57,7 @@ def test_the_page_follows_its_source(tmp_path: Path) -> None:
     [
         (("--listen", "0.0.0.0:8765"), "is open to other machines"),
         (("--listen", ":8765"), "is open to other machines"),
+        (("--tls-cert-file", "cert.pem"), "give both --tls-cert-file and --tls-key-file"),
         (("--listen", "here"), "--listen: 'here' is no address"),
         (("--snapshot", "a.json", "-f", "b.yaml"), "give --snapshot or -f, not both"),
         (("--kubeconfig", "missing"), "dovetail: page: "),
@@ -74,4 +75,4 @@ def test_a_port_in_use_is_said(tmp_path: Path, capsys: Capture) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node())
     with running("-f", path) as url:
         assert m.run("page", "-f", path, "--listen", url.removeprefix("http://").rstrip("/")) == 2
-    assert "choose another port" in capsys.readouterr().err
+    assert "check the port" in capsys.readouterr().err

@@ -170,7 +170,7 @@ interface HeadingProperties {
 }
 
 function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties) {
-  const forbidden = fleet?.document.forbidden ?? [];
+  const left = fleet ? leftOut(fleet) : "";
   return (
     <header>
       <svg viewBox="0 0 24 24" class="logo" aria-hidden="true">
@@ -189,7 +189,11 @@ function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties)
       )}
       <p class="source">{fleet?.document.source ?? ""}</p>
       {connection ? <LiveAge connection={connection} /> : fleet && <Age fleet={fleet} />}
-      {forbidden.length > 0 && <p class="warning">not listed, because it is forbidden: {forbidden.join(", ")}</p>}
+      {left && (
+        <p class="warning" title={left}>
+          {left}
+        </p>
+      )}
       <button
         type="button"
         class="theme"
@@ -209,6 +213,24 @@ export function Top({ connection }: { connection: Connection }) {
   return <Heading fleet={null} theme={theme} onTheme={prefer} connection={connection} />;
 }
 
+/** What the reader may not list, by kind or counted. */
+function leftOut(fleet: Fleet): string {
+  const { forbidden, hidden = {} } = fleet.document;
+  const { pods = 0, devices = 0, namespaces = 0 } = hidden;
+  const counts: [number, string][] = [
+    [pods, "waiting pod"],
+    [devices, "holder"],
+    [namespaces, "namespace"],
+  ];
+  const amounts = counts.filter(([number]) => number).map(([number, word]) => counted(number, word));
+  return [
+    forbidden.length ? `not listed, because it is forbidden: ${forbidden.join(", ")}` : "",
+    amounts.length ? `left out, because you may not list them: ${amounts.join(", ")}` : "",
+  ]
+    .filter(Boolean)
+    .join("; ");
+}
+
 function Age({ fleet }: { fleet: Fleet }) {
   const now = useNow(10_000);
   return (
@@ -225,7 +247,7 @@ function LiveAge({ connection }: { connection: Connection }) {
   return (
     <div class={lost ? "age lost" : "age"} title={lost?.message}>
       {readAt !== null && <b>{duration((now - readAt) / 1000)} old</b>}
-      <p role="alert">{lost && `Connection lost since ${new Date(lost.since).toLocaleTimeString()}: ${lost.message}`}</p>
+      <p role="alert">{lost && readAt !== null && `Connection lost since ${new Date(lost.since).toLocaleTimeString()}: ${lost.message}`}</p>
     </div>
   );
 }

@@ -55,6 +55,8 @@ export interface FleetDocument {
   knowsHolders: boolean;
   knowsConditions: boolean;
   forbidden: string[];
+  /** How much of other namespaces is left out. */
+  hidden: { pods?: number; devices?: number; namespaces?: number };
   total: Partial<Supply>;
   unusable: Record<string, number>;
   supply: {

@@ -1,6 +1,7 @@
 // Follows the server of `dovetail page`: asks for its state every few seconds, and for the picture where it is another one.
 import { useEffect, useState } from "preact/hooks";
 import { fleetOf, type Fleet, type FleetDocument } from "./fleet";
+import { rememberedToken, TOKEN_CHANGED } from "./preferences";
 
 export interface Lost {
   /** In milliseconds. */
@@ -12,6 +13,8 @@ export interface Connection {
   /** When the fleet was read, in milliseconds of this browser's clock; null: nothing has been read yet. */
   readAt: number | null;
   lost: Lost | null;
+  /** The server asks for a token: its words. */
+  wanted: string | null;
 }
 
 export interface Live extends Connection {
@@ -29,21 +32,36 @@ const PATIENCE = 60_000;
 /** Durations in the picture are those of its time, so the same picture is drawn again after a while. */
 const REDRAW = 60_000;
 
+const UNAUTHORIZED = 401;
+const FORBIDDEN = 403;
+
+class RefusedError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
 /** Raises where the server does not answer, or refuses: its message says why. */
 export async function ask<Answer>(path: string, options: RequestInit = {}): Promise<Answer> {
   let response: Response;
+  const token = rememberedToken();
+  const headers: HeadersInit = token ? { "Dovetail-Authorization": `Bearer ${token}` } : {};
   try {
-    response = await fetch(`v1alpha1/${path}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE), ...options });
+    response = await fetch(`v1alpha1/${path}`, { cache: "no-store", headers, signal: AbortSignal.timeout(PATIENCE), ...options });
   } catch {
     throw new Error("the server of this page does not answer");
   }
   if (response.ok) return (await response.json()) as Answer;
   const refusal = (await response.json().catch(() => ({}))) as { message?: string };
-  throw new Error(refusal.message ?? `the server of this page answers with status ${response.status}`);
+  const message = refusal.message ?? `the server of this page answers with status ${response.status}`;
+  throw new RefusedError(response.status, token || response.status !== UNAUTHORIZED ? message : "");
 }
 
 export function useLive(): Live {
-  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null });
+  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null, wanted: null });
   useEffect(() => follow((change) => setLive(change)), []);
   return live;
 }
@@ -64,7 +82,14 @@ function follow(show: Change): () => void {
       show((before) => told(before, state, fleet));
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      show((before) => ({ ...before, lost: { since: before.lost?.since ?? Date.now(), message } }));
+      const status = error instanceof RefusedError ? error.status : 0;
+      if (status === UNAUTHORIZED) {
+        show((before) => ({ ...before, wanted: message })); // and nothing is asked until there is another token
+        return;
+      }
+      if (status === FORBIDDEN) shown = "";
+      const kept = (before: Live): Live => (status === FORBIDDEN ? { ...before, fleet: null, readAt: null } : before);
+      show((before) => ({ ...kept(before), wanted: null, lost: { since: before.lost?.since ?? Date.now(), message } }));
     }
     timer = window.setTimeout(() => void step(), PAUSE);
   };
@@ -73,11 +98,13 @@ function follow(show: Change): () => void {
     void step();
   };
   document.addEventListener("visibilitychange", again);
+  document.addEventListener(TOKEN_CHANGED, again);
   void step();
   return () => {
     isOver = true;
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", again);
+    document.removeEventListener(TOKEN_CHANGED, again);
   };
 }
 
@@ -96,6 +123,6 @@ function told(before: Live, state: PageState, found: Fleet | null): Live {
   const lost = state.failure && { since: Date.parse(state.failure.since), message: state.failure.message };
   const fleet = found ?? before.fleet;
   const passed = readAt && before.readAt && fleet === before.fleet && fleet ? readAt - (fleet.drawnAt ?? before.readAt) : 0;
-  if (!fleet || passed < REDRAW) return { fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet, readAt, lost };
-  return { fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 }, readAt, lost };
+  if (!fleet || passed < REDRAW) return { fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet, readAt, lost, wanted: null };
+  return { fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 }, readAt, lost, wanted: null };
 }

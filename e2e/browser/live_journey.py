@@ -3,16 +3,21 @@
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Error, expect
 
+from e2e import dovetail
 from e2e.browser import clusters
 from e2e.browser.live_server import LiveServer
 from e2e.browser.visit import NARROW, Chromium, UnseenError, Visit, visit
-from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
+from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Manifest
+from e2e.scenarios.examples import read_examples
 
 _MOST_SHIFT: Final = 0.02
 _REFUSED: Final = "the server responded with a status of 40"
@@ -154,12 +159,13 @@ def travel(chromium: Chromium, folder: Path) -> Iterator[tuple[str, str]]:
             yield name, str(error).strip()
         else:
             yield name, ""
-    try:
-        shows_what_a_token_may_see(chromium)
-    except (AssertionError, Error) as error:
-        yield "shows a token", str(error).strip()
-    else:
-        yield "shows a token", ""
+    for name, visits in (("gives a token", shows_what_a_token_may_see), ("reads the decisions", reads_decisions)):
+        try:
+            visits(chromium, lambda _, __: None)
+        except (AssertionError, Error) as error:
+            yield name, str(error).strip()
+        else:
+            yield name, ""
 
 
 def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Path]:
@@ -198,17 +204,63 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
             expect(seen.page.get_by_text("not listed, because it is forbidden")).to_be_visible()
             expect(seen.page.get_by_role("region").get_by_text("Pods may not be listed")).to_be_visible()
             yield _picture(seen, pictures / "live-forbidden.png")
-        with _with_tokens(plane) as server, visit(chromium, server.address, failure=_REFUSED) as seen:
-            _give_tokens(seen, plane, lambda name: _picture(seen, pictures / f"live-{name}.png"))
-        yield from (pictures / f"live-{name}.png" for name in ("token", "token-refused", "token-forbidden"))
+    taken: list[Path] = []
+
+    def look(seen: Visit, name: str) -> None:
+        taken.append(_picture(seen, pictures / f"live-{name}.png"))
+
+    shows_what_a_token_may_see(chromium, look)
+    reads_decisions(chromium, look)
+    yield from taken
 
 
-def shows_what_a_token_may_see(chromium: Chromium) -> None:
+_Look = Callable[[Visit, str], None]
+
+
+def shows_what_a_token_may_see(chromium: Chromium, look: _Look) -> None:
     """The page asks for a token, says why it refuses one, and shows the cluster with another."""
     with ControlPlane.start() as plane:
         plane.kubectl("create", "serviceaccount", _ACCOUNT[1], "-n", _ACCOUNT[0])
         with _with_tokens(plane) as server, visit(chromium, server.address, failure=_REFUSED) as seen:
-            _give_tokens(seen, plane, lambda _: None)
+            _give_tokens(seen, plane, look)
+
+
+def reads_decisions(chromium: Chromium, look: _Look) -> None:
+    """The decisions of a running scheduler stand with bounds and proof, and a pod's name leads to its way."""
+    with ControlPlane.start(kubelet=True) as plane, _scheduling(plane) as api:
+        server = LiveServer("--kubeconfig", str(plane.kubeconfig), "--server", api)
+        with server, visit(chromium, f"{server.address}#decisions", has_map=False) as seen:
+            table = seen.page.get_by_role("table").first
+            expect(table).to_contain_text("placed", timeout=60_000)
+            table.locator("summary").first.click()
+            expect(table.locator("details[open] li").first).to_contain_text("(best)")
+            look(seen, "decisions")
+            seen.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+            look(seen, "decisions-narrow")
+            if not seen.fits():
+                raise UnseenError("the decisions are wider than the window")
+            seen.page.get_by_role("table").nth(1).get_by_role("link").first.click()
+            expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
+            expect(seen.page.get_by_role("row").nth(1)).to_be_visible()
+            look(seen, "pod")
+
+
+@contextmanager
+def _scheduling(plane: ControlPlane) -> Iterator[str]:
+    """Have Dovetail schedule the examples while the block runs; give the address of its API."""
+    with ThreadPoolExecutor(1) as thread:  # this one has an event loop of the browser's driver
+        thread.submit(publish.publish_to, plane.kubeconfig, fleets.demo_fleet()).result()
+    kubeconfig, api = dovetail.install(plane), f"127.0.0.1:{free_port()}"
+    plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "deploy" / "api" / "clusterrolebinding.yaml"))
+    head = {"apiVersion": "config.dovetail.dev/v1alpha1", "kind": "DovetailConfiguration"}
+    config = plane.folder / "config.yaml"
+    config.write_text(json.dumps({**head, "api": {"bindAddress": api}}), encoding="utf-8")
+    running = dovetail.Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={config}")
+    try:
+        plane.kubectl("apply", "-f", "-", input="\n---\n".join(each.path.read_text() for each in read_examples()))
+        yield f"http://{api}"
+    finally:
+        running.stop()
 
 
 def _with_tokens(plane: ControlPlane) -> LiveServer:
@@ -216,19 +268,19 @@ def _with_tokens(plane: ControlPlane) -> LiveServer:
     return LiveServer("--kubeconfig", str(plane.kubeconfig), *files, scheme="https")
 
 
-def _give_tokens(seen: Visit, plane: ControlPlane, look: Callable[[str], object]) -> None:
+def _give_tokens(seen: Visit, plane: ControlPlane, look: _Look) -> None:
     """Give a wrong token, one without rights, and that of an administrator."""
     field, button = seen.page.get_by_label("Token"), seen.page.get_by_role("button", name="Show the cluster")
     expect(field).to_be_visible()
-    look("token")
+    look(seen, "token")
     field.fill("wrong")
     button.click()
     expect(seen.page.get_by_text("Refused: the token is not accepted")).to_be_visible()
-    look("token-refused")
+    look(seen, "token-refused")
     field.fill(plane.access_for_service_account(*_ACCOUNT).token)
     field.press("Enter")
     expect(seen.page.get_by_text("cannot list resourceslices.resource.k8s.io").first).to_be_visible()
-    look("token-forbidden")
+    look(seen, "token-forbidden")
     seen.page.get_by_role("button", name="Use another token").click()
     field.fill(plane.access_for_service_account(*_ACCOUNT).token)
     button.click()

@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
     "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
     "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
-    "page": "Serve the map and the queue as a web page that follows the cluster.",
+    "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",

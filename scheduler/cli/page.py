@@ -1,4 +1,4 @@
-"""`dovetail page`: the fleet and the queue as a web page that follows the cluster, served by this process."""
+"""`dovetail page`: the map, the queue and the last decisions as a web page that follows the cluster."""
 
 import argparse
 import asyncio
@@ -6,15 +6,17 @@ import contextlib
 import datetime as dt
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from scheduler.cli import map as map_command
 from scheduler.cli.arguments import UsageError, cluster_access, manifests
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import fleet_arguments
+from scheduler.cli.sources.running_scheduler import add_scheduler, scheduler_address
 
 if TYPE_CHECKING:
+    from scheduler.page.decision_answers import AskScheduler
     from scheduler.page.page_server import Entrance
     from scheduler.page.reading import FleetReading
     from scheduler.settings import Address
@@ -30,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "it was stopped by SIGTERM, 2 arguments are wrong or the port cannot be opened."
     )
     map_command.add_source(parser)
+    add_scheduler(parser)
     parser.add_argument(
         "--listen",
         default=_LISTEN,
@@ -78,7 +81,9 @@ async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]"
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with contextlib.AsyncExitStack() as ends:
-        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read))
+        is_live = not manifests(options) and not options.snapshot
+        own = _scheduler(options) if is_live and not options.tls_cert_file else None
+        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read), own)
         entrance = await ends.enter_async_context(_entrance(options)) if options.tls_cert_file else None
         try:
             bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))
@@ -88,6 +93,19 @@ async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]"
         sys.stdout.write(f"http{'s' if entrance else ''}://{bound}/ shows the page; Ctrl-C ends it\n")
         sys.stdout.flush()
         await stopped.wait()
+
+
+def _scheduler(options: argparse.Namespace) -> "AskScheduler":
+    """Return what asks a running scheduler with the credentials of the kubeconfig, as `dovetail history` does."""
+    from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
+
+    access = cluster_access(options)
+    address = scheduler_address(options)
+
+    async def ask(name: str, parameters: "Mapping[str, str]") -> bytes:
+        return await scheduler_client.ask(access, address, name, parameters)
+
+    return ask
 
 
 @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ The HTTP server of `dovetail page`, a process of its own.
     GET /                   the page
     GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
     GET /v1alpha1/map       the picture: the document of `dovetail map`
+    GET /v1alpha1/decisions the last decisions of the running scheduler, or the way of a pod (`namespace`, `pod`)
 
 The page asks for the state every few seconds, and for the picture where it is another one. Where callers have tokens,
 each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only requests that name this
@@ -26,7 +27,8 @@ from scheduler.api.http_server import Certificate
 from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
 from scheduler.api.refusals import Refusal
 from scheduler.observe.metrics import Metrics
-from scheduler.page import map_page, visible_part
+from scheduler.page import decision_answers, map_page, visible_part
+from scheduler.page.decision_answers import AskScheduler, Decisions
 from scheduler.page.live_fleet import LiveFleet, ReadingFailure
 from scheduler.settings import Address
 
@@ -41,16 +43,18 @@ _HEADERS: Final = {
 
 
 class PageSubjects(msgspec.Struct, frozen=True):
-    """What the page shows."""
+    """What the page shows. `ask_scheduler` is None where it shows no decisions."""
 
     fleet: LiveFleet
+    ask_scheduler: AskScheduler | None = None
 
 
 class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
     The document. `picture` is the tag of the map; it and `age_seconds` are None where nothing has been read yet.
 
-    `failure` says why the fleet cannot be read now; the picture is the last one then.
+    `failure` says why the fleet cannot be read now; the picture is the last one then. `has_decisions` says that there
+    are answers about decisions.
     """
 
     api_version: str = API_VERSION
@@ -58,15 +62,22 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     picture: str | None
     age_seconds: float | None
     failure: ReadingFailure | None
+    has_decisions: bool
 
 
 async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
     del query
     reading = await about.fleet.last()
+    found = PageState(
+        picture=None,
+        age_seconds=None,
+        failure=about.fleet.failure,
+        has_decisions=about.ask_scheduler is not None,
+    )
     if reading is None:
-        return PageState(picture=None, age_seconds=None, failure=about.fleet.failure)
+        return found
     picture = await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))
-    return PageState(picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1), failure=about.fleet.failure)
+    return msgspec.structs.replace(found, picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1))
 
 
 async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
@@ -78,9 +89,17 @@ async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
     return msgspec.Raw((await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))).document)
 
 
+async def _decisions(about: PageSubjects, query: Query, rights: CallerRights) -> Decisions:
+    del rights  # the scheduler has asked what the person may list
+    if about.ask_scheduler is None:
+        raise Refusal(404, "this page shows no decisions: ask with `dovetail history`", reason="NotFound")
+    return await decision_answers.answer(about.ask_scheduler, query)
+
+
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
     "state": AnswerRule(_state, _NONE, Listed.PODS, Listed.SLICES),
     "map": AnswerRule(_map, _NONE, Listed.PODS, Listed.SLICES),
+    "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod")), Listed.PODS),
 }
 """The answers by the last part of their path."""
 

@@ -11,6 +11,7 @@ from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.plane import free_port
 from scheduler.cli.main import main
 from scheduler.worker import recording
+from tests.scheduler.cli.test_page import asked, running
 from tests.support.controlplane import wait_until
 from tests.support.forwarding import forward
 from tests.support.shell_world import Start, World
@@ -161,6 +162,18 @@ def test_a_token_for_the_scheduler_alone_is_enough(desk: Desk, capsys: pytest.Ca
     with pytest.raises(RequestError) as refused:
         useless.request("GET", "/api/v1/pods")
     assert refused.value.status == 401
+
+
+def test_the_page_shows_the_way_of_a_pod(desk: Desk) -> None:
+    device = desk.place("p")
+    namespace = desk.world.namespace
+    reader = desk.account("reader", "pods", "resourceclaims")
+    with running(f"--kubeconfig={reader}", f"--service={namespace}/dovetail-api") as url:
+        found = asked(url, f"decisions?namespace={namespace}&pod=p")
+        bound = found["events"][0]
+        assert (bound["what"], bound["node"]) == ("Bound", desk.world.nodes[0])
+        assert device.rpartition("/")[2] in bound["devices"]
+        assert any(each["placed"] for each in found["decisions"])
 
 
 @pytest.mark.parametrize("desk", [0.01], indirect=True)

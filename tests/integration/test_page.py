@@ -15,7 +15,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from e2e.controlplane.access import Access
-from e2e.controlplane.plane import free_port
+from e2e.controlplane.plane import ControlPlane, free_port
+from e2e.run.stage import page_of
 from scheduler.api.queries import CALLER_HEADER
 from scheduler.page import map_page
 from tests.support.controlplane import wait_until
@@ -132,6 +133,18 @@ def test_the_page_comes_whole_through_the_proxy_of_the_api_server(served: Served
     assert policy == own_policy
     with get("v1alpha1/map") as response:
         assert json.load(response)["kind"] == "FleetMap"
+
+
+def test_make_run_serves_a_page(control_plane: ControlPlane) -> None:
+    with page_of(control_plane) as url:
+
+        def is_served() -> bool:
+            try:
+                return _answer(Request(f"{url}v1alpha1/state"))[0] == 200  # noqa: S310 - the address of our own server
+            except OSError:
+                return False
+
+        wait_until(is_served, seconds=60)
 
 
 def test_nothing_is_written_with_the_account(served: Served) -> None:

@@ -11,12 +11,15 @@ import pytest
 from scheduler.page import map_page, page_server
 from scheduler.page.page_server import PageSubjects
 from scheduler.settings import Address
+from tests.scheduler.page.test_decision_answers import Scheduler
 from tests.scheduler.page.test_live_fleet import Source
 
 
 @asynccontextmanager
-async def served(source: Source) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
-    subjects = PageSubjects(source.live)
+async def served(
+    source: Source, scheduler: Scheduler | None = None
+) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    subjects = PageSubjects(source.live, scheduler.ask if scheduler else None)
     async with page_server.serving(subjects, Address("127.0.0.1", 0)) as bound, aiohttp.ClientSession() as session:
         yield session, f"http://{bound}"
 
@@ -37,6 +40,7 @@ async def test_the_state_names_the_picture_and_its_age() -> None:
         "picture": await source.tag(),
         "ageSeconds": 0.0,
         "failure": None,
+        "hasDecisions": False,
     }
 
 
@@ -82,6 +86,21 @@ async def test_only_requests_that_name_this_machine_are_answered(host: str, stat
 @pytest.mark.parametrize("path", ["/v1alpha1/secrets", "/v1alpha1/state?namespace=a", "/other"])
 async def test_other_paths_and_parameters_are_refused(path: str) -> None:
     assert (await get(Source(), path))[0] in {400, 404}
+
+
+async def test_a_page_without_a_scheduler_has_no_decisions() -> None:
+    status, refusal, _ = await get(Source(), "/v1alpha1/decisions")
+    assert (status, refusal["message"]) == (404, "this page shows no decisions: ask with `dovetail history`")
+
+
+async def test_a_page_with_a_scheduler_has_its_decisions() -> None:
+    source, scheduler = Source(), Scheduler()
+    async with served(source, scheduler) as (session, url):
+        async with session.get(f"{url}/v1alpha1/state") as response:
+            assert (await response.json())["hasDecisions"] is True
+        async with session.get(f"{url}/v1alpha1/decisions?namespace=team&pod=a") as response:
+            assert [each["what"] for each in (await response.json())["events"]] == ["Bound", "Nominated", "Waits"]
+    assert scheduler.asked[0][1]["pod"] == "a"
 
 
 async def test_nothing_can_be_written() -> None:

@@ -3,13 +3,14 @@ import { options } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MapCanvas } from "./canvas";
 import { PALETTES, schemeOf, uncoloured, type ColourBy, type Scheme, type Theme } from "./colours";
+import { DecisionsView, PodView } from "./decisions_view";
 import { Details } from "./details";
 import type { Device, Fleet } from "./fleet";
 import { layOut, type Grouping, type Layout } from "./layout";
 import type { Connection } from "./live";
 import type { Place } from "./paint";
 import { Found, Numbers, Queue } from "./panels";
-import { useView, VIEWS, type View } from "./navigation";
+import { useView, VIEWS, type ViewName } from "./navigation";
 import { QueueView } from "./queue_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
@@ -35,6 +36,7 @@ interface Chosen {
 export function App({ fleet, connection }: { fleet: Fleet; connection?: Connection }) {
   const { theme, choice, setChoice, prefer } = useTheme();
   const view = useView(connection !== undefined);
+  const isMap = view.name === "map";
   const [by, setBy] = useState<ColourBy>("namespace");
   const groupings = useMemo(() => groupingsOf(fleet), [fleet]);
   const [grouping, setGrouping] = useState(() => firstGrouping(fleet));
@@ -82,18 +84,20 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
     setKeys(new Set());
   };
   useShortcuts({
-    "/": () => (view === "map" ? input.current : document.getElementById("view-search"))?.focus(),
+    "/": () => (isMap ? input.current : document.getElementById("view-search"))?.focus(),
     t: () => prefer(theme === "light" ? "dark" : "light"),
   });
   const isFiltered = matches.devices !== null;
   const types = useMemo(() => [...new Set(fleet.devices.map((device) => device.type))].filter(Boolean).sort(), [fleet]);
 
   return (
-    <div class={view === "map" ? "app" : "app in-view"}>
-      <Heading fleet={fleet} theme={theme} onTheme={prefer} view={view} connection={connection} />
+    <div class={isMap ? "app" : "app in-view"}>
+      <Heading fleet={fleet} theme={theme} onTheme={prefer} view={view.name} connection={connection} />
       <Figures fleet={fleet} />
-      {view === "queue" && <QueueView fleet={fleet} />}
-      <div class="tools" role="search" hidden={view !== "map"}>
+      {view.name === "queue" && <QueueView fleet={fleet} hasDecisions={connection?.hasDecisions ?? false} />}
+      {view.name === "decisions" && <DecisionsView />}
+      {view.name === "pod" && <PodView namespace={view.namespace} name={view.pod} />}
+      <div class="tools" role="search" hidden={!isMap}>
         <label class="search">
           <span class="unseen">Search</span>
           <input
@@ -136,7 +140,7 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
           Clear
         </button>
       </div>
-      <main hidden={view !== "map"}>
+      <main hidden={!isMap}>
         <MapCanvas fleet={fleet} picture={picture} onSelect={choose} onView={(made) => (map.current = made)} />
         <aside>
           <Legend scheme={scheme} keys={keys} onKeys={setKeys} more={uncoloured(fleet, by, palette)} />
@@ -165,7 +169,7 @@ interface HeadingProperties {
   fleet: Fleet | null;
   theme: Theme;
   onTheme(choice: ThemeChoice): void;
-  view?: View;
+  view?: ViewName;
   connection?: Connection | undefined;
 }
 
@@ -180,7 +184,7 @@ function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties)
       <h1>{connection ? "Dovetail" : "Fleet map"}</h1>
       {connection && (
         <nav aria-label="Views">
-          {VIEWS.map(([name, label]) => (
+          {VIEWS.filter(([name]) => name !== "decisions" || connection.hasDecisions).map(([name, label]) => (
             <a key={name} href={`#${name}`} aria-current={name === view ? "page" : undefined}>
               {label}
             </a>

@@ -15,6 +15,8 @@ export interface Connection {
   lost: Lost | null;
   /** The server asks for a token: its words. */
   wanted: string | null;
+  /** Whether the server answers about decisions. */
+  hasDecisions: boolean;
 }
 
 export interface Live extends Connection {
@@ -25,6 +27,7 @@ interface PageState {
   picture: string | null;
   ageSeconds: number | null;
   failure: { since: string; message: string } | null;
+  hasDecisions: boolean;
 }
 
 const PAUSE = 2_000;
@@ -61,7 +64,7 @@ export async function ask<Answer>(path: string, options: RequestInit = {}): Prom
 }
 
 export function useLive(): Live {
-  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null, wanted: null });
+  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null, wanted: null, hasDecisions: false });
   useEffect(() => follow((change) => setLive(change)), []);
   return live;
 }
@@ -123,6 +126,6 @@ function told(before: Live, state: PageState, found: Fleet | null): Live {
   const lost = state.failure && { since: Date.parse(state.failure.since), message: state.failure.message };
   const fleet = found ?? before.fleet;
   const passed = readAt && before.readAt && fleet === before.fleet && fleet ? readAt - (fleet.drawnAt ?? before.readAt) : 0;
-  if (!fleet || passed < REDRAW) return { fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet, readAt, lost, wanted: null };
-  return { fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 }, readAt, lost, wanted: null };
+  if (!fleet || passed < REDRAW) return { fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet, readAt, lost, wanted: null, hasDecisions: state.hasDecisions };
+  return { fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 }, readAt, lost, wanted: null, hasDecisions: state.hasDecisions };
 }

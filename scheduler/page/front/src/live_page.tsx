@@ -1,4 +1,4 @@
-// The page of `dovetail page`: the map and the queue of a cluster, as they change.
+// The page of `dovetail page`: what it shows until there is a picture, and a token where the server asks for one.
 import { useEffect, useState } from "preact/hooks";
 import { App, Top } from "./app";
 import { useLive } from "./live";

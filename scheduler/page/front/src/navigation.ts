@@ -1,12 +1,22 @@
 // The views of a live page. The part of the address behind # names the one that is shown.
 import { useEffect, useState } from "preact/hooks";
 
-export type View = "map" | "queue";
+export type ViewName = "map" | "queue" | "decisions" | "pod";
 
-export const VIEWS: readonly [View, string][] = [
+export interface View {
+  name: ViewName;
+  /** Of a view about one pod. */
+  namespace: string;
+  pod: string;
+}
+
+export const VIEWS: readonly [ViewName, string][] = [
   ["map", "Map"],
   ["queue", "Queue"],
+  ["decisions", "Decisions"],
 ];
+
+const MAP: View = { name: "map", namespace: "", pod: "" };
 
 /** Returns the view that is shown: always the map where the page is a file. */
 export function useView(isLive: boolean): View {
@@ -16,7 +26,19 @@ export function useView(isLive: boolean): View {
     addEventListener("hashchange", listen);
     return () => removeEventListener("hashchange", listen);
   }, []);
-  return isLive ? view : "map";
+  return isLive ? view : MAP;
 }
 
-const named = (): View => VIEWS.find(([name]) => location.hash.slice(1) === name)?.[0] ?? "map";
+function named(): View {
+  const [first = "", namespace = "", pod = ""] = location.hash.slice(1).split("/").map(decoded);
+  if (first === "pod" && namespace && pod) return { name: "pod", namespace, pod };
+  return { ...MAP, name: VIEWS.find(([name]) => name === first)?.[0] ?? "map" };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}

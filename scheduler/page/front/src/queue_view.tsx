@@ -1,11 +1,12 @@
 // The pods that wait, as a table: the answer of `dovetail queue`.
 import { useState } from "preact/hooks";
+import { wayOf } from "./decisions_view";
 import type { Fleet, Waiting } from "./fleet";
 import { count, counted, duration, visible } from "./text";
 
 const MOST_ROWS = 500;
 
-export function QueueView({ fleet }: { fleet: Fleet }) {
+export function QueueView({ fleet, hasDecisions }: { fleet: Fleet; hasDecisions: boolean }) {
   const [text, setText] = useState("");
   const { queue, knowsConditions } = fleet.document;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -33,13 +34,20 @@ export function QueueView({ fleet }: { fleet: Fleet }) {
       {!queue && <p class="hint">Pods may not be listed: who waits is not known.</p>}
       {queue && !queue.length && <p class="hint">No pod waits.</p>}
       {queue && queue.length > 0 && !found.length && <p class="hint">No pod that waits matches.</p>}
-      {found.length > 0 && <Table fleet={fleet} pods={found.slice(0, MOST_ROWS)} knowsConditions={knowsConditions} />}
+      {found.length > 0 && <Table fleet={fleet} pods={found.slice(0, MOST_ROWS)} knowsConditions={knowsConditions} hasDecisions={hasDecisions} />}
       {found.length > MOST_ROWS && <p class="quiet">and {count(found.length - MOST_ROWS)} more: search for them</p>}
     </section>
   );
 }
 
-function Table({ fleet, pods, knowsConditions }: { fleet: Fleet; pods: Waiting[]; knowsConditions: boolean }) {
+interface TableProperties {
+  fleet: Fleet;
+  pods: Waiting[];
+  knowsConditions: boolean;
+  hasDecisions: boolean;
+}
+
+function Table({ fleet, pods, knowsConditions, hasDecisions }: TableProperties) {
   return (
     <table>
       <thead>
@@ -65,7 +73,7 @@ function Table({ fleet, pods, knowsConditions }: { fleet: Fleet; pods: Waiting[]
           <tr key={`${pod.namespace}/${pod.name}`}>
             <td class="numeric">{pod.position ?? "–"}</td>
             <th scope="row">
-              <b>{visible(pod.name)}</b>
+              {hasDecisions ? <a href={wayOf(pod.namespace, pod.name)}>{visible(pod.name)}</a> : <b>{visible(pod.name)}</b>}
               <span class="quiet">
                 {visible(pod.namespace)}
                 {pod.gang && `, gang ${visible(pod.gang)}`}

@@ -23,6 +23,8 @@ from scheduler.page.visible_part import VisiblePart
 _LEAST_SECONDS: Final = 2.0
 _MOST_SHARE: Final = 0.1
 """The most of the time that reading may take, as with `--watch`."""
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a caller waits for the first reading; then it hears that there is none yet."""
 _MOST_PICTURES: Final = 8
 """Pictures that are kept of a reading: callers with the same rights share one."""
 
@@ -57,11 +59,11 @@ class LiveFleet:
         self.failure: ReadingFailure | None = None
 
     async def last(self) -> FleetReading | None:
-        """Return the last reading, and begin another where it is due; None where none has succeeded yet."""
+        """Return the last reading, and begin another where it is due; None where none has succeeded yet, or in time."""
         if self._running is None and self._clock() >= self._due:
             self._running = asyncio.create_task(self._read_again())
         if self._last is None and self._running is not None:
-            await asyncio.shield(self._running)
+            await asyncio.wait((self._running,), timeout=_PATIENCE_SECONDS)
         return self._last
 
     @property

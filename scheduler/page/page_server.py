@@ -84,7 +84,7 @@ async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
     del query
     reading = await about.fleet.last()
     if reading is None:
-        why = about.fleet.failure.message if about.fleet.failure else "it is not known why"
+        why = about.fleet.failure.message if about.fleet.failure else "reading it takes longer"
         raise Refusal(503, f"the fleet cannot be read: {why}", retry_after=1)
     return msgspec.Raw((await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))).document)
 

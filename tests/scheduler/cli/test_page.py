@@ -39,6 +39,7 @@ def asked(url: str, name: str) -> Any:
 def test_the_page_follows_its_source(tmp_path: Path) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(), m.device_class(), WAITING)
     with running("-f", path) as url:
+        wait_until(lambda: asked(url, "state")["picture"], seconds=120)
         found = asked(url, "map")
         assert (found["source"], found["total"]["total"]) == ("manifests cluster.yaml", 2)
         assert [each["name"] for each in found["queue"]] == ["late"]

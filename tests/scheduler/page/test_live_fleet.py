@@ -3,7 +3,9 @@
 import asyncio
 import threading
 
-from scheduler.page import fleet_map, map_page
+import pytest
+
+from scheduler.page import fleet_map, live_fleet, map_page
 from scheduler.page.fleet_map import MapOrigin
 from scheduler.page.live_fleet import LiveFleet
 from scheduler.page.reading import FleetReading
@@ -82,6 +84,17 @@ async def test_callers_share_one_reading_and_only_the_first_is_waited_for() -> N
     after = await source.settled()
     assert after is not None
     assert after.origin.read_at.endswith("02Z")
+
+
+async def test_a_caller_does_not_wait_for_a_long_first_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_fleet, "_PATIENCE_SECONDS", 0.05)
+    source = Source()
+    source.gate = threading.Event()
+    assert await source.live.last() is None
+    assert source.live.failure is None
+    source.gate.set()
+    assert await source.settled() is not None
+    assert source.readings == 1
 
 
 async def test_the_age_is_that_of_the_last_reading_when_it_began() -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Error, expect
 from e2e import dovetail
 from e2e.browser import clusters
 from e2e.browser.live_server import LiveServer
-from e2e.browser.visit import NARROW, Chromium, UnseenError, Visit, visit
+from e2e.browser.visit import NARROW, WIDE, Chromium, UnseenError, Visit, visit
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Manifest
@@ -239,9 +239,10 @@ def reads_decisions(chromium: Chromium, look: _Look) -> None:
             look(seen, "decisions-narrow")
             if not seen.fits():
                 raise UnseenError("the decisions are wider than the window")
+            seen.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
             seen.page.get_by_role("table").nth(1).get_by_role("link").first.click()
             expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
-            expect(seen.page.get_by_role("row").nth(1)).to_be_visible()
+            expect(seen.page.get_by_role("rowheader").first).to_be_visible()
             look(seen, "pod")
 
 

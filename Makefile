@@ -140,7 +140,7 @@ chart-templates: sync ## Generate the templates and the schema of deploy/chart f
 front: ## Build scheduler/page/bundle from scheduler/page/front, with the locked npm packages (needs Node.js 20)
 	@cd scheduler/page/front && npm ci --silent && npm run --silent build
 
-browser: sync ## Use the page of `dovetail map` in Debian's chromium, and take pictures (ARGS="--pictures DIR"; apt install chromium)
+browser: sync ## Use the pages of `dovetail map` and `dovetail page` in Debian's chromium, and take pictures (ARGS="--pictures DIR"; apt install chromium)
 	@uv run --quiet --frozen --isolated --group browser python -m e2e.browser $(ARGS)
 
 # Releases: docs/releasing.md, and .github/workflows/release.yml, which calls these.

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime as dt
+import itertools
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.arguments import at_least_one
-from e2e.browser import clusters, journey, measure
+from e2e.browser import clusters, journey, live_journey, measure
 from e2e.browser.visit import Chromium
 from e2e.controlplane.plane import REPOSITORY
 from e2e.fleet.shape import Manifest
@@ -23,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, Chromium() as chromium:
         pages = _pages(Path(folder), options.nodes)
         wrong = 0
-        for name, problem in journey.travel(chromium, pages):
+        travels = itertools.chain(journey.travel(chromium, pages), live_journey.travel(chromium, Path(folder)))
+        for name, problem in travels:
             print(f"{'FAILED' if problem else 'ok':8}A person {name}.", flush=True)
             print(f"{problem}\n" if problem else "", end="")
             wrong += bool(problem)
@@ -31,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{each.what}: {each.value:.2f} {each.unit} ({each.limit})", flush=True)
         if options.pictures:
             options.pictures.mkdir(parents=True, exist_ok=True)
-            for path in journey.photograph(chromium, pages, options.pictures):
+            live = live_journey.photograph(chromium, Path(folder), options.pictures)
+            for path in itertools.chain(journey.photograph(chromium, pages, options.pictures), live):
                 print(path)
     return 1 if wrong else 0
 

@@ -53,19 +53,28 @@ class Chromium:
 class Visit:
     """An open page."""
 
-    def __init__(self, page: Page, file: Path) -> None:
+    def __init__(self, page: Page, address: str, *, has_map: bool, failure: str) -> None:
         self.page: Final = page
         self._wrong: Final[list[str]] = []
-        page.on("request", lambda request: self._note(request.url, is_wrong=not request.url.startswith("file:")))
+        self._failed = ""
+        own = "file:" if address.startswith("file:") else address.partition("#")[0]
+        page.on("request", lambda request: self._note(request.url, is_wrong=not request.url.startswith((own, "data:"))))
         page.on("console", lambda message: self._note(message.text, is_wrong=message.type in {"error", "warning"}))
         page.on("pageerror", lambda error: self._note(str(error), is_wrong=True))
-        page.goto(file.as_uri())
-        self.map: Final = page.get_by_role("application")
-        self.map.wait_for()
+        if failure:
+            self.expects_failures(failure)
+        page.goto(address)
+        self.map: Final = page.get_by_role("application", include_hidden=True)
+        if not failure:
+            self.map.wait_for(state="visible" if has_map else "attached")
 
     def _note(self, text: str, *, is_wrong: bool) -> None:
-        if is_wrong:
+        if is_wrong and not (self._failed and text.startswith(self._failed)):
             self._wrong.append(text)
+
+    def expects_failures(self, why: str = "net::ERR_") -> None:
+        """Expect that requests fail from now on, which the browser writes to its console."""
+        self._failed = f"Failed to load resource: {why}"
 
     def check(self) -> None:
         """Raise where the page asked for anything, or the browser complained."""
@@ -121,14 +130,29 @@ class Visit:
 
 @contextmanager
 def visit(
-    chromium: Chromium, file: Path, *, size: tuple[int, int] = WIDE, theme: Any = "light", ratio: float = 1
+    chromium: Chromium,
+    place: Path | str,
+    *,
+    size: tuple[int, int] = WIDE,
+    theme: Any = "light",
+    ratio: float = 1,
+    has_map: bool = True,
+    failure: str = "",
 ) -> Iterator[Visit]:
-    """Open a file in a window of a size; `theme` is what the reader's system asks for."""
+    """
+    Open a file or a URL in a window of a size; `theme` is what the reader's system asks for.
+
+    `failure` is what the browser says of a request that is refused at first; then there is no map yet.
+    """
     context = chromium.browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=theme, device_scale_factor=ratio
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme=theme,
+        device_scale_factor=ratio,
+        ignore_https_errors=True,  # of our own server, whose certificate signs itself
     )
     try:
-        found = Visit(context.new_page(), file)
+        address = place if isinstance(place, str) else place.as_uri()
+        found = Visit(context.new_page(), address, has_map=has_map, failure=failure)
         yield found
         found.check()
     finally:

@@ -16,7 +16,7 @@ from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import KubectlError
 from e2e.controlplane.processes import ComponentError
 from e2e.run import view
-from e2e.run.stage import SCHEDULERS, Stage
+from e2e.run.stage import SCHEDULERS, Stage, page_of
 from e2e.table import Row
 
 INTERRUPTED = 130
@@ -47,8 +47,9 @@ def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
     summary, is_right = stage.audit()
     console.print(f"Audit: {summary}.", highlight=False, markup=False, soft_wrap=True)
     if not options.once:
-        console.print(_how_to_reach(stage), highlight=False, soft_wrap=True)
-        view.stay(stage, console)
+        with page_of(stage.plane) as page:
+            console.print(_how_to_reach(stage, page), highlight=False, soft_wrap=True)
+            view.stay(stage, console)
     return status if is_right else 1
 
 
@@ -63,10 +64,11 @@ def verdict(rows: Sequence[Row], expected_pods: int, console: Console) -> int:
     return 0 if view.is_settled(rows, expected_pods) else 1
 
 
-def _how_to_reach(stage: Stage) -> str:
+def _how_to_reach(stage: Stage, page: str) -> str:
     plane = stage.plane
     lines = [
         "",
+        f"Look at it in a browser: {page}",
         "The cluster stays up. In another terminal:",
         f"  export KUBECONFIG={plane.kubeconfig}",
         f"  alias kubectl={plane.kubectl_binary}",

@@ -1,6 +1,7 @@
 """The scene: what is started and created, in order, each step with a line that says how long it took."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from rich.console import Console
 from e2e import audit, dovetail, table
 from e2e.controlplane import build
 from e2e.controlplane.gates import FeatureGates
-from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.controlplane.processes import Component
 from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Fleet
@@ -113,6 +114,20 @@ def _start_scheduler(
 def _describe(fleet: Fleet) -> str:
     devices = sum(len(each["spec"]["devices"]) for each in fleet.slices)
     return f"{len(fleet.nodes)} nodes, {len(fleet.slices)} resource slices, {devices} devices created"
+
+
+@contextlib.contextmanager
+def page_of(plane: ControlPlane) -> Iterator[str]:
+    """Serve `dovetail page` while the block runs; give its address."""
+    address = f"127.0.0.1:{free_port()}"
+    words = ("page", f"--kubeconfig={plane.kubeconfig}", f"--listen={address}")
+    served = Component(
+        "page", [sys.executable, "-m", "e2e.dovetail", *words], plane.folder / "page.log", cwd=REPOSITORY
+    )
+    try:
+        yield f"http://{address}/"
+    finally:
+        served.stop()
 
 
 @contextlib.contextmanager

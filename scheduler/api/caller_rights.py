@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -37,6 +37,7 @@ V = TypeVar("V")
 class Listed(Enum):
     """What callers may list."""
 
+    NODES = ("", "nodes")
     PODS = ("", "pods")
     CLAIMS = ("resource.k8s.io", "resourceclaims")
     SLICES = ("resource.k8s.io", "resourceslices")
@@ -96,18 +97,27 @@ class Reviews:
         self._rights.put(key, found)
         return found
 
+    def rights_of(self, user: AuthenticatedUser) -> "CallerRights":
+        """Return the rights of a user."""
+
+        async def may_list(listed: Listed, namespace: str) -> bool:
+            group, resource = listed.value
+            return await self.may(user, ResourceAttributes("list", group, resource, namespace))
+
+        return CallerRights(user.username, may_list)
+
 
 class CallerRights:
     """What one caller may list. Raises `KubeError` where the API server does not say it."""
 
-    def __init__(self, reviews: Reviews, user: AuthenticatedUser) -> None:
-        self._reviews: Final = reviews
-        self.user: Final = user
+    def __init__(self, caller: str, may_list: Callable[[Listed, str], Awaitable[bool]]) -> None:
+        """`may_list` says whether the caller may list objects of a namespace (""; of all of them)."""
+        self.caller: Final = caller
+        self._may_list: Final = may_list
 
     async def sees(self, listed: Listed, namespace: str = "") -> bool:
         """Whether the caller may list objects of a namespace (""; of all of them)."""
-        group, resource = listed.value
-        return await self._reviews.may(self.user, ResourceAttributes("list", group, resource, namespace))
+        return await self._may_list(listed, namespace)
 
     async def namespaces(self, listed: Listed, among: Iterable[str]) -> VisibleNamespaces:
         """Return in which of some namespaces the caller may list objects."""

@@ -7,10 +7,11 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.api.answer_threads import in_thread
 from scheduler.api.queries import CALLER_HEADER
@@ -41,11 +42,27 @@ class Certificate(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(routes: Iterable[web.RouteDef], address: Address, certificate: Certificate) -> AsyncIterator[Address]:
-    """Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too."""
+async def serving(
+    routes: Iterable[web.RouteDef],
+    address: Address,
+    certificate: Certificate,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    middlewares: Iterable[Middleware] = (),
+) -> AsyncIterator[Address]:
+    """
+    Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too.
+
+    Every response has `headers`.
+    """
+
+    async def prepare(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers)
+
     silent = _SilentConnections()
-    application = web.Application(client_max_size=1024, middlewares=(silent.heard,))
+    application = web.Application(client_max_size=1024, middlewares=(silent.heard, *middlewares))
     application.add_routes(routes)
+    application.on_response_prepare.append(prepare)
     runner = web.AppRunner(
         application,
         access_log=None,

@@ -19,7 +19,7 @@ from scheduler.cli.arguments import (
     warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.targets import Target, TargetKind, target_of
+from scheduler.cli.sources.targets import Target, TargetKind, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
 _TIMEOUT_SECONDS: Final = 300.0

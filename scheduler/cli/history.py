@@ -2,21 +2,20 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.arguments import WIDE, add_cluster, add_format, add_namespaces, cluster_access, namespace_of
 from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
-from scheduler.cli.targets import TargetKind, add_target, target_of
+from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:
     from scheduler.api.history_answers import HistoryAnswer
-    from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
+    from scheduler.history.records import HistoryRecord
 
 _KINDS: Final = (TargetKind.POD,)
 _LIMIT: Final = 200
-_PLACED: Final = "Placed"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +73,7 @@ def _nothing(answer: "HistoryAnswer", namespace: str) -> str:
 
 
 def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
+    from scheduler.page import history_listing  # noqa: PLC0415 - as above
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 
     column = list_table.ListColumn
@@ -84,94 +84,19 @@ def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
         column("DEVICES", is_sentence=True),
         column("WHY", is_sentence=True),
     )
-    list_table.show(columns, _rows(records, is_wide=is_wide), sys.stdout, is_wide=is_wide)
-
-
-def _rows(records: Sequence["HistoryRecord"], *, is_wide: bool) -> list[tuple[str, ...]]:
-    """
-    Make a row for each thing that happened to a pod; one for all decisions in a row that say the same of it.
-
-    Such a row has the time of the last of these decisions, and stands there.
-    """
-    from scheduler.history.records import PodRecord  # noqa: PLC0415 - as above
-
-    settled = {(each.decision, each.namespace, each.name) for each in records if isinstance(each, PodRecord)}
-    events: list[_Event] = []
-    last: dict[tuple[str, str], int] = {}
-    for record in records:
-        found = [_pod_event(record)] if isinstance(record, PodRecord) else _decision_events(record)
-        for event in found:
-            if event.what == _PLACED and event.settled_key in settled:
-                continue  # the row that it was bound says more
-            at = last.get(event.pod, -1)
-            if at >= 0 and events[at].says_the_same(event):
-                events[at] = event._replace(times=events[at].times + 1)
-            else:
-                last[event.pod] = len(events)
-                events.append(event)
-    return [event.row(is_wide=is_wide) for event in sorted(events, key=lambda event: event.time)]
-
-
-class _Event(NamedTuple):
-    """Something that happened to a pod, so many `times` without another thing in between."""
-
-    time: datetime
-    decision: int
-    pod: tuple[str, str]
-    what: str
-    node: str = ""
-    devices: tuple[str, ...] = ()
-    why: str = ""
-    times: int = 1
-
-    @property
-    def settled_key(self) -> tuple[int, str, str]:
-        return self.decision, *self.pod
-
-    def says_the_same(self, other: "_Event") -> bool:
-        return self._replace(time=other.time, decision=other.decision, times=1) == other
-
-    def row(self, *, is_wide: bool) -> tuple[str, ...]:
-        why = self.why if self.times == 1 else f"{self.why} (the last of {self.times} decisions)"
-        number = str(self.decision or "")
-        devices = ", ".join(self.devices) if is_wide else _shortened(self.devices, self.node)
-        return _time(self.time), number, *self.pod, self.what, self.node, devices, why
-
-
-def _shortened(devices: tuple[str, ...], node: str) -> str:
-    """Write devices as `explain` does: gpu-0 … gpu-7 (gpu.nvidia.com)."""
-    from scheduler.simulation.printing import pool_name, runs  # noqa: PLC0415 - as above
-    from solver.domain import PoolId  # noqa: PLC0415 - as above
-
-    pools: dict[str, list[str]] = {}
-    for each in devices:
-        pool, _, device = each.rpartition("/")
-        driver, _, name = pool.partition("/")
-        pools.setdefault(pool_name(PoolId(driver, name), node), []).append(device)
-    return "; ".join(f"{', '.join(runs(names))} ({pool})" for pool, names in pools.items())
-
-
-def _pod_event(record: "PodRecord") -> _Event:
-    why = record.message or (f"after {record.seconds:g} s" if record.seconds else "")
-    if record.preemptor not in why:
-        why += f" (pod {record.preemptor})"
-    pod = record.namespace, record.name
-    return _Event(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
-
-
-def _decision_events(record: "DecisionRecord") -> Iterator[_Event]:
-    event = _Event(record.time, record.decision, ("", ""), "")
-    for placed in record.placed:
-        pod = placed.namespace, placed.name
-        yield event._replace(pod=pod, what=_PLACED, node=placed.node, devices=placed.devices)
-    for waiting in record.waiting:
-        why = waiting.message or waiting.reason
-        yield event._replace(pod=(waiting.namespace, waiting.name), what="Waits", why=why)
-    for nominated in record.nominated:
-        pod = nominated.namespace, nominated.name
-        victims = nominated.victims
-        why = f"{victims} pod{'s are' if victims > 1 else ' is'} evicted for it" if victims else "pods leave for it"
-        yield event._replace(pod=pod, what="Nominated", node=nominated.node, why=why)
+    rows = [
+        (
+            _time(each.time),
+            str(each.decision or ""),
+            *each.pod,
+            each.what,
+            each.node,
+            ", ".join(each.devices) if is_wide else each.short_devices,
+            each.full_why,
+        )
+        for each in history_listing.pod_events(records)
+    ]
+    list_table.show(columns, rows, sys.stdout, is_wide=is_wide)
 
 
 def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:

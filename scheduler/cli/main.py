@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",
     "free": "Show how many devices are held and free, the largest blocks, and fragmentation with its causes.",
     "map": "Write the fleet as a page to look at: one HTML file with every node, its devices, and who holds them.",
+    "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
@@ -35,6 +36,8 @@ COMMANDS: Final = {
 }
 """What each command does. Its module in this package has its name, and is imported only when it is called."""
 _DEFAULT: Final = "run"
+_LASTING: Final = {_DEFAULT, "page"}
+"""Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
 _LONGEST: Final = 500
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = _with_command(list(sys.argv[1:] if arguments is None else arguments), "--help" if is_plugin else _DEFAULT)
     options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parse_args(words)
     is_collecting = gc.isenabled()
-    if words[0] != _DEFAULT and not getattr(options, "watch", False):
+    if words[0] not in _LASTING and not getattr(options, "watch", False):
         gc.disable()  # a command ends soon, and the objects of a large cluster are read five times as fast
     try:
         status: int = options.execute(options)

@@ -10,6 +10,7 @@ from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import fleet_arguments
 
 if TYPE_CHECKING:
+    from scheduler.page.fleet_map import MapOrigin
     from scheduler.simulation.devices_output import FleetAnswer
     from scheduler.status.waiting_pods import WaitingPod
 
@@ -24,6 +25,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         "of nodes, devices, claims and pods, labels of nodes and the messages of waiting pods. Exit status: 0 the page "
         "was written, 2 arguments are wrong or the fleet cannot be read, 3 some kinds of objects may not be listed."
     )
+    add_source(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=(_HTML, _JSON),
+        default=_HTML,
+        help="the page, or the document in it (default: html)",
+    )
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what a map is made from."""
     fleet_arguments.add_source(parser)
     parser.add_argument(
         "--scheduler-name",
@@ -31,13 +44,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         help="waiting pods with this spec.schedulerName instead of the names in the profiles; may be repeated",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=(_HTML, _JSON),
-        default=_HTML,
-        help="the page, or the document in it (default: html)",
     )
 
 
@@ -55,21 +61,25 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, found: "FleetAnswer", began: dt.datetime) -> None:
-    from scheduler import version  # noqa: PLC0415 - reading it takes a while
     from scheduler.observe import terminal  # noqa: PLC0415 - only the document needs it
     from scheduler.page import fleet_map, map_page  # noqa: PLC0415 - the solver takes a while to import
 
-    origin = fleet_map.MapOrigin(
-        read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=_source(options), version=version()
-    )
-    document = map_page.encoded(fleet_map.map_of(found, _queue(options, found), origin))
+    document = map_page.encoded(fleet_map.map_of(found, queue(options, found), origin(options, began)))
     if options.output == _JSON:
         sys.stdout.write(f"{terminal.escaped_json(document.decode())}\n")
     else:
         sys.stdout.write(map_page.page(document))
 
 
-def _queue(options: argparse.Namespace, found: "FleetAnswer") -> "tuple[WaitingPod, ...] | None":
+def origin(options: argparse.Namespace, began: dt.datetime) -> "MapOrigin":
+    """Say when and from what the fleet was read."""
+    from scheduler import version  # noqa: PLC0415 - reading it takes a while
+    from scheduler.page.fleet_map import MapOrigin  # noqa: PLC0415 - as above
+
+    return MapOrigin(read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=_source(options), version=version())
+
+
+def queue(options: argparse.Namespace, found: "FleetAnswer") -> "tuple[WaitingPod, ...] | None":
     """List the waiting pods as `dovetail queue` does; of a saved decision those that it is about."""
     from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
     from scheduler.simulation import queue_listing  # noqa: PLC0415 - as above

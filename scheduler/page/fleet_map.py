@@ -14,6 +14,7 @@ import msgspec
 from scheduler.simulation import devices_output, supply_output
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.status.waiting_pods import WaitingPod
+from scheduler.visibility import HiddenCounts
 from solver import grouped_supply
 from solver.domain import ClaimId, PodId, PoolId
 from solver.domain.fleet import DeviceHolder, FleetDevice, Grouping
@@ -114,7 +115,8 @@ class FleetMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     `read_at` is an RFC 3339 time, `source` says in words where the objects come from. `total` is the row of all devices
     and `supply` the document of `dovetail free`. `unusable` counts the unusable devices by cause. `queue` is None where
-    pods may not be listed. `forbidden` are the kinds that the caller may not list: their objects are missing.
+    pods may not be listed. `forbidden` are the kinds that the caller may not list: their objects are missing. `hidden`
+    counts what else is left out, because the caller may not list it in some namespaces: pods that wait, and holders.
     """
 
     read_at: str
@@ -133,6 +135,7 @@ class FleetMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     claims: ClaimColumns
     pods: HoldingPodColumns
     texts: tuple[str, ...]
+    hidden: HiddenCounts = HiddenCounts()
 
 
 class MapOrigin(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ BUNDLE: Final = resources.files("scheduler.page") / "bundle"
 SCRIPT: Final = "map.js"
 STYLE: Final = "map.css"
 _LEVEL: Final = 6
+_ICON: Final = '<link rel="icon" href="data:,">'
+"""Without one browsers ask the server for it."""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -25,7 +27,7 @@ _PAGE: Final = """<!doctype html>
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="dovetail">
-<title>Fleet map</title>
+<title>Fleet map</title>{more}
 <style>{style}</style>
 </head>
 <body>
@@ -45,9 +47,22 @@ def encoded(found: FleetMap) -> bytes:
 
 def page(document: bytes) -> str:
     """Return the page of an encoded map. The same document gives the same page."""
-    script, style = ((BUNDLE / name).read_text(encoding="utf-8").strip() for name in (SCRIPT, STYLE))
     packed = base64.b64encode(gzip.compress(document, _LEVEL, mtime=0)).decode()
-    return _PAGE.format(policy=_policy(script, style), style=style, document=packed, script=script)
+    script, style = _front()
+    return _PAGE.format(policy=_policy(script, style), style=style, document=packed, script=script, more="")
+
+
+def served() -> tuple[str, str]:
+    """Return the page without a map, which asks its own server for one, and the policy for its header."""
+    script, style = _front()
+    policy = f"{_policy(script, style)}; connect-src 'self'"
+    text = _PAGE.format(policy=policy, style=style, document="", script=script, more=_ICON)
+    return text, f"{policy}; frame-ancestors 'none'"  # only a header may have the latter
+
+
+def _front() -> tuple[str, str]:
+    script, style = ((BUNDLE / name).read_text(encoding="utf-8").strip() for name in (SCRIPT, STYLE))
+    return script, style
 
 
 def _policy(script: str, style: str) -> str:

@@ -15,7 +15,7 @@ def fleet_document(
 ) -> FleetDocument:
     """Answer a question. Holders that the caller may not see are removed first: no part of it is about them."""
     hidden: dict[object, set[str]] = {}
-    seen = fleet if question.claims.everything else _visible(fleet, question.claims, hidden)
+    seen = fleet if question.claims.everything else visible_fleet(fleet, question.claims, hidden)
     devices = selected_devices(seen, question.query, node_labels)
     counted = [hidden[each.id] for each in devices if each.id in hidden]
     found = FleetDocument(
@@ -32,7 +32,7 @@ def fleet_document(
     return msgspec.structs.replace(found, items=items, truncated=len(items) < len(devices))
 
 
-def _visible(fleet: Fleet, claims: VisibleNamespaces, hidden: dict[object, set[str]]) -> Fleet:
+def visible_fleet(fleet: Fleet, claims: VisibleNamespaces, hidden: dict[object, set[str]]) -> Fleet:
     """Return the fleet without holders that may not be seen; add their namespaces to `hidden`, by device."""
     devices = []
     for device in fleet.devices:

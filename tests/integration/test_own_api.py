@@ -1,7 +1,6 @@
 """The scheduler's own API on the real API server: through its proxy, with tokens and rights that it decides about."""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,15 @@ from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.plane import free_port
 from scheduler.cli.main import main
 from scheduler.worker import recording
+from tests.scheduler.cli.test_page import asked, running
 from tests.support.controlplane import wait_until
+from tests.support.forwarding import forward
 from tests.support.shell_world import Start, World
 
 COMPONENT = Path(__file__).parents[2] / "deploy" / "api"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 pytestmark = pytest.mark.controlplane
-
-
-def _own_address() -> str:
-    """An address of this machine that is not of the loopback interface, to which the API server forwards nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # nothing is sent
-        return str(probe.getsockname()[0])
 
 
 def may(asking: Access, namespace: str, rule: Any) -> bool:
@@ -54,7 +48,7 @@ class Desk:
         self.world, self.plane, self.folder = world, world.plane, folder
         self.port = free_port()
         self.plane.kubectl("apply", "--server-side", "-f", str(COMPONENT / "clusterrolebinding.yaml"))
-        self._forward()
+        forward(self.world, COMPONENT / "service.yaml", self.port)
 
     def config(self, requests_per_second: float) -> Path:
         document = {
@@ -71,27 +65,6 @@ class Desk:
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(document))
         return path
-
-    def _forward(self) -> None:
-        """Have a Service lead to the process: the API server forwards to addresses of pods only."""
-        core, name = f"/api/v1/namespaces/{self.world.namespace}", "dovetail-api"
-        labels = {"app.kubernetes.io/name": "dovetail"}
-        containers = [{"name": "main", "image": "example.com/none"}]
-        spec = {"containers": containers, "schedulerName": "none", "nodeName": self.world.nodes[0]}
-        self.plane.request("POST", f"{core}/pods", {"metadata": {"name": name, "labels": labels}, "spec": spec})
-        address = _own_address()
-        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
-        merge = "application/merge-patch+json"
-        self.plane.request("PATCH", f"{core}/pods/{name}/status", {"status": status}, content=merge)
-        (service,) = yaml.safe_load_all((COMPONENT / "service.yaml").read_text())
-        service["metadata"]["namespace"] = self.world.namespace
-        service["spec"]["ports"][0]["targetPort"] = self.port
-        service["spec"]["publishNotReadyAddresses"] = True  # the pod has no kubelet
-        self.plane.request("POST", f"{core}/services", service)
-        # The API server finds the address in EndpointSlices, and before 1.37 in Endpoints.
-        slices = f"/apis/discovery.k8s.io/v1/namespaces/{self.world.namespace}/endpointslices"
-        wait_until(lambda: any(each.get("endpoints") for each in self.plane.request("GET", slices)["items"]))
-        wait_until(lambda: any(each.get("subsets") for each in self.plane.request("GET", f"{core}/endpoints")["items"]))
 
     def account(self, name: str, *resources: str) -> Path:
         """Return a kubeconfig of a service account that may list these resources in the test's namespace."""
@@ -189,6 +162,18 @@ def test_a_token_for_the_scheduler_alone_is_enough(desk: Desk, capsys: pytest.Ca
     with pytest.raises(RequestError) as refused:
         useless.request("GET", "/api/v1/pods")
     assert refused.value.status == 401
+
+
+def test_the_page_shows_the_way_of_a_pod(desk: Desk) -> None:
+    device = desk.place("p")
+    namespace = desk.world.namespace
+    reader = desk.account("reader", "pods", "resourceclaims")
+    with running(f"--kubeconfig={reader}", f"--service={namespace}/dovetail-api") as url:
+        found = asked(url, f"decisions?namespace={namespace}&pod=p")
+        bound = found["events"][0]
+        assert (bound["what"], bound["node"]) == ("Bound", desk.world.nodes[0])
+        assert device.rpartition("/")[2] in bound["devices"]
+        assert any(each["placed"] for each in found["decisions"])
 
 
 @pytest.mark.parametrize("desk", [0.01], indirect=True)

@@ -22,7 +22,7 @@ from scheduler.cli.arguments import (
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
-from scheduler.cli.targets import TargetKind, add_target, target_of
+from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.simulation.devices_output import FleetAnswer
@@ -88,10 +88,10 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def reader(
-    options: argparse.Namespace, *, finds_gone_pods: bool, reads_pods: bool = False
+    options: argparse.Namespace, *, finds_gone_pods: bool, reads_pods: bool = False, warns: bool = True
 ) -> "Callable[[], FleetAnswer]":
     """
-    Return the function that reads the fleet; it warns of what cannot be read.
+    Return the function that reads the fleet; with `warns` it warns of what cannot be read.
 
     With `reads_pods` the answer has the pods as well. Raise `UsageError`.
     """
@@ -121,13 +121,19 @@ def reader(
             found = fleet_reading.from_cluster(
                 access, policy, label, finds_gone_pods=finds_gone_pods, reads_pods=reads_pods
             )
-        for text in found.unreadable:
-            say(text)
-        for warning in found.warnings:
-            warn(warning)
+        if warns:
+            report_of(found)
         return found
 
     return read
+
+
+def report_of(found: "FleetAnswer") -> None:
+    """Write what cannot be read, and what is odd about the rest."""
+    for text in found.unreadable:
+        say(text)
+    for warning in found.warnings:
+        warn(warning)
 
 
 def run(options: argparse.Namespace, command: FleetCommand) -> int:

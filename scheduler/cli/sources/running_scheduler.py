@@ -13,6 +13,7 @@ from scheduler.cli.exit_status import ExitStatus
 if TYPE_CHECKING:
     import msgspec
 
+    from scheduler.api.scheduler_client import SchedulerAddress
     from scheduler.kube.access import ClusterAccess
     from scheduler.visibility import HiddenCounts
 
@@ -47,6 +48,13 @@ def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False)
     )
 
 
+def scheduler_address(options: argparse.Namespace) -> "SchedulerAddress":
+    """Return where the running scheduler is, and as whom it is asked."""
+    from scheduler.api.scheduler_client import SchedulerAddress  # noqa: PLC0415 - as above
+
+    return SchedulerAddress(options.service, options.server, options.certificate_authority, options.service_account)
+
+
 def is_asked(options: argparse.Namespace) -> bool:
     """Whether the running scheduler is to answer."""
     return bool(options.service or options.server)
@@ -79,9 +87,7 @@ def ask(
     from scheduler.kube.access import wait_for  # noqa: PLC0415 - as above
     from scheduler.kube.errors import DecodeError  # noqa: PLC0415 - as above
 
-    address = scheduler_client.SchedulerAddress(
-        options.service, options.server, options.certificate_authority, options.service_account
-    )
+    address = scheduler_address(options)
     asked = {key: value for key, value in parameters.items() if value}
     answer = wait_for(scheduler_client.ask(access, address, name, asked))
     try:

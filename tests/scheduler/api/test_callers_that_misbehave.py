@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.api import api_server, http_server, leadership, queue_answers, usage_answers
+from scheduler.api import caller_api, http_server, leadership, queue_answers, usage_answers
 from scheduler.api.http_server import Certificate
 from scheduler.components import Components
 from scheduler.observe.metrics import Metrics
@@ -113,7 +113,7 @@ async def test_who_loses_the_lease_while_rights_are_checked_has_no_defect() -> N
 
 
 async def test_one_caller_does_not_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "_OF_ONE_CALLER", 1)
+    monkeypatch.setattr(caller_api, "_OF_ONE_CALLER", 1)
     async with hall() as at, asyncio.timeout(30):
         asked = Asked(at)
         first = asyncio.create_task(at.get("/v1alpha1/queue"))

@@ -13,8 +13,8 @@ from scheduler.cli import run
 from scheduler.cli.arguments import UsageError, add_namespaces, add_selector, completed, namespace_of
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.main import COMMANDS
+from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 from scheduler.cli.sources.watching import watch
-from scheduler.cli.targets import Target, TargetKind, add_target, target_of
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import LogFormat, LogLevel
 

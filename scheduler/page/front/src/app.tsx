@@ -3,11 +3,15 @@ import { options } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MapCanvas } from "./canvas";
 import { PALETTES, schemeOf, uncoloured, type ColourBy, type Scheme, type Theme } from "./colours";
+import { DecisionsView, PodView } from "./decisions_view";
 import { Details } from "./details";
 import type { Device, Fleet } from "./fleet";
-import { layOut, type Grouping } from "./layout";
+import { layOut, type Grouping, type Layout } from "./layout";
+import type { Connection } from "./live";
 import type { Place } from "./paint";
 import { Found, Numbers, Queue } from "./panels";
+import { useView, VIEWS, type ViewName } from "./navigation";
+import { QueueView } from "./queue_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
 import { clock, count, counted, duration, percent } from "./text";
@@ -23,18 +27,25 @@ type Tab = "numbers" | "queue" | "found" | "details";
 const MOST_VALUES = 400;
 const ZONE = "topology.kubernetes.io/zone";
 
-export function App({ fleet }: { fleet: Fleet }) {
-  const [choice, setChoice] = useState<ThemeChoice>(rememberedTheme);
-  const theme = useTheme(choice);
+interface Chosen {
+  node: string;
+  device: string | null;
+}
+
+/** `connection` stands for a live page. */
+export function App({ fleet, connection }: { fleet: Fleet; connection?: Connection }) {
+  const { theme, choice, setChoice, prefer } = useTheme();
+  const view = useView(connection !== undefined);
+  const isMap = view.name === "map";
   const [by, setBy] = useState<ColourBy>("namespace");
   const groupings = useMemo(() => groupingsOf(fleet), [fleet]);
   const [grouping, setGrouping] = useState(() => firstGrouping(fleet));
   const [text, setText] = useState("");
   const [type, setType] = useState("");
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
-  const [selected, setSelected] = useState<Place | null>(null);
+  const [chosen, setChosen] = useState<Chosen | null>(null);
   const [tab, setTab] = useState<Tab>("numbers");
-  const view = useRef<MapView | null>(null);
+  const map = useRef<MapView | null>(null);
   const input = useRef<HTMLInputElement>(null);
 
   const palette = PALETTES[theme];
@@ -45,19 +56,15 @@ export function App({ fleet }: { fleet: Fleet }) {
     [fleet, grouping],
   );
   const matches = useMemo(() => search(fleet, scheme, { text, keys, type }), [fleet, scheme, text, keys, type]);
-  const kept = selected && (layout.tiles.includes(selected.tile) ? selected : null);
+  const kept = useMemo(() => placeOf(layout, chosen), [layout, chosen]);
   const picture = useMemo(
-    () => ({ layout, scheme, palette, matches, selected: kept, readAt: fleet.readAt }),
+    () => ({ layout, grouping, scheme, palette, matches, selected: kept, readAt: fleet.readAt }),
     [layout, scheme, palette, matches, kept],
   );
-  usePrinting(choice, setChoice, () => view.current?.paintWhole());
-  const prefer = (theme: ThemeChoice): void => {
-    setChoice(theme);
-    rememberTheme(theme);
-  };
+  usePrinting(choice, setChoice, () => map.current?.paintWhole());
 
   const choose = (place: Place | null): void => {
-    setSelected(place);
+    setChosen(place && { node: place.tile.node.name, device: place.cell?.devices[0] ? idOf(place.cell.devices[0]) : null });
     if (place) setTab("details");
   };
   const find = (wanted: string): void => {
@@ -69,7 +76,7 @@ export function App({ fleet }: { fleet: Fleet }) {
     const cell = tile?.cells.find((each) => each.devices.includes(device));
     if (!tile || !cell) return;
     choose({ tile, cell });
-    view.current?.reveal(tile, true);
+    map.current?.reveal(tile, true);
   };
   const clear = (): void => {
     setText("");
@@ -77,17 +84,20 @@ export function App({ fleet }: { fleet: Fleet }) {
     setKeys(new Set());
   };
   useShortcuts({
-    "/": () => input.current?.focus(),
+    "/": () => (isMap ? input.current : document.getElementById("view-search"))?.focus(),
     t: () => prefer(theme === "light" ? "dark" : "light"),
   });
   const isFiltered = matches.devices !== null;
   const types = useMemo(() => [...new Set(fleet.devices.map((device) => device.type))].filter(Boolean).sort(), [fleet]);
 
   return (
-    <div class="app">
-      <Top fleet={fleet} theme={theme} onTheme={prefer} />
+    <div class={isMap ? "app" : "app in-view"}>
+      <Heading fleet={fleet} theme={theme} onTheme={prefer} view={view.name} connection={connection} />
       <Figures fleet={fleet} />
-      <div class="tools" role="search">
+      {view.name === "queue" && <QueueView fleet={fleet} hasDecisions={connection?.hasDecisions ?? false} />}
+      {view.name === "decisions" && <DecisionsView />}
+      {view.name === "pod" && <PodView namespace={view.namespace} name={view.pod} />}
+      <div class="tools" role="search" hidden={!isMap}>
         <label class="search">
           <span class="unseen">Search</span>
           <input
@@ -99,7 +109,7 @@ export function App({ fleet }: { fleet: Fleet }) {
             autocomplete="off"
             onInput={(event) => find(event.currentTarget.value)}
             onKeyDown={(event) => {
-              if (event.key === "Enter") view.current?.frameTiles(layout.tiles.filter((tile) => matches.nodes.has(tile.node)));
+              if (event.key === "Enter") map.current?.frameTiles(layout.tiles.filter((tile) => matches.nodes.has(tile.node)));
               if (event.key === "Escape") find("");
             }}
           />
@@ -130,8 +140,8 @@ export function App({ fleet }: { fleet: Fleet }) {
           Clear
         </button>
       </div>
-      <main>
-        <MapCanvas fleet={fleet} picture={picture} onSelect={choose} onView={(made) => (view.current = made)} />
+      <main hidden={!isMap}>
+        <MapCanvas fleet={fleet} picture={picture} onSelect={choose} onView={(made) => (map.current = made)} />
         <aside>
           <Legend scheme={scheme} keys={keys} onKeys={setKeys} more={uncoloured(fleet, by, palette)} />
           <Tabs tab={tab} onTab={setTab} waiting={fleet.document.queue?.length ?? 0} found={isFiltered ? matches.count : null} />
@@ -155,21 +165,39 @@ export function App({ fleet }: { fleet: Fleet }) {
   );
 }
 
-function Top({ fleet, theme, onTheme }: { fleet: Fleet; theme: Theme; onTheme(choice: ThemeChoice): void }) {
-  const now = useNow();
-  const { source, forbidden, version } = fleet.document;
+interface HeadingProperties {
+  fleet: Fleet | null;
+  theme: Theme;
+  onTheme(choice: ThemeChoice): void;
+  view?: ViewName;
+  connection?: Connection | undefined;
+}
+
+function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties) {
+  const left = fleet ? leftOut(fleet) : "";
   return (
     <header>
       <svg viewBox="0 0 24 24" class="logo" aria-hidden="true">
         <path d="M3 3h18v7h-3l-2 4h-8l-2-4H3z" />
         <path d="M3 13h2l2 4h10l2-4h2v8H3z" />
       </svg>
-      <h1>Fleet map</h1>
-      <p class="source">{source}</p>
-      <p class="age" title={`Read at ${clock(fleet.readAt)} by dovetail ${version}`}>
-        <b>{duration((now - fleet.readAt) / 1000)} old</b> <span>{clock(fleet.readAt)}</span>
-      </p>
-      {forbidden.length > 0 && <p class="warning">not listed, because it is forbidden: {forbidden.join(", ")}</p>}
+      <h1>{connection ? "Dovetail" : "Fleet map"}</h1>
+      {connection && (
+        <nav aria-label="Views">
+          {VIEWS.filter(([name]) => name !== "decisions" || connection.hasDecisions).map(([name, label]) => (
+            <a key={name} href={`#${name}`} aria-current={name === view ? "page" : undefined}>
+              {label}
+            </a>
+          ))}
+        </nav>
+      )}
+      <p class="source">{fleet?.document.source ?? ""}</p>
+      {connection ? <LiveAge connection={connection} /> : fleet && <Age fleet={fleet} />}
+      {left && (
+        <p class="warning" title={left}>
+          {left}
+        </p>
+      )}
       <button
         type="button"
         class="theme"
@@ -183,17 +211,63 @@ function Top({ fleet, theme, onTheme }: { fleet: Fleet; theme: Theme; onTheme(ch
   );
 }
 
+/** The heading of a live page without a picture. */
+export function Top({ connection }: { connection: Connection }) {
+  const { theme, prefer } = useTheme();
+  return <Heading fleet={null} theme={theme} onTheme={prefer} connection={connection} />;
+}
+
+/** What the reader may not list, by kind or counted. */
+function leftOut(fleet: Fleet): string {
+  const { forbidden, hidden = {} } = fleet.document;
+  const { pods = 0, devices = 0, namespaces = 0 } = hidden;
+  const counts: [number, string][] = [
+    [pods, "waiting pod"],
+    [devices, "holder"],
+    [namespaces, "namespace"],
+  ];
+  const amounts = counts.filter(([number]) => number).map(([number, word]) => counted(number, word));
+  return [
+    forbidden.length ? `not listed, because it is forbidden: ${forbidden.join(", ")}` : "",
+    amounts.length ? `left out, because you may not list them: ${amounts.join(", ")}` : "",
+  ]
+    .filter(Boolean)
+    .join("; ");
+}
+
+function Age({ fleet }: { fleet: Fleet }) {
+  const now = useNow(10_000);
+  return (
+    <p class="age" title={`Read at ${clock(fleet.readAt)} by dovetail ${fleet.document.version}`}>
+      <b>{duration((now - fleet.readAt) / 1000)} old</b> <span>{clock(fleet.readAt)}</span>
+    </p>
+  );
+}
+
+/** How old the picture is, and since when it cannot be read again. */
+function LiveAge({ connection }: { connection: Connection }) {
+  const now = useNow(1_000);
+  const { readAt, lost } = connection;
+  return (
+    <div class={lost ? "age lost" : "age"} title={lost?.message}>
+      {readAt !== null && <b>{duration((now - readAt) / 1000)} old</b>}
+      <p role="alert">{lost && readAt !== null && `Connection lost since ${new Date(lost.since).toLocaleTimeString()}: ${lost.message}`}</p>
+    </div>
+  );
+}
+
 /** The numbers of `dovetail free` over all devices. */
 function Figures({ fleet }: { fleet: Fleet }) {
-  const { total, supply, knowsHolders, queue } = fleet.document;
+  const { total, supply, knowsHolders, queue, forbidden } = fleet.document;
+  const known = (kind: string, text: string): string => (forbidden.includes(kind) ? "?" : text);
   const shown = (value: number | undefined): string => (knowsHolders ? count(value ?? 0) : "?");
   const all = Math.max(1, total.total ?? 0);
   const figures: [string, string, number | null, string][] = [
-    ["Devices", count(total.total ?? 0), null, `on ${counted(fleet.document.nodes.name.length, "node")}`],
+    ["Devices", known("resourceslices", count(total.total ?? 0)), null, forbidden.includes("nodes") ? "nodes are not listed" : `on ${counted(fleet.document.nodes.name.length, "node")}`],
     ["Held", shown(total.held), total.held ?? 0, ""],
     ["Free", shown(total.free), total.free ?? 0, total.shared ? `${count(total.shared)} with shares in use` : ""],
     ["Blocked", shown(total.blocked), total.blocked ?? 0, total.blocked ? "by partitions in use" : ""],
-    ["Unusable", count(total.unusable ?? 0), total.unusable ?? 0, Object.keys(fleet.document.unusable).join(", ")],
+    ["Unusable", known("resourceslices", count(total.unusable ?? 0)), total.unusable ?? 0, Object.keys(fleet.document.unusable).join(", ")],
     ["Fragmented", supply.fragmentation === null ? "–" : percent(supply.fragmentation), null, "for a typical request"],
     ["Waiting", queue ? count(queue.length) : "?", null, "pods in the queue"],
   ];
@@ -292,6 +366,17 @@ function Tabs({ tab, onTab, waiting, found }: { tab: Tab; onTab(tab: Tab): void;
   );
 }
 
+const idOf = (device: Device): string => `${device.driver}/${device.pool}/${device.name}`;
+
+/** The place in a layout of what was chosen, maybe in another one. */
+function placeOf(layout: Layout, chosen: Chosen | null): Place | null {
+  const tile = chosen && layout.tiles.find((each) => each.node.name === chosen.node);
+  if (!tile) return null;
+  if (chosen.device === null) return { tile, cell: null };
+  const cell = tile.cells.find((each) => each.devices.some((device) => idOf(device) === chosen.device));
+  return cell ? { tile, cell } : null;
+}
+
 function spoken({ tile, cell }: Place): string {
   if (!cell) return `${tile.node.name}, ${counted(tile.node.devices.length, "device")}`;
   const [device] = cell.devices;
@@ -327,7 +412,8 @@ function stageAspect(): number {
   return window.innerWidth > 900 ? (window.innerWidth - 360) / Math.max(300, window.innerHeight - 190) : 1;
 }
 
-function useTheme(choice: ThemeChoice): Theme {
+function useTheme() {
+  const [choice, setChoice] = useState<ThemeChoice>(rememberedTheme);
   const asked = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
   const [isDark, setDark] = useState(asked.matches);
   useEffect(() => {
@@ -335,9 +421,13 @@ function useTheme(choice: ThemeChoice): Theme {
     asked.addEventListener("change", listen);
     return () => asked.removeEventListener("change", listen);
   }, []);
-  const theme = choice === "auto" ? (isDark ? "dark" : "light") : choice;
+  const theme: Theme = choice === "auto" ? (isDark ? "dark" : "light") : choice;
   document.documentElement.dataset.theme = theme;
-  return theme;
+  const prefer = (wanted: ThemeChoice): void => {
+    setChoice(wanted);
+    rememberTheme(wanted);
+  };
+  return { theme, choice, setChoice, prefer };
 }
 
 /** Paper is light and shows everything. The browser prints what stands there when `beforeprint` returns. */
@@ -361,10 +451,10 @@ function usePrinting(choice: ThemeChoice, setChoice: (choice: ThemeChoice) => vo
   }, [choice]);
 }
 
-function useNow(): number {
+function useNow(milliseconds: number): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 10_000);
+    const timer = setInterval(() => setNow(Date.now()), milliseconds);
     return () => clearInterval(timer);
   }, []);
   return now;

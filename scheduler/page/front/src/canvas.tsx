@@ -87,7 +87,7 @@ export function MapCanvas({ fleet, picture, onSelect, onView }: Properties) {
       {fleet.nodes.length === 0 && (
         <p class="nothing">
           <strong>No node and no device</strong>
-          <span>The source has no Node and no ResourceSlice.</span>
+          <span>{fleet.document.forbidden.length ? "Some kinds may not be listed." : "The source has no Node and no ResourceSlice."}</span>
         </p>
       )}
       <div class="zoom" role="group" aria-label="Zoom">

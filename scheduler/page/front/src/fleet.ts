@@ -55,6 +55,8 @@ export interface FleetDocument {
   knowsHolders: boolean;
   knowsConditions: boolean;
   forbidden: string[];
+  /** How much of other namespaces is left out. */
+  hidden: { pods?: number; devices?: number; namespaces?: number };
   total: Partial<Supply>;
   unusable: Record<string, number>;
   supply: {
@@ -140,6 +142,8 @@ export interface Device {
 export interface Fleet {
   document: FleetDocument;
   readAt: number;
+  /** When a live picture was drawn, in milliseconds of this browser's clock. */
+  drawnAt?: number;
   nodes: FleetNode[];
   devices: Device[];
   labels: Map<string, (string | null)[]>;
@@ -274,9 +278,10 @@ export const NAMESPACES = (device: Device): string[] => [
   ...new Set(device.holders.filter((each) => !each.admin).map((each) => each.claim.namespace)),
 ];
 
-/** Reads the document that stands in the page. */
-export async function embedded(): Promise<FleetDocument> {
+/** Reads the document that stands in the page; null: there is none, its server has one. */
+export async function embedded(): Promise<FleetDocument | null> {
   const packed = document.getElementById("document")?.textContent ?? "";
+  if (!packed) return null;
   const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return (await new Response(stream).json()) as FleetDocument;

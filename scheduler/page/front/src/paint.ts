@@ -19,6 +19,8 @@ export interface Place {
 
 export interface Picture {
   layout: Layout;
+  /** What the nodes are grouped by: while it is the same, another layout keeps the view. */
+  grouping: string;
   scheme: Scheme;
   palette: Palette;
   matches: Matches;

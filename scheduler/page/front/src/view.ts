@@ -56,9 +56,10 @@ export class MapView {
 
   show(picture: Picture): void {
     const isOther = picture.layout !== this.picture.layout;
+    const isRegrouped = picture.grouping !== this.picture.grouping;
     this.picture = picture;
     this.listeners.hover(null, 0, 0, null);
-    if (isOther) this.fit(false);
+    if (isOther && (isRegrouped || this.isFitted)) this.fit(false);
     this.draw();
   }
 

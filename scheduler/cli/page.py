@@ -1,0 +1,145 @@
+"""`dovetail page`: the map, the queue and the last decisions as a web page that follows the cluster."""
+
+import argparse
+import asyncio
+import contextlib
+import datetime as dt
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from scheduler.cli import map as map_command
+from scheduler.cli.arguments import UsageError, cluster_access, manifests
+from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources import fleet_arguments
+from scheduler.cli.sources.running_scheduler import add_scheduler, scheduler_address
+
+if TYPE_CHECKING:
+    from scheduler.page.decision_answers import AskScheduler
+    from scheduler.page.page_server import Entrance
+    from scheduler.page.reading import FleetReading
+    from scheduler.settings import Address
+
+_LISTEN: Final = "127.0.0.1:8765"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.epilog = (
+        "The page shows what you may list, to every user of this machine who can reach the port; with --tls-cert-file "
+        "callers have tokens and see what they may list. The cluster is read only while a page is open. Exit status: 0 "
+        "it was stopped by SIGTERM, 2 arguments are wrong or the port cannot be opened."
+    )
+    map_command.add_source(parser)
+    add_scheduler(parser)
+    parser.add_argument(
+        "--listen",
+        default=_LISTEN,
+        metavar="HOST:PORT",
+        help="address of the page (default: %(default)s; port 0: a free one)",
+    )
+    parser.add_argument(
+        "--tls-cert-file",
+        default="",
+        metavar="FILE",
+        help="certificate chain (PEM): serves HTTPS, asks each caller for a token, and shows what the caller may list",
+    )
+    parser.add_argument("--tls-key-file", default="", metavar="FILE", help="private key of the certificate (PEM)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Serve until stopped."""
+    address = _address(options.listen, has_tokens=bool(options.tls_cert_file))
+    if bool(options.tls_cert_file) != bool(options.tls_key_file):
+        raise UsageError("give both --tls-cert-file and --tls-key-file, or none of them")
+    if not manifests(options) and not options.snapshot:
+        cluster_access(options)  # a kubeconfig that cannot be used is said at once
+    asyncio.run(_serve(options, _reader(options), address))
+    return ExitStatus.OK
+
+
+def _address(text: str, *, has_tokens: bool) -> "Address":
+    """Read `--listen`. Raise `UsageError`."""
+    from scheduler.settings import parse_address  # noqa: PLC0415 - the settings take a second to import
+
+    try:
+        address = parse_address(text)
+    except ValueError as error:
+        raise UsageError(f"--listen: {error}") from error
+    if not address.is_loopback and not has_tokens:
+        raise UsageError(
+            f"--listen: {text!r} is open to other machines, and the page asks for no token: write 127.0.0.1:8765, or "
+            "give --tls-cert-file and --tls-key-file"
+        )
+    return address
+
+
+async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]", address: "Address") -> None:
+    from scheduler.page import live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
+
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with contextlib.AsyncExitStack() as ends:
+        is_live = not manifests(options) and not options.snapshot
+        own = _scheduler(options) if is_live and not options.tls_cert_file else None
+        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read), own)
+        entrance = await ends.enter_async_context(_entrance(options)) if options.tls_cert_file else None
+        try:
+            bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))
+        except OSError as error:
+            what = "the port, --tls-cert-file and --tls-key-file" if entrance else "the port"
+            raise UsageError(f"--listen: {address} cannot be served: {error}; check {what}") from error
+        sys.stdout.write(f"http{'s' if entrance else ''}://{bound}/ shows the page; Ctrl-C ends it\n")
+        sys.stdout.flush()
+        await stopped.wait()
+
+
+def _scheduler(options: argparse.Namespace) -> "AskScheduler":
+    """Return what asks a running scheduler with the credentials of the kubeconfig, as `dovetail history` does."""
+    from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
+
+    access = cluster_access(options)
+    address = scheduler_address(options)
+
+    async def ask(name: str, parameters: "Mapping[str, str]") -> bytes:
+        return await scheduler_client.ask(access, address, name, parameters)
+
+    return ask
+
+
+@contextlib.asynccontextmanager
+async def _entrance(options: argparse.Namespace) -> "AsyncIterator[Entrance]":
+    """Give the callers by their tokens; the API server is asked about them with connections of its own."""
+    from scheduler.api import authentication  # noqa: PLC0415 - as above
+    from scheduler.api.caller_api import TokenCallers  # noqa: PLC0415 - as above
+    from scheduler.api.http_server import Certificate  # noqa: PLC0415 - as above
+    from scheduler.kube.client import Client  # noqa: PLC0415 - as above
+    from scheduler.page.page_server import Entrance  # noqa: PLC0415 - as above
+    from scheduler.settings import load  # noqa: PLC0415 - as above
+
+    access = cluster_access(options)
+    async with Client.connect(access.path, access.context, max_connections=2 * authentication.AT_ONCE) as client:
+        certificate = Certificate(options.tls_cert_file, options.tls_key_file)
+        yield Entrance(TokenCallers(load(options.config).api, client), certificate)
+
+
+def _reader(options: argparse.Namespace) -> "Callable[[], FleetReading]":
+    """Return the function that reads the fleet; it warns where it has not warned of the same before."""
+    from scheduler.page.reading import FleetReading  # noqa: PLC0415 - as above
+
+    read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True, warns=False)
+    warned: tuple[str, ...] = ()
+
+    def reading() -> FleetReading:
+        nonlocal warned
+        began = dt.datetime.now(dt.UTC)
+        found = read()
+        if (*found.unreadable, *found.warnings) != warned:
+            warned = (*found.unreadable, *found.warnings)
+            fleet_arguments.report_of(found)
+        if found.unreadable:
+            raise UsageError("; ".join(found.unreadable))
+        return FleetReading(found, map_command.queue(options, found), map_command.origin(options, began))
+
+    return reading

@@ -1,0 +1,214 @@
+// What the running scheduler decided, how well, and what happened to pods: the answers of `dovetail history`.
+import { useEffect, useState } from "preact/hooks";
+import { ask } from "./live";
+import { clock, count, visible } from "./text";
+
+interface DecisionRow {
+  time: string;
+  decision: number;
+  pods: number;
+  placed: number;
+  waiting: number;
+  nominated: number;
+  seconds: number;
+  status: string;
+  levels: string[];
+}
+
+interface EventRow {
+  time: string;
+  decision: number;
+  namespace: string;
+  pod: string;
+  what: string;
+  node: string;
+  devices: string;
+  why: string;
+}
+
+interface Decisions {
+  oldest: string | null;
+  truncated: boolean;
+  hidden: { pods?: number; devices?: number; namespaces?: number };
+  decisions: DecisionRow[];
+  events: EventRow[];
+}
+
+const PAUSE = 5_000;
+
+interface Answer {
+  found: Decisions | null;
+  problem: string;
+}
+
+/** Asks every few seconds while it is shown; what was found stays while the scheduler does not answer. */
+function useDecisions(query: string): Answer {
+  const [answer, setAnswer] = useState<Answer>({ found: null, problem: "" });
+  useEffect(() => {
+    let timer = 0;
+    let isOver = false;
+    const step = async (): Promise<void> => {
+      let change: Partial<Answer>;
+      try {
+        change = document.hidden ? {} : { found: await ask<Decisions>(`decisions${query}`), problem: "" };
+      } catch (error) {
+        change = { problem: error instanceof Error ? error.message : String(error) };
+      }
+      if (isOver) return;
+      setAnswer((before) => ({ ...before, ...change }));
+      timer = window.setTimeout(() => void step(), PAUSE);
+    };
+    setAnswer({ found: null, problem: "" });
+    void step();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [query]);
+  return answer;
+}
+
+export function DecisionsView() {
+  const { found, problem } = useDecisions("");
+  return (
+    <section class="view" aria-labelledby="decisions-title">
+      <div class="view-head">
+        <h2 id="decisions-title">The last decisions</h2>
+        <Remark found={found} />
+      </div>
+      <Problem found={found} problem={problem} />
+      {found && !found.decisions.length && <p class="hint">Nothing was decided in the last 24 hours that the scheduler remembers.</p>}
+      {found && found.decisions.length > 0 && <DecisionTable rows={found.decisions} />}
+      {found && found.events.length > 0 && (
+        <>
+          <h2 class="later">What happened to pods</h2>
+          <EventTable rows={found.events} />
+        </>
+      )}
+    </section>
+  );
+}
+
+export function PodView({ namespace, name }: { namespace: string; name: string }) {
+  const { found, problem } = useDecisions(`?namespace=${encodeURIComponent(namespace)}&pod=${encodeURIComponent(name)}`);
+  return (
+    <section class="view" aria-labelledby="pod-title">
+      <div class="view-head">
+        <h2 id="pod-title">
+          The way of pod {visible(name)} <span class="quiet">{visible(namespace)}</span>
+        </h2>
+        <Remark found={found} />
+      </div>
+      <Problem found={found} problem={problem} />
+      {found && !found.events.length && <p class="hint">The scheduler remembers nothing of this pod.</p>}
+      {found && found.events.length > 0 && <EventTable rows={found.events} />}
+    </section>
+  );
+}
+
+export const wayOf = (namespace: string, name: string): string => `#pod/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+
+function Problem({ found, problem }: Answer) {
+  return (
+    <p role="alert" class={found ? "odd" : "hint"}>
+      {problem ? `${found ? "Not asked again: " : "The scheduler cannot be asked: "}${problem}` : !found ? "The scheduler is asked …" : ""}
+    </p>
+  );
+}
+
+/** Since when there is anything, and what is left out. */
+function Remark({ found }: { found: Decisions | null }) {
+  if (!found) return null;
+  const { pods = 0, namespaces = 0 } = found.hidden;
+  const left = pods ? `; left out, because you may not list them: ${count(pods)} pods of ${count(namespaces)} namespaces` : "";
+  return (
+    <p class="quiet">
+      {found.oldest ? `remembered since ${clock(Date.parse(found.oldest))}` : ""}
+      {found.truncated && ", only the newest are shown"}
+      {left}
+    </p>
+  );
+}
+
+function DecisionTable({ rows }: { rows: DecisionRow[] }) {
+  return (
+    <table class="log">
+      <thead>
+        <tr>
+          <th scope="col">Time</th>
+          <th scope="col" class="numeric">
+            Decision
+          </th>
+          <th scope="col">Pods</th>
+          <th scope="col" class="numeric lesser">
+            Seconds
+          </th>
+          <th scope="col">Result, with bounds and proof</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={`${row.time}/${row.decision}`}>
+            <td>{time(row.time)}</td>
+            <td class="numeric">{row.decision}</td>
+            <td>{pods(row)}</td>
+            <td class="numeric lesser">{row.seconds.toFixed(3)}</td>
+            <td class="long">
+              {row.levels.length ? (
+                <details>
+                  <summary>{row.status === "Optimal" ? "proven to be the best" : row.status}</summary>
+                  <ul>
+                    {row.levels.map((level) => (
+                      <li key={level}>{level}</li>
+                    ))}
+                  </ul>
+                </details>
+              ) : (
+                row.status
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function EventTable({ rows }: { rows: EventRow[] }) {
+  return (
+    <table class="log">
+      <thead>
+        <tr>
+          <th scope="col">Time</th>
+          <th scope="col" class="numeric">
+            Decision
+          </th>
+          <th scope="col">Pod</th>
+          <th scope="col">What</th>
+          <th scope="col">Node, devices, why</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, at) => (
+          <tr key={`${row.time}/${row.namespace}/${row.pod}/${at}`}>
+            <td>{time(row.time)}</td>
+            <td class="numeric">{row.decision || "–"}</td>
+            <th scope="row">
+              <a href={wayOf(row.namespace, row.pod)}>{visible(row.pod)}</a>
+              <span class="quiet">{visible(row.namespace)}</span>
+            </th>
+            <td>{row.what}</td>
+            <td class="long">{[row.node, row.devices, row.why].filter(Boolean).map(visible).join(" · ")}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const time = (text: string): string => new Date(text).toLocaleTimeString();
+
+const pods = (row: DecisionRow): string =>
+  [`${count(row.placed)} placed`, row.waiting && `${count(row.waiting)} wait`, row.nominated && `${count(row.nominated)} nominated`]
+    .filter(Boolean)
+    .join(", ");

@@ -1,0 +1,98 @@
+"""What a running scheduler decided, and what happened to pods, as `dovetail history` and the page list it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
+from scheduler.simulation.printing import pool_name, runs
+from solver.domain import PoolId
+
+_PLACED: Final = "Placed"
+
+
+def pod_events(records: Sequence[HistoryRecord]) -> "list[PodEvent]":
+    """
+    List what happened to pods, of records in the order of time; once where decisions in a row say the same of a pod.
+
+    Such an event has the time of the last of these decisions, and stands there.
+    """
+    settled = {(each.decision, each.namespace, each.name) for each in records if isinstance(each, PodRecord)}
+    events: list[PodEvent] = []
+    last: dict[tuple[str, str], int] = {}
+    for record in records:
+        found = [_pod_event(record)] if isinstance(record, PodRecord) else _decision_events(record)
+        for event in found:
+            if event.what == _PLACED and event.settled_key in settled:
+                continue  # the row that it was bound says more
+            at = last.get(event.pod, -1)
+            if at >= 0 and events[at].says_the_same(event):
+                events[at] = event._replace(times=events[at].times + 1)
+            else:
+                last[event.pod] = len(events)
+                events.append(event)
+    return sorted(events, key=lambda event: event.time)
+
+
+class PodEvent(NamedTuple):
+    """Something that happened to a pod, so many `times` without another thing in between."""
+
+    time: datetime
+    decision: int
+    pod: tuple[str, str]
+    what: str
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    why: str = ""
+    times: int = 1
+
+    @property
+    def settled_key(self) -> tuple[int, str, str]:
+        """The decision and the pod."""
+        return self.decision, *self.pod
+
+    def says_the_same(self, other: "PodEvent") -> bool:
+        """Whether another event differs in time alone."""
+        return self._replace(time=other.time, decision=other.decision, times=1) == other
+
+    @property
+    def full_why(self) -> str:
+        """Why, and of how many decisions."""
+        return self.why if self.times == 1 else f"{self.why} (the last of {self.times} decisions)"
+
+    @property
+    def short_devices(self) -> str:
+        """The devices as `explain` writes them: gpu-0 … gpu-7 (gpu.nvidia.com)."""
+        return _shortened(self.devices, self.node)
+
+
+def _shortened(devices: tuple[str, ...], node: str) -> str:
+    pools: dict[str, list[str]] = {}
+    for each in devices:
+        pool, _, device = each.rpartition("/")
+        driver, _, name = pool.partition("/")
+        pools.setdefault(pool_name(PoolId(driver, name), node), []).append(device)
+    return "; ".join(f"{', '.join(runs(names))} ({pool})" for pool, names in pools.items())
+
+
+def _pod_event(record: PodRecord) -> PodEvent:
+    why = record.message or (f"after {record.seconds:g} s" if record.seconds else "")
+    if record.preemptor not in why:
+        why += f" (pod {record.preemptor})"
+    pod = record.namespace, record.name
+    return PodEvent(record.time, record.decision, pod, record.result.value, record.node, record.devices, why)
+
+
+def _decision_events(record: DecisionRecord) -> Iterator[PodEvent]:
+    event = PodEvent(record.time, record.decision, ("", ""), "")
+    for placed in record.placed:
+        pod = placed.namespace, placed.name
+        yield event._replace(pod=pod, what=_PLACED, node=placed.node, devices=placed.devices)
+    for waiting in record.waiting:
+        why = waiting.message or waiting.reason
+        yield event._replace(pod=(waiting.namespace, waiting.name), what="Waits", why=why)
+    for nominated in record.nominated:
+        pod = nominated.namespace, nominated.name
+        victims = nominated.victims
+        why = f"{victims} pod{'s are' if victims > 1 else ' is'} evicted for it" if victims else "pods leave for it"
+        yield event._replace(pod=pod, what="Nominated", node=nominated.node, why=why)

@@ -1,0 +1,161 @@
+"""
+The HTTP server of `dovetail page`, a process of its own.
+
+    GET /                   the page
+    GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
+    GET /v1alpha1/map       the picture: the document of `dovetail map`
+    GET /v1alpha1/decisions the last decisions of the running scheduler, or the way of a pod (`namespace`, `pod`)
+
+The page asks for the state every few seconds, and for the picture where it is another one. Where callers have tokens,
+each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only requests that name this
+machine as their host: a name of a foreign site that leads here is refused.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.api import http_server
+from scheduler.api.caller_api import AnswerRule, CallerApi, Callers
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.api.http_server import Certificate
+from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
+from scheduler.api.refusals import Refusal
+from scheduler.observe.metrics import Metrics
+from scheduler.page import decision_answers, map_page, visible_part
+from scheduler.page.decision_answers import AskScheduler, Decisions
+from scheduler.page.live_fleet import LiveFleet, ReadingFailure
+from scheduler.settings import Address
+
+_NONE: Final = Parameters(())
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class PageSubjects(msgspec.Struct, frozen=True):
+    """What the page shows. `ask_scheduler` is None where it shows no decisions."""
+
+    fleet: LiveFleet
+    ask_scheduler: AskScheduler | None = None
+
+
+class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """
+    The document. `picture` is the tag of the map; it and `age_seconds` are None where nothing has been read yet.
+
+    `failure` says why the fleet cannot be read now; the picture is the last one then. `has_decisions` says that there
+    are answers about decisions.
+    """
+
+    api_version: str = API_VERSION
+    kind: Literal["PageState"] = "PageState"
+    picture: str | None
+    age_seconds: float | None
+    failure: ReadingFailure | None
+    has_decisions: bool
+
+
+async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
+    del query
+    reading = await about.fleet.last()
+    found = PageState(
+        picture=None,
+        age_seconds=None,
+        failure=about.fleet.failure,
+        has_decisions=about.ask_scheduler is not None,
+    )
+    if reading is None:
+        return found
+    picture = await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))
+    return msgspec.structs.replace(found, picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1))
+
+
+async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
+    del query
+    reading = await about.fleet.last()
+    if reading is None:
+        why = about.fleet.failure.message if about.fleet.failure else "reading it takes longer"
+        raise Refusal(503, f"the fleet cannot be read: {why}", retry_after=1)
+    return msgspec.Raw((await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))).document)
+
+
+async def _decisions(about: PageSubjects, query: Query, rights: CallerRights) -> Decisions:
+    del rights  # the scheduler has asked what the person may list
+    if about.ask_scheduler is None:
+        raise Refusal(404, "this page shows no decisions: ask with `dovetail history`", reason="NotFound")
+    return await decision_answers.answer(about.ask_scheduler, query)
+
+
+ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
+    "state": AnswerRule(_state, _NONE, Listed.PODS, Listed.SLICES),
+    "map": AnswerRule(_map, _NONE, Listed.PODS, Listed.SLICES),
+    "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod")), Listed.PODS),
+}
+"""The answers by the last part of their path."""
+
+
+class OwnUser:
+    """The one caller of a page on a person's machine: the answers are what that person may list."""
+
+    async def rights(self, request: web.Request) -> CallerRights:
+        """Let everything be seen that was read."""
+        del request
+        return CallerRights("", _everything)
+
+    def count(self, caller: str) -> None:
+        """Count nothing."""
+
+
+async def _everything(listed: Listed, namespace: str) -> bool:
+    del listed, namespace
+    return True
+
+
+class Entrance(NamedTuple):
+    """Callers with tokens, and the certificate of the server that they send them to."""
+
+    callers: Callers
+    certificate: Certificate
+
+
+@contextlib.asynccontextmanager
+async def serving(subjects: PageSubjects, address: Address, entrance: Entrance | None = None) -> AsyncIterator[Address]:
+    """
+    Serve the page while the block runs, without an entrance to this machine; return the bound address.
+
+    Raise `OSError`, for a wrong certificate too.
+    """
+    callers, certificate = entrance or (OwnUser(), Certificate())
+    api = CallerApi(ANSWERS, callers, Metrics(), compresses=True)
+    api.lead(subjects)
+    html, policy = map_page.served()
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text=html, content_type="text/html", headers={"Content-Security-Policy": policy})
+
+    routes = (web.get("/", page), web.get(f"{PREFIX}/{{name}}", api.handle))
+    middlewares = () if entrance else (_from_this_machine,)
+    async with http_server.serving(routes, address, certificate, headers=_HEADERS, middlewares=middlewares) as bound:
+        yield bound
+
+
+@web.middleware
+async def _from_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse other hosts: a site whose name leads to this machine could read the page (DNS rebinding)."""
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        host = ""
+    if not Address(host, 0).is_loopback:
+        return http_server.refused(Refusal(403, "this page is for this machine: open it as localhost or 127.0.0.1"))
+    return await handler(request)

@@ -1,0 +1,55 @@
+"""The part of the fleet that one caller sees: what `kubectl list` would show, and how much is left out."""
+
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from scheduler.api.caller_rights import CallerRights, Listed
+from scheduler.change import Kind
+from scheduler.page import fleet_map
+from scheduler.page.fleet_map import FleetMap
+from scheduler.page.reading import FleetReading
+from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.visibility import HiddenCounts, VisibleNamespaces
+from scheduler.worker import fleet_documents
+
+_ALL: Final = VisibleNamespaces(everything=True)
+
+
+class VisiblePart(msgspec.Struct, frozen=True):
+    """The namespaces whose claims (holders of devices) and pods a caller sees, and whether nodes with their labels."""
+
+    claims: VisibleNamespaces = _ALL
+    pods: VisibleNamespaces = _ALL
+    nodes: bool = True
+
+
+async def visible_to(rights: CallerRights, reading: FleetReading) -> VisiblePart:
+    """Ask what a caller may list. Raise `KubeError`."""
+    return VisiblePart(
+        claims=await rights.namespaces(Listed.CLAIMS, reading.holders),
+        pods=await rights.namespaces(Listed.PODS, reading.waiting),
+        nodes=await rights.sees(Listed.NODES),
+    )
+
+
+def map_for(reading: FleetReading, part: VisiblePart) -> FleetMap:
+    """Make the map of what a caller sees; nothing in it is about the rest, and the rest is counted."""
+    hidden: dict[object, set[str]] = {}
+    fleet = reading.found.fleet
+    if not part.claims.everything:
+        fleet = fleet_documents.visible_fleet(fleet, part.claims, hidden)
+    waiting = None if reading.queue is None else [each for each in reading.queue if each.namespace in part.pods]
+    found = replace(
+        reading.found, fleet=fleet, pods=tuple(pod for pod in reading.found.pods if pod.id.namespace in part.pods)
+    )
+    made = fleet_map.map_of(found if part.nodes else _without_nodes(found), waiting, reading.origin)
+    unseen = [each.namespace for each in reading.queue or () if each.namespace not in part.pods]
+    counts = HiddenCounts(len(unseen), len(hidden), len(set(unseen).union(*hidden.values())))
+    return msgspec.structs.replace(made, hidden=counts)
+
+
+def _without_nodes(found: FleetAnswer) -> FleetAnswer:
+    forbidden = tuple(dict.fromkeys((*found.forbidden, Kind.NODES.value)))
+    return replace(found, node_labels={}, forbidden=forbidden)

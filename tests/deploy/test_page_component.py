@@ -1,0 +1,88 @@
+"""The component of `dovetail page`: arguments, ports, names, rights and paths fit together."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scheduler.cli import page
+from scheduler.cli.main import COMMANDS
+from scheduler.settings import parse_address
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPONENT = DEPLOY / "page"
+
+
+def _documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((COMPONENT / name).read_text(encoding="utf-8")))
+
+
+def _pod() -> Any:
+    (deployment,) = _documents("deployment.yaml")
+    return deployment["spec"]["template"]
+
+
+def _container() -> Any:
+    (container,) = _pod()["spec"]["containers"]
+    return container
+
+
+def test_the_container_runs_the_command_with_a_certificate_that_is_mounted() -> None:
+    command, *arguments = _container()["args"]
+    assert command in COMMANDS
+    parser = argparse.ArgumentParser()
+    page.add(parser)
+    options = parser.parse_args(arguments)
+    assert parse_address(options.listen).port == _container()["ports"][0]["containerPort"]
+    mounts = {each["mountPath"]: each["name"] for each in _container()["volumeMounts"]}
+    volumes = {each["name"]: each for each in _pod()["spec"]["volumes"]}
+    files = (options.tls_cert_file, options.tls_key_file, str(options.config))
+    sources = [volumes[mounts[str(Path(each).parent)]] for each in files]
+    assert [next(iter(each.keys() - {"name"})) for each in sources] == ["secret", "secret", "configMap"]
+
+
+def test_service_policy_role_and_probe_name_the_port_of_the_pods() -> None:
+    (service,), (role,), (policy,) = map(_documents, ("service.yaml", "role.yaml", "networkpolicy.yaml"))
+    (port,) = _container()["ports"]
+    (of_service,) = service["spec"]["ports"]
+    assert of_service["targetPort"] == port["name"]
+    assert _container()["readinessProbe"]["httpGet"] == {"path": "/", "port": port["name"], "scheme": "HTTPS"}
+    assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == [port["name"]]
+    (rule,) = role["rules"]
+    assert rule["resourceNames"] == [f"https:{service['metadata']['name']}:{of_service['name']}"]
+    assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get"])
+    labels = _pod()["metadata"]["labels"]
+    assert service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"] == labels
+
+
+def test_its_pods_are_no_pods_of_the_scheduler() -> None:
+    scheduler = yaml.safe_load((DEPLOY / "base" / "deployment.yaml").read_text(encoding="utf-8"))
+    assert not scheduler["spec"]["selector"]["matchLabels"].items() <= _pod()["metadata"]["labels"].items()
+    assert _pod()["spec"]["serviceAccountName"] != scheduler["spec"]["template"]["spec"]["serviceAccountName"]
+
+
+def test_the_account_may_read_and_review_and_nothing_else() -> None:
+    (account,) = _documents("serviceaccount.yaml")
+    bindings = _documents("clusterrolebindings.yaml")
+    assert [each["roleRef"]["name"] for each in bindings] == ["dovetail-viewer", "system:auth-delegator"]
+    for each in bindings:
+        (subject,) = each["subjects"]
+        assert (subject["name"], subject["namespace"]) == (
+            account["metadata"]["name"],
+            account["metadata"]["namespace"],
+        )
+    assert _pod()["spec"]["serviceAccountName"] == account["metadata"]["name"]
+
+
+def test_the_container_can_change_nothing() -> None:
+    security, pod = _container()["securityContext"], _pod()["spec"]["securityContext"]
+    assert (security["readOnlyRootFilesystem"], security["allowPrivilegeEscalation"]) == (True, False)
+    assert (security["capabilities"], pod["runAsNonRoot"]) == ({"drop": ["ALL"]}, True)
+    assert "memory" in _container()["resources"]["limits"]
+
+
+def test_every_file_of_the_component_is_listed() -> None:
+    (listed,) = _documents("kustomization.yaml")
+    files = {COMPONENT / name for name in listed["resources"]}
+    assert files == set(COMPONENT.glob("*.yaml")) - {COMPONENT / "kustomization.yaml"}

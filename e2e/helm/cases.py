@@ -44,6 +44,7 @@ CASES: Final = (
     Case("default", ("overlays/default",), {"image": {"repository": "dovetail", "tag": "latest"}}),
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
+    Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
     Case(
         "fenced",
@@ -107,7 +108,10 @@ _NOT_OURS: Final = (
 
 
 def _compare_pods(template: Manifest) -> None:
-    template["metadata"]["annotations"].pop("checksum/config", None)
+    annotations = template["metadata"].get("annotations", {})
+    annotations.pop("checksum/config", None)
+    if not annotations:
+        template["metadata"].pop("annotations", None)
     for volume in template["spec"]["volumes"]:
         if volume["name"] == "config":
             volume["configMap"]["name"] = CONFIG

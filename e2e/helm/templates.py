@@ -31,6 +31,7 @@ PARTS: Final = {
     "pod-groups": ("components/pod-groups", "features.podGroups"),
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "api": ("api", "api.enabled"),
+    "page": ("page", "page.enabled"),
     "admission-features": ("admission/features", "admission.features.enabled"),
     "admission-limits": ("admission/limits", "admission.limits.enabled"),
     "admission-allocations": ("admission/allocations", "admission.allocations.enabled"),
@@ -71,6 +72,10 @@ VALUES: Final[dict[tuple[str, str], dict[Steps, str]]] = {
         (*_POD, "topologySpreadConstraints"): "topologySpreadConstraints",
         (*_CONTAINER, "resources"): "resources",
     },
+    ("Deployment", "dovetail-page"): {
+        (*_POD, "nodeSelector"): "nodeSelector",
+        (*_CONTAINER, "resources"): "page.resources",
+    },
     ("ResourceQuota", "dovetail-critical-pods"): {
         ("spec", "hard", "pods"): "quota.pods",
         ("spec", "scopeSelector", "matchExpressions", 0, "values", 0): "priorityClassName",
@@ -82,6 +87,12 @@ VALUES: Final[dict[tuple[str, str], dict[Steps, str]]] = {
     ("ConfigMap", "dovetail-prometheus"): {("metadata", "namespace"): "monitoring.prometheus.namespace"},
 }
 """The fields that values replace, by object and path."""
+_SECRETS: Final = {
+    "api-tls": "api.secretName",
+    "metrics-tls": "secureMetrics.secretName",
+    "page-tls": "page.secretName",
+}
+"""The value that names the Secret of a volume."""
 _ADDED: Final[dict[Steps, tuple[str, ...]]] = {
     _POD: ("imagePullSecrets", "tolerations", "affinity"),
     ("spec", "template", "metadata", "annotations"): ("podAnnotations",),
@@ -96,7 +107,7 @@ def texts() -> dict[Path, str]:
     written = {"base": _text("base", [_based(each) for each in base if each["kind"] != "Namespace"])}
     for name, (folder, value) in PARTS.items():
         new = [each for each in kustomize.rendered("base", folder) if _is_new(each, base)]
-        written[name] = _text(folder, [_conditional(_params(each, value), value) for each in new])
+        written[name] = _text(folder, [_conditional(_of_part(each, value), value) for each in new])
     objects = {kustomize.key(each): each for name in MONITORING_FOLDERS for each in kustomize.rendered(name)}
     switched = [_conditional(_valued(each), _value(MONITORING, each)) for each in objects.values()]
     written["monitoring"] = _text("monitoring", switched)
@@ -161,7 +172,7 @@ def _complete(made: Manifest, manifest: Manifest) -> None:
     """Add to the Deployment what components and values add to it."""
     for folder, value in PARTS.values():
         changed = kustomize.rendered("base", folder)
-        (deployment,) = [each for each in changed if each["kind"] == "Deployment"]
+        (deployment,) = [each for each in changed if kustomize.key(each) == kustomize.key(manifest)]
         _add(made, manifest, deployment, value)
     for path, names in _ADDED.items():
         target = _at(made, path)
@@ -170,6 +181,11 @@ def _complete(made: Manifest, manifest: Manifest) -> None:
                 target.update(_block(f"with .Values.{name}", {name: _expression("toJson .")}))
             else:
                 target.update(_entries(name))
+    _run_the_release(made)
+
+
+def _run_the_release(made: Manifest) -> None:
+    """Let a Deployment run the image of the chart, with its configuration and its Secrets."""
     pod, container = _at(made, _POD), _at(made, _CONTAINER)
     container["image"] = _expression('include "dovetail.image" .')
     container.update(_block("with .Values.image.pullPolicy", {"imagePullPolicy": _expression("toJson .")}))
@@ -177,9 +193,8 @@ def _complete(made: Manifest, manifest: Manifest) -> None:
         if volume["name"] == "config":
             volume["configMap"]["name"] = CONFIG
         elif "secret" in volume:
-            part = {"api-tls": "api", "metrics-tls": "secureMetrics"}[volume["name"]]
-            volume["secret"]["secretName"] = _expression(f"toJson .Values.{part}.secretName")
-    annotations = made["spec"]["template"]["metadata"]["annotations"]
+            volume["secret"]["secretName"] = _expression(f"toJson .Values.{_SECRETS[volume['name']]}")
+    annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
     annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
 
 
@@ -199,8 +214,14 @@ def _add(made: Any, base: Any, changed: Any, value: str) -> None:
             made += [f"{_ACTION}if .Values.{value}", *added, f"{_ACTION}end"]
 
 
-def _params(manifest: Manifest, value: str) -> Manifest:
-    """Let values replace the entries of a table of an admission policy."""
+def _of_part(manifest: Manifest, value: str) -> Manifest:
+    """Let values replace what they can of an object of a part: entries of a policy's table, fields of a Deployment."""
+    if manifest["kind"] == "Deployment":
+        made = _valued(manifest)
+        pull_secrets = _block("with .Values.imagePullSecrets", {"imagePullSecrets": _expression("toJson .")})
+        _at(made, _POD).update(pull_secrets)
+        _run_the_release(made)
+        return made
     if manifest["kind"] != "ConfigMap":
         return manifest
     where = f".Values.{value.removesuffix('.enabled')}.params"
@@ -284,6 +305,7 @@ FREE: Final = {
     "monitoring.endpoint",
     "monitoring.labels",
     "nodeSelector",
+    "page.resources",
     "podAnnotations",
     "podLabels",
     "resources",

@@ -1,8 +1,8 @@
 """
 Dovetail next to a control plane: installed as `deploy/` says, run as a process with its service account's rights.
 
-`python -m e2e.dovetail …` is `python -m scheduler …` that also ends when whoever started it is gone, so that nothing
-is left behind however a test or a person ends.
+`python -m e2e.dovetail …` is `python -m scheduler …` that also ends when its parent process is gone, so that nothing
+is left behind however a test or a command ends.
 """
 
 import http.client

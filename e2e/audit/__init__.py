@@ -1,5 +1,5 @@
 """
-An audit of what is in an API server: whether allocations and bindings there keep the rules, whoever made them.
+An audit of what is in an API server: whether allocations and bindings there keep the rules, of any scheduler.
 
 Reads pods, nodes, claims, slices, classes and volumes as raw JSON and checks them from the API's text alone: it shares
 no code with `solver.verify` or the solver, except the door to CEL. Used for Dovetail and for kube-scheduler alike. It
@@ -10,10 +10,10 @@ now, and pods that are gone are missed. Pods that were not bound by a scheduler 
 
     findings = audit(read(plane.request))                       # from a program: any (method, path) -> decoded JSON
 
-`leftovers` (`--leftovers`) looks for what is held by nobody who runs. `history` checks the whole past of allocations,
+`leftovers` (`--leftovers`) looks for what is held for no running pod. `history` checks the whole past of allocations,
 from the API server's audit log:
 
-    python -m e2e.audit --log audit.log --about gpu-3       # who held it from when to when; 1 when something is wrong
+    python -m e2e.audit --log audit.log --about gpu-3       # its holders, from when to when; 1 when something is wrong
 """
 
 import contextlib

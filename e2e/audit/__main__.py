@@ -18,10 +18,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--kubeconfig", type=Path, help="as kubectl's")
     parser.add_argument("--kubectl", default=shutil.which("kubectl") or "kubectl", help="the kubectl to read with")
-    parser.add_argument("--leftovers", action="store_true", help="also look for what is held by nobody who runs")
+    parser.add_argument("--leftovers", action="store_true", help="also look for what is held for no running pod")
     parser.add_argument("--log", type=Path, help="an audit log of the API server: check its history instead")
     parser.add_argument("--lease", default="dovetail-system/dovetail", help="the scheduler's (default: %(default)s)")
-    parser.add_argument("--about", help="with --log: list who held the devices and claims whose names contain this")
+    parser.add_argument("--about", help="with --log: list the holders of devices and claims whose names contain this")
     parser.add_argument("--left-seconds", type=float, default=60.0, help="for taking back (default: %(default)g)")
     options = parser.parse_args(arguments)
     if options.log is not None:

@@ -27,7 +27,7 @@ def claim_findings(claim: Json, inventory: Inventory, classes: dict[str, Json]) 
     """Check one allocated claim against its own requests and the devices that it has."""
     subject, results = str(key_of(claim)), results_of(claim)
     if not claim["status"].get("reservedFor"):
-        yield Finding("reserved", subject, "it is allocated and reserved for nobody: nothing will ever free it")
+        yield Finding("reserved", subject, "it is allocated and reserved for no pod: nothing will ever free it")
     if "resource.kubernetes.io/delete-protection" not in (claim["metadata"].get("finalizers") or ()):
         yield Finding("finalizer", subject, "it is allocated without the finalizer that its deallocation needs")
     requests = {each["name"]: each for each in claim["spec"].get("devices", {}).get("requests") or ()}

@@ -1,13 +1,13 @@
 """
-The history of allocations: who held which device, share or counter from when to when, and what was wrong with it.
+The history of allocations: which claim held which device, share or counter, from when to when, and what was wrong.
 
 Pure: writes of the audit log go in (`e2e.audit.writes`), holdings and findings come out. It finds
 
 - a device with two holders, more shares than capacity, counters over budget (`usage_findings`, at every allocation),
-- an allocation that nobody took back after its pods had ended (`left`),
+- an allocation that was not taken back after its pods had ended (`left`),
 - writes of a scheduler that does not lead (`LeaderWrites`).
 
-Between a write whose outcome nobody knows and the next one about the same claim, the claim counts as free.
+Between a write of unknown outcome and the next one about the same claim, the claim counts as free.
 """
 
 from collections import defaultdict
@@ -50,8 +50,8 @@ class Holding:
     def __str__(self) -> str:
         what = " ".join(("/".join(self.device), *self.consumed, *self.counters))
         end = f"{_time(self.until_seconds)} ({self.until})" if self.until else "now"
-        whom = ", ".join(self.consumers) or "nobody"
-        return f"{what}: {self.claim} for {whom}, {_time(self.since_seconds)} ({self.since}) to {end}"
+        consumers = ", ".join(self.consumers) or "no pod"
+        return f"{what}: {self.claim} for {consumers}, {_time(self.since_seconds)} ({self.since}) to {end}"
 
 
 @dataclass(slots=True)
@@ -174,7 +174,7 @@ class History:
             self.holdings.append(replace(each, until=write.version, until_seconds=write.seconds))
 
     def _see_reservation(self, uid: str, claim: Json, seconds: float) -> None:
-        """Note for whom a claim is reserved, and since when all of them have ended."""
+        """Note the consumers for which a claim is reserved, and since when all of them have ended."""
         consumers = (claim.get("status", {}).get("reservedFor") or []) if uid in self._open else []
         for each in consumers:
             self._reserved[each["uid"]].add(uid)
@@ -195,7 +195,7 @@ class History:
             self._see_idle(claim, write.seconds)
 
     def _see_idle(self, uid: str, seconds: float) -> None:
-        """Note since when nobody needs what a claim holds; forget it where somebody does."""
+        """Note since when no consumer needs what a claim holds; forget it where one does."""
         if uid not in self._open:
             self._idle.pop(uid, None)
             return

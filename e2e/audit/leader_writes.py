@@ -1,10 +1,10 @@
 """
 Only the leader's writes count.
 
-Who leads is read from the Lease: the token that wrote a new holder into it is the leader's. Three kinds of writes are
+The Lease names the leader: the token that wrote a new holder into it is the leader's. Three kinds of writes are
 findings: of a former leader after the first one of the new leader, of a leader that has given up the Lease, and of a
 process that never led. Writes that place or evict count: claims, bindings, evictions and volumes. A late event or
-condition harms nobody.
+condition does no harm.
 """
 
 from dataclasses import dataclass, field
@@ -44,12 +44,13 @@ class LeaderWrites:
         is_placing = (write.resource, write.subresource) in _PLACING
         if not self.leaders or not is_placing or not write.is_known or write.user != self._user:
             return []
-        who = self._who_may_not(write.credential)
+        writer = self._wrong_writer(write.credential)
         self._has_written |= write.credential == self.leaders[-1]
         what = "/".join(filter(None, (write.resource, write.subresource)))
-        return [Finding("former", str(write.key), f"{who} wrote {what} at version {write.version}")] if who else []
+        message = f"{writer} wrote {what} at version {write.version}"
+        return [Finding("former", str(write.key), message)] if writer else []
 
-    def _who_may_not(self, credential: str) -> str:
+    def _wrong_writer(self, credential: str) -> str:
         """Say what is wrong with the writer; empty for the leader, and for the one before it until that one writes."""
         if credential == self.leaders[-1]:
             return "" if self._holder else "the leader that had given up the Lease"

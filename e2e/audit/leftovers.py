@@ -1,7 +1,7 @@
 """
-What is held by nobody who runs, in a cluster at rest: reservations, volumes, nominations, and gangs in two parts.
+What is held for no running pod in a cluster at rest: reservations, volumes, nominations, and gangs in two parts.
 
-Not part of the audit itself: a scheduler at work holds things for a moment, and whoever deletes pods makes such a rest.
+Not part of the audit itself: a scheduler at work holds things for a moment, and deleting pods leaves such things.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ def _reservations(objects: Objects) -> Iterator[Finding]:
     for claim in objects.claims:
         are_awaited = any(each.get("bindingConditions") for each in results_of(claim))
         if results_of(claim) and not claim["status"].get("reservedFor"):
-            yield Finding("left", str(key_of(claim)), "it is allocated, and reserved for nobody")
+            yield Finding("left", str(key_of(claim)), "it is allocated and reserved for no pod")
         for consumer in claim.get("status", {}).get("reservedFor") or ():
             pod, name = by_uid.get(consumer["uid"]), consumer["name"]
             if consumer["resource"] == "podgroups":
@@ -63,7 +63,7 @@ def _volumes(objects: Objects) -> Iterator[Finding]:
 
 
 def _nominations(waiting: Iterable[Json], objects: Objects) -> Iterator[Finding]:
-    """A node is nominated for pods whose devices or volumes are got ready there, or while somebody leaves it."""
+    """A node is nominated for pods whose devices or volumes are got ready there, or while a pod leaves it."""
     leaving = {each["spec"].get("nodeName") for each in objects.pods if "deletionTimestamp" in each["metadata"]}
     allocated = {key_of(each) for each in objects.claims if results_of(each)}
     for pod in waiting:
@@ -71,7 +71,7 @@ def _nominations(waiting: Iterable[Json], objects: Objects) -> Iterator[Finding]
         key = key_of(pod)
         has_devices = any(key._replace(name=name) in allocated for name in claims_of(pod))
         if node and node not in leaving and not has_devices and not pod["spec"].get("volumes"):
-            yield Finding("nominated", str(key), f"{node} is nominated for it, and nobody leaves that node")
+            yield Finding("nominated", str(key), f"{node} is nominated for it, and no pod leaves that node")
 
 
 def _parts(pods: Iterable[Json], groups: Iterable[Json]) -> Iterator[Finding]:

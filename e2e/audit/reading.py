@@ -33,11 +33,11 @@ class Objects(NamedTuple):
     claims: list[Json]
     slices: list[Json]
     classes: list[Json]
-    namespaces: list[Json] = []  # noqa: RUF012 - nobody changes it
-    volumes: list[Json] = []  # noqa: RUF012 - nobody changes it
-    volume_claims: list[Json] = []  # noqa: RUF012 - nobody changes it
-    volume_limits: list[Json] = []  # noqa: RUF012 - nobody changes it
-    groups: list[Json] = []  # noqa: RUF012 - nobody changes it
+    namespaces: list[Json] = []  # noqa: RUF012 - never changed
+    volumes: list[Json] = []  # noqa: RUF012 - never changed
+    volume_claims: list[Json] = []  # noqa: RUF012 - never changed
+    volume_limits: list[Json] = []  # noqa: RUF012 - never changed
+    groups: list[Json] = []  # noqa: RUF012 - never changed
 
 
 class Key(NamedTuple):
@@ -86,7 +86,7 @@ def amount_of(quantity: str | float) -> Fraction:
 
 
 def is_scheduled(pod: Json) -> bool:
-    """Say whether a scheduler has bound a pod, and not its author, who may put it anywhere."""
+    """Say whether a scheduler has bound a pod. A pod's author may put it anywhere, by `spec.nodeName`."""
     conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()}
     return holds_node(pod) and conditions.get("PodScheduled") == "True"
 

@@ -30,7 +30,7 @@ _DEEPEST: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """
-    One write: by whom, to what, and what is stored now.
+    One write: its user, its object, and what is stored now.
 
     `credential` is the id of the token, which differs between processes with one account. `stored` has metadata and
     what the history reads; it is empty for bindings, evictions, and where the answer does not tell the outcome
@@ -131,7 +131,7 @@ def _write(event: Json, highest: int) -> Write | None:
 
 
 def _kept(resource: str, stored: Json) -> Json:
-    """Leave out what nobody reads: the log of an hour has hundreds of thousands of writes."""
+    """Leave out what no check reads: the log of an hour has hundreds of thousands of writes."""
     fields = ("metadata", *_KEPT.get(resource, ()))
     kept = {field: stored[field] for field in fields if field in stored}
     if resource == "pods" and stored:

@@ -19,7 +19,7 @@ CAPTION = (
 
 
 def render(measures: Sequence[Measure]) -> Table:
-    """Lay out one block of lines for each workload and seed; levels that are 0 for everybody are left out."""
+    """Lay out one block of lines for each workload and seed; levels that are 0 in every column are left out."""
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
     for column in table.columns[2:7]:
         column.justify = "right"

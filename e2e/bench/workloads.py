@@ -201,7 +201,7 @@ def _everything(free: Sequence[int], seed: int) -> Case:
 
 
 def _w8(seed: int) -> Case:
-    """Forty pods of eight after eighty of one or two: who spreads the small ones over nodes has no whole node left."""
+    """Forty pods of eight after eighty of one or two: a solver that spreads the small ones has no whole node left."""
     chance = _chance(seed)
     small = [gpus(chance.choice((1, 1, 2))) for _ in range(80)]
     wanted = chance.sample([*small, *(gpus(8) for _ in range(40))], 120)

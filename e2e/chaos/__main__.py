@@ -92,7 +92,7 @@ def _run(plane: ControlPlane, folder: Path, seed: int, options: argparse.Namespa
     finally:
         replicas.stop()
     if not judge.bindings:
-        found.append(Finding("idle", SCHEDULER, "it bound nobody: this run has shown nothing"))
+        found.append(Finding("idle", SCHEDULER, "it bound no pod: this run has shown nothing"))
     found += [Finding("ended", "dovetail", each) for each in replicas.unexpected]
     return found + _history_findings(folder / "controlplane" / "audit.log")
 

@@ -137,7 +137,7 @@ class Cluster:
         return None
 
     def listed(self, path: str) -> list[Json]:
-        """List objects; empty where nobody answers."""
+        """List objects; empty where no API server answers."""
         found = self.request("GET", path)
         return list(found["items"]) if found else []
 

@@ -88,7 +88,7 @@ class Disturbances(threading.Thread):
         self._cluster.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
 
     def _remove_node(self) -> None:
-        """Remove a node with its slices for a while; its pods are removed by whoever collects them."""
+        """Remove a node with its slices for a while, and its pods as pod garbage collection does."""
         name = self._random.choice(self._cluster.own_nodes)
         report(f"remove node {name}")
         nodes = [each for each in self._cluster.fleet.nodes if each["metadata"]["name"] == name]

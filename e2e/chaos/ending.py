@@ -1,4 +1,4 @@
-"""The end of a run: nothing is disturbed any more, all comes to rest, and then everybody who waits gets a turn."""
+"""The end of a run: the disturbances stop, the cluster comes to rest, and then every waiting pod gets a turn."""
 
 import time
 from typing import Final
@@ -32,24 +32,24 @@ class Ending:
         return audit.audit(found) + audit.leftovers(found)
 
     def drain(self) -> list[Finding]:
-        """Delete those who run, again and again: nobody who could run may go on waiting then."""
+        """Delete running pods again and again: no pod that could run may go on waiting then."""
         while waiting := self._waiting():
             report(f"{len(waiting)} wait")
             for each in self._cluster.pods():
                 if each["spec"].get("nodeName"):
                     self._cluster.delete_pod(each, at_once=True)
-            if not self._somebody_moves({each["metadata"]["uid"] for each in waiting}):
+            if not self._any_moves({each["metadata"]["uid"] for each in waiting}):
                 return [Finding("stuck", str(key_of(each)), _why(each)) for each in waiting]
         return []
 
     def empty(self) -> list[Finding]:
-        """Delete everybody: no device may be held then."""
+        """Delete every pod: no device may be held then."""
         for each in self._cluster.pods():
             self._cluster.delete_pod(each, at_once=True)
         end = time.monotonic() + _TURN_SECONDS
         while held := [each for each in self._cluster.listed(f"{RESOURCE}/resourceclaims") if results_of(each)]:
             if time.monotonic() > end:
-                return [Finding("left", str(key_of(each)), "it is allocated, and nobody runs") for each in held]
+                return [Finding("left", str(key_of(each)), "it is allocated, and no pod runs") for each in held]
             time.sleep(_POLL_SECONDS)
         return []
 
@@ -75,7 +75,7 @@ class Ending:
         ]
         return [each for each in waiting if _is_whole(each, waiting, groups)]
 
-    def _somebody_moves(self, uids: set[str]) -> bool:
+    def _any_moves(self, uids: set[str]) -> bool:
         end = time.monotonic() + _TURN_SECONDS
         while time.monotonic() < end:
             self._replicas.mend()

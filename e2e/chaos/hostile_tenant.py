@@ -20,8 +20,8 @@ class HostileTenant(threading.Thread):
     """
     Creates objects and deletes them a moment later, until it is told to stop.
 
-    A quota bounds what the tenant holds. Finalizers are left out, which would keep the objects for ever, and
-    priorities: the judge does not know for whom pods of this namespace are evicted.
+    A quota bounds what the tenant holds. Finalizers are left out, which would keep the objects for ever. So are
+    priorities: the judge does not know for which pods the pods of this namespace are evicted.
     """
 
     def __init__(self, cluster: Cluster, seed: int) -> None:

@@ -43,7 +43,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Eviction:
-    """A pod that was evicted, and whom that may have helped (uids of pods that waited for its node)."""
+    """A pod that was evicted, and the pods that this may have helped (uids of pods that waited for its node)."""
 
     pod: Key
     node: str
@@ -124,9 +124,9 @@ class Judge:
             self._see_gang(gang, seconds, f"{running[gang]} of {minimum} run", is_partial=is_partial)
 
     def finish(self) -> list[Finding]:
-        """Say what else is wrong once everything is at rest: evictions that have helped nobody."""
+        """Say what else is wrong once everything is at rest: evictions that have helped no pod."""
         return [
-            Finding("in vain", str(each.pod), f"it was evicted from {each.node}, and nobody was bound for it")
+            Finding("in vain", str(each.pod), f"it was evicted from {each.node}, and no pod was bound for it")
             for each in self.evictions
             if not each.helps & self._helped
         ]
@@ -143,7 +143,7 @@ class Judge:
         node, name = pod["spec"].get("nodeName", ""), str(key_of(pod))
         self.evictions.append(Eviction(key_of(pod), node, seconds, frozenset(self._waiting_for(pod, seconds))))
         if not self.evictions[-1].helps:
-            self.findings.append(Finding("in vain", name, f"it was evicted, and nobody of more priority wants {node}"))
+            self.findings.append(Finding("in vain", name, f"it was evicted, and no pod of more priority wants {node}"))
         self._recent.append(_evicted_at(pod))
         while self._recent[0] <= self._recent[-1] - WINDOW_SECONDS:
             self._recent.popleft()
@@ -189,7 +189,7 @@ class Judge:
         is_long = seconds - known.partial_since > self.rules.partial_seconds
         if is_long and not known.has_lost and not known.is_told:
             known.is_told = True
-            self.findings.append(Finding("part", str(gang), f"{state}, and it lost nobody"))
+            self.findings.append(Finding("part", str(gang), f"{state}, and it lost no pod"))
 
 
 def gang_of(pod: Json) -> Key | None:

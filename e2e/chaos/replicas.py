@@ -20,7 +20,7 @@ _TOKEN_SECONDS: Final = 0.5
 
 
 class Replicas:
-    """Keeps two running; `unexpected` holds the ends that nobody brought about."""
+    """Keeps two running; `unexpected` holds the ends that the run did not bring about."""
 
     def __init__(self, plane: ControlPlane, configuration: Path, folder: Path) -> None:
         self._plane = plane
@@ -36,7 +36,7 @@ class Replicas:
         for index, each in enumerate(self.live):
             if each.is_running():
                 continue
-            status = each._process.returncode  # noqa: SLF001 - nobody else wants to know it
+            status = each._process.returncode  # noqa: SLF001 - read here alone
             if status not in EXPECTED_ENDS | (ENDS_OF_SIGTERM if each.pid in self._terminated else frozenset()):
                 self.unexpected.append(f"{each.log} ended with {status}: {each.tail(3)}")
             self.live[index] = self._new()

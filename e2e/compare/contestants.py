@@ -1,4 +1,4 @@
-"""Who is compared: Dovetail as it is deployed, and kube-scheduler with its default client limits and with high ones."""
+"""The compared schedulers: Dovetail as deployed, and kube-scheduler with default client limits and with high ones."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ def _dovetail(plane: ControlPlane, kubeconfig: Path, profile: Profile) -> Compon
     }
     path = plane.folder / "dovetail.yaml"
     path.write_text(yaml.safe_dump(settings), encoding="utf-8")
-    # Without the Lease, as the peer runs: who comes second would wait until the first one's has run out.
+    # Without the Lease, as the peer runs: the second process would wait until the Lease of the first has run out.
     return Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={path}", leader_elect=False)
 
 

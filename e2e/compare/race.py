@@ -178,7 +178,7 @@ def whole_nodes(found: audit.Objects) -> int:
 
 
 def _findings(found: audit.Objects, namespaces: frozenset[str]) -> tuple[str, ...]:
-    """Check what a run has left in the API server, whoever wrote it."""
+    """Check what a run has left in the API server, from any client."""
     own = found._replace(
         pods=[each for each in found.pods if each["metadata"]["namespace"] in namespaces],
         claims=[each for each in found.claims if each["metadata"]["namespace"] in namespaces],

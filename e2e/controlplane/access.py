@@ -59,7 +59,7 @@ class Access:
         return Connection(self.host, self.port, ssl.create_default_context(cafile=str(self.ca)), timeout_seconds)
 
     def request(self, method: str, path: str, body: Any = None, *, content: str = "application/json") -> Any:
-        """Send one request and return the decoded answer. Raises RequestError, and OSError when nobody answers."""
+        """Send one request and return the decoded answer. Raises RequestError, and OSError when no server answers."""
         connection = self.connection(timeout_seconds=30)
         headers = {"Content-Type": content}
         if self.token:

@@ -2,7 +2,7 @@
 Builds the control plane's one binary, once per machine and version: `python -m e2e.controlplane.build [VERSION]`.
 
 The result lies in the user's cache folder under a key of everything that decides it, so a clean checkout finds it
-again. A cold build takes minutes; who calls it sees it move.
+again. A cold build takes minutes and shows its progress.
 """
 
 import argparse

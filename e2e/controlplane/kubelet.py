@@ -255,7 +255,7 @@ def _device_status(device: AllocatedDevice, *, is_failure: bool) -> dict[str, An
 
 
 async def _run_until_told(kubeconfig: Path, node_prefix: str) -> None:
-    """Run until SIGTERM or SIGINT, or until whoever started us is gone (see `processes.Component`)."""
+    """Run until SIGTERM or SIGINT, or until the parent process is gone (see `processes.Component`)."""
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(run(kubeconfig, node_prefix=node_prefix))
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -244,7 +244,7 @@ class ControlPlane:
             f"--listen-peer-urls={peers}",
             f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=default={peers}",
-            "--unsafe-no-fsync",  # nobody wants this state after a crash of the machine
+            "--unsafe-no-fsync",  # this state is of no use after a crash of the machine
             "--log-level=warn",
         )
         return clients
@@ -356,10 +356,10 @@ def _failing_checks(access: Access) -> str:
 
 def free_port() -> int:
     """
-    Find a port of 127.0.0.1 that nobody listens on.
+    Find a port of 127.0.0.1 that no process listens on.
 
     It lies below the range that the kernel gives to outgoing connections, or one of those could take it before the
-    server does; of two who look at once, one in thousands gets the other's.
+    server does. Of two processes that look at once, one in thousands gets the port of the other.
     """
     for _ in range(1000):
         port = 20_000 + secrets.randbelow(12_000)

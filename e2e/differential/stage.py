@@ -83,7 +83,7 @@ class Stage:
 
 
 async def create(session: aiohttp.ClientSession, manifests: Sequence[Manifest]) -> None:
-    """Create objects, and write the status of claims and pods, which is not taken from who creates one."""
+    """Create objects, then write the status of claims and pods: the API server ignores it on creation."""
     made = await objects.create(session, manifests)
     await asyncio.gather(
         *(

@@ -1,4 +1,4 @@
-"""What the network driver DRANET (`dra.net`) publishes for RDMA cards. It ships no class: whoever uses it makes one."""
+"""What the network driver DRANET (`dra.net`) publishes for RDMA cards. It ships no class: its users make one."""
 
 from e2e.fleet.pci import PCIE_ROOT, Slot, nic_slots
 from e2e.fleet.shape import Attribute, Fleet, Manifest, device, slices

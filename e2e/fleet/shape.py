@@ -1,4 +1,4 @@
-"""What every node and every slice has, whoever makes the hardware; and the fleet that they add up to."""
+"""What every node and every slice has, of any vendor, and the fleet that they add up to."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ Manifest = dict[str, Any]
 DEVICES_PER_SLICE = 128  # ResourceSliceMaxDevices of resource.k8s.io/v1
 DEVICES_PER_ADVANCED_SLICE = 64  # the same, where a device has taints, counters or lists
 ADVANCED = ("taints", "consumesCounters")
-NAMES = uuid.UUID("6f1c2f0e-6d2b-4b7a-9a53-1f6f2a9f6f10")  # of our own, so that uuids are stable and nobody else's
+NAMES = uuid.UUID("6f1c2f0e-6d2b-4b7a-9a53-1f6f2a9f6f10")  # of our own, so that uuids are stable and unique
 KIB_PER_GIB = 2**20
 RESERVED_CPU = 2  # what a kubelet keeps for the system of a large machine
 RESERVED_MEMORY_GIB = 12

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--once", action="store_true", help="end when the examples have; non-zero if one did not")
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for the examples (120)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
-    parser.add_argument("--scheduler", choices=SCHEDULERS, default=SCHEDULERS[0], help="who schedules (dovetail)")
+    parser.add_argument("--scheduler", choices=SCHEDULERS, default=SCHEDULERS[0], help="which scheduler (dovetail)")
     gates = ("on", "defaults")
     parser.add_argument("--gates", choices=gates, default=gates[0], help="feature gates of the control plane (on)")
     return parser

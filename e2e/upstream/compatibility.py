@@ -56,7 +56,7 @@ def render(all_lines: Sequence[Line]) -> Table:
 def summary(all_lines: Sequence[Line]) -> str:
     """Say in one sentence how many tests each scheduler passes."""
     total = len(all_lines)
-    peer, ours = (sum(getattr(line, who) == "pass" for line in all_lines) for who in ("kube_scheduler", "dovetail"))
+    peer, ours = (sum(getattr(line, name) == "pass" for line in all_lines) for name in ("kube_scheduler", "dovetail"))
     skipped = sum(line.dovetail in {"", "skip"} for line in all_lines)
     unexplained = sum(line.is_unexplained for line in all_lines)
     listed = sum(line.dovetail == "fail" and not line.is_unexplained for line in all_lines)

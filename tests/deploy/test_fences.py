@@ -152,7 +152,7 @@ def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) ->
             id="a key that Dovetail does not read any more",
         ),
         pytest.param(
-            _pod(labels={"dovetail.dev/gangs": "g"}), "dovetail.dev/gangs is no key for users", id="a key of nobody"
+            _pod(labels={"dovetail.dev/gangs": "g"}), "dovetail.dev/gangs is no key for users", id="an unknown key"
         ),
         pytest.param(
             _pod(labels={"dovetail.dev/gang": "g"}, annotations={"dovetail.dev/gang-minimum": "9" * 4301}),
@@ -424,7 +424,7 @@ def test_a_device_is_allocated_by_the_one_that_the_configuration_says(
     assert _write(right, path, {"allocation": _allocation(driver, node)}) == ""
 
 
-def test_what_is_allocated_may_be_reserved_and_taken_back_by_whoever_may_write_it(
+def test_what_is_allocated_may_be_reserved_and_taken_back_by_any_client_that_may_write_it(
     fenced: ControlPlane, dovetail: Access, other: Access, namespace: str
 ) -> None:
     path = _claimed(fenced, namespace)

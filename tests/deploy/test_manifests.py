@@ -154,7 +154,7 @@ def test_network_policies_select_the_pods_and_their_ports(path: Path) -> None:
     assert {each["port"] for each in rule["ports"]} <= names
 
 
-def test_without_a_label_nobody_but_monitoring_reads_metrics() -> None:
+def test_without_a_label_only_monitoring_reads_metrics() -> None:
     (rule,) = _object("NetworkPolicy")["spec"]["ingress"]
     allowed = [each["namespaceSelector"]["matchLabels"] for each in rule["from"]]
     assert allowed == [{"kubernetes.io/metadata.name": "monitoring"}, {"dovetail.dev/scrape": "true"}]

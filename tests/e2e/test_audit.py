@@ -168,7 +168,7 @@ WRONG: tuple[tuple[str, Change, set[str]], ...] = (
         {"request"},
     ),
     ("not all devices are there", put(*SPEC, "requests", 0, "exactly", "allocationMode", value="All"), {"all"}),
-    ("a claim is reserved for nobody", put("claims", 0, "status", "reservedFor", value=[]), {"reserved"}),
+    ("a claim is reserved for no pod", put("claims", 0, "status", "reservedFor", value=[]), {"reserved"}),
     (
         "a claim is reserved for a namesake",
         put("claims", 0, "status", "reservedFor", 0, "uid", value="x"),

@@ -47,10 +47,10 @@ class Log:
         }
         self.lines.append(json.dumps(line) + "\n")
 
-    def lead(self, who: str) -> None:
+    def lead(self, holder: str) -> None:
         """Write a holder into the Lease; an empty one gives it up."""
-        stored = {"metadata": {"name": LEASE.name, "uid": "lease"}, "spec": {"holderIdentity": who}}
-        self.add("patch", "leases", LEASE.name, stored, by=who or "one")
+        stored = {"metadata": {"name": LEASE.name, "uid": "lease"}, "spec": {"holderIdentity": holder}}
+        self.add("patch", "leases", LEASE.name, stored, by=holder or "one")
 
     def claim(
         self, name: str, *devices: Json, verb: str = "patch", reserved: Iterable[Json] = (), **event: Any
@@ -97,7 +97,7 @@ def device(name: str = "gpu-0", **result: Any) -> Json:
     return {"request": "r", "driver": "d", "pool": "n1", "device": name, **result}
 
 
-def test_who_held_a_device_from_when_to_when_is_known(log: Log) -> None:
+def test_the_holders_of_a_device_from_when_to_when_are_known(log: Log) -> None:
     log.claim("a", device(), reserved=[POD])
     log.claim("a")
     log.claim("b", device())
@@ -107,7 +107,7 @@ def test_who_held_a_device_from_when_to_when_is_known(log: Log) -> None:
     assert (first.until_seconds - first.since_seconds, log.rules()) == (1, [])
 
 
-def test_versions_and_not_the_order_of_the_log_say_who_was_first(log: Log) -> None:
+def test_versions_and_not_the_order_of_the_log_say_which_claim_was_first(log: Log) -> None:
     log.claim("a", device())
     log.claim("a")
     log.claim("b", device())
@@ -210,14 +210,14 @@ def test_a_write_of_a_process_that_never_led_is_found(log: Log) -> None:
 
 
 def test_a_leader_that_leads_again_may_write(log: Log) -> None:
-    for who in ("two", "one"):
-        log.lead(who)
-        log.claim(f"of-{who}", device(who), by=who)
+    for holder in ("two", "one"):
+        log.lead(holder)
+        log.claim(f"of-{holder}", device(holder), by=holder)
     assert log.rules() == []
 
 
 @pytest.mark.parametrize("end", ["finished", "deleted", "evicted", "collected"])
-def test_an_allocation_that_nobody_takes_back_after_its_pods_ended_is_found(log: Log, end: str) -> None:
+def test_an_allocation_that_is_not_taken_back_after_its_pods_ended_is_found(log: Log, end: str) -> None:
     log.pod("create")
     log.claim("a", device(), reserved=[POD])
     if end == "finished":
@@ -246,7 +246,7 @@ def test_an_allocation_of_which_one_pod_still_runs_is_not(log: Log) -> None:
     assert log.rules() == []
 
 
-def test_an_allocation_for_nobody_is_found_at_the_end(log: Log) -> None:
+def test_an_allocation_for_no_pod_is_found_at_the_end(log: Log) -> None:
     log.claim("a", device())
     log.seconds += 40
     log.lead("one")
@@ -271,7 +271,7 @@ def test_a_last_line_that_is_cut_off_is_left_out_and_others_are_not(log: Log) ->
         log.writes()
 
 
-def test_the_command_lists_who_held_a_device_and_what_is_wrong(
+def test_the_command_lists_the_holders_of_a_device_and_what_is_wrong(
     log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.claim("a", device(), reserved=[POD])

@@ -116,13 +116,13 @@ def release(objects: audit.Objects) -> None:
 @pytest.mark.parametrize(
     ("change", "rule", "subject"),
     [
-        pytest.param(release, "left", "default/own", id="an allocation is reserved for nobody"),
+        pytest.param(release, "left", "default/own", id="an allocation is reserved for no pod"),
         pytest.param(forget(0), "left", "default/own", id="the pod of a reservation is gone"),
         pytest.param(unbind(0), "held", "default/own", id="the pod of a reservation waits"),
         pytest.param(drop_group, "left", "default/shared", id="the group of a reservation is gone"),
         pytest.param(drop_volume_claim, "left", "volume", id="the claim of a volume is gone"),
         pytest.param(bind_elsewhere, "left", "volume", id="the claim of a volume has another"),
-        pytest.param(forget(2), "nominated", "default/preemptor", id="nobody leaves the nominated node"),
+        pytest.param(forget(2), "nominated", "default/preemptor", id="no pod leaves the nominated node"),
         pytest.param(unbind(3), "part", "default/trainer", id="a gang by label is in two parts"),
         pytest.param(unbind(7), "part", "default/group", id="a gang of a PodGroup is in two parts"),
     ],
@@ -133,7 +133,7 @@ def test_every_leftover_is_named(change: Callable[[audit.Objects], None], rule: 
     assert [(each.rule, each.subject) for each in audit.leftovers(objects)] == [(rule, subject)]
 
 
-def test_a_volume_that_is_released_is_kept_for_nobody() -> None:
+def test_a_volume_that_is_released_is_kept_for_no_claim() -> None:
     objects = copy.deepcopy(cluster())
     objects.volume_claims.clear()
     objects.volumes[0]["status"]["phase"] = "Released"

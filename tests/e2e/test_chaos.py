@@ -131,7 +131,7 @@ def test_pods_of_other_namespaces_are_not_left_of_a_budget(judge: Judge) -> None
 
 
 @pytest.mark.parametrize("waiting", [pod("p", priority=10, nominated="n2"), pod("p", priority=0, nominated="n1")])
-def test_an_eviction_from_a_node_that_nobody_of_more_priority_waits_for_is_found(judge: Judge, waiting: Json) -> None:
+def test_an_eviction_from_a_node_that_no_pod_of_more_priority_waits_for_is_found(judge: Judge, waiting: Json) -> None:
     judge.pod(waiting, 0)
     judge.pod(pod("a", "n1"), 0)
     judge.pod(evicted(pod("a", "n1")), 0)

@@ -62,7 +62,7 @@ def test_a_run_that_bound_nothing_has_no_rate() -> None:
 
 
 def test_lines_come_by_scenario_whatever_the_order_of_the_turns() -> None:
-    measured = [sample(scenario=scenario, scheduler=who) for scenario, who in ("ax", "ay", "by", "bx")]
+    measured = [sample(scenario=scenario, scheduler=name) for scenario, name in ("ax", "ay", "by", "bx")]
     assert [(line.scenario, line.scheduler) for line in samples.lines(measured)] == [*itertools.product("ab", "xy")]
 
 

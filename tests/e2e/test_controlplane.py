@@ -61,7 +61,7 @@ def exists(plane: ControlPlane, path: str) -> bool:
 
 def is_running(pid: int) -> bool:
     try:
-        # Nobody but the machine's first process can reap a child whose parent is dead, and some never do.
+        # Only the machine's first process can reap a child whose parent is dead, and some never do.
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
@@ -75,7 +75,7 @@ def read(path: Path) -> bytes:
 
 
 def allocate(plane: ControlPlane, namespace: str, name: str, **result: Any) -> None:
-    """Allocate a device that nobody published and reserve the claim for the pod: the API server checks neither."""
+    """Allocate a device that no slice has and reserve the claim for the pod: the API server checks neither."""
     uid = plane.request("GET", f"/api/v1/namespaces/{namespace}/pods/pod")["metadata"]["uid"]
     device = {"request": "gpu", "driver": "gpu.example.com", "pool": "pool", "device": "gpu-0", **result}
     status = {

@@ -104,7 +104,7 @@ def test_a_sign_counts_only_where_the_right_side_finds_more() -> None:
     assert by_sign(Verdict(frozenset({"a"}), "CEL runtime error"), Verdict(frozenset())) == ()
 
 
-def test_directions_say_who_finds_more() -> None:
+def test_directions_say_which_scheduler_finds_more() -> None:
     assert directions(THEIRS, THEIRS) == frozenset()
     assert directions(THEIRS, Verdict(frozenset({"a"}))) == {More.KUBE_SCHEDULER}
     assert directions(THEIRS, Verdict(frozenset({"a", "c"}))) == {More.KUBE_SCHEDULER, More.DOVETAIL}

@@ -35,7 +35,7 @@ MANY = [generate(7, number) for number in range(1500)]
 
 
 def harmless() -> Iterator[Hostile]:
-    """Budgets whose status is extreme, which harm nobody."""
+    """Budgets whose status is extreme, which do no harm."""
     return (each for each in MANY if each.kind is Kind.BUDGETS and each.about == ("a status of extreme numbers",))
 
 

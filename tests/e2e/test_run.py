@@ -106,7 +106,7 @@ def test_long_lists_of_devices_are_shortened(devices: tuple[str, ...], text: str
     [
         pytest.param(pod(phase="Running", node="n", annotations=expecting("Running")), True, id="runs as expected"),
         pytest.param(pod(annotations=expecting("Running")), False, id="waits where it should run"),
-        pytest.param(pod(annotations=expecting("Pending", "80Gi")), False, id="waits and nobody has said why"),
+        pytest.param(pod(annotations=expecting("Pending", "80Gi")), False, id="waits without a reason"),
         pytest.param(
             pod(message="0 have 80Gi", annotations=expecting("Pending", "80Gi")), True, id="waits and says why"
         ),

@@ -11,7 +11,7 @@ from tests.support import house
 PROJECT = tomllib.loads((house.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OWN = {"scheduler", "solver", "tests", "e2e", "docs"}
 TOOLS = {"import-linter", "mypy", "pytest-asyncio", "pytest-randomly", "pytest-xdist", "ruff", "types-pyyaml"}
-"""Development dependencies that are commands or plugins, and nobody imports."""
+"""Development dependencies that are commands or plugins, which no module imports."""
 
 
 def _name(text: str) -> str:

@@ -99,7 +99,7 @@ def test_a_waiting_pod_shows_its_node_and_what_it_waits_for_until_when(condition
     assert text.endswith(f"since {since} and until {until}")
 
 
-def test_many_that_wait_hold_up_nobody(conditioned: World, start: Start) -> None:
+def test_many_waiting_pods_hold_up_no_other_pod(conditioned: World, start: Start) -> None:
     conditioned.add_nodes(2, devices=50)
     for number in range(80):
         conditioned.claim(f"c{number}", annotations=NEVER)

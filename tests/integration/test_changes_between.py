@@ -56,7 +56,7 @@ def test_a_claim_that_changed_in_between_is_written_on_its_newer_state(
     assert world.problems() == []
 
 
-def test_a_claim_that_was_allocated_by_somebody_else_in_between_keeps_that_allocation(
+def test_a_claim_that_another_client_allocated_in_between_keeps_that_allocation(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     world.add_nodes(2, devices=1)
@@ -95,7 +95,7 @@ def test_what_was_written_for_a_pod_that_is_gone_is_taken_back(
     assert world.problems() == []
 
 
-def test_a_pod_that_was_bound_by_somebody_else_in_between_keeps_its_allocation(
+def test_a_pod_that_another_client_bound_in_between_keeps_its_allocation(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     world.add_nodes(1, devices=1)
@@ -116,7 +116,7 @@ def test_a_pod_that_was_bound_by_somebody_else_in_between_keeps_its_allocation(
     assert world.problems() == []
 
 
-def test_nothing_is_taken_from_a_pod_that_somebody_else_bound_to_another_node(
+def test_nothing_is_taken_from_a_pod_that_another_client_bound_to_another_node(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     world.add_nodes(2, devices=1)

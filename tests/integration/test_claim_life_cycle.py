@@ -19,7 +19,7 @@ def patch_pod_status(world: World, pod: str, status: Json) -> None:
 
 
 def reserve(world: World, claim: str, references: list[Json]) -> None:
-    """Say who uses an allocated claim."""
+    """Write the consumers of an allocated claim."""
     path = f"{RESOURCE}/namespaces/{world.namespace}/resourceclaims/{claim}/status"
     world.plane.request("PATCH", path, {"status": {"reservedFor": references}}, content=MERGE)
 
@@ -31,7 +31,7 @@ def reserved(world: World, claim: str) -> list[str]:
 
 
 def strangers(count: int) -> list[Json]:
-    """Consumers of a kind that nobody knows, and nobody prunes."""
+    """Consumers of an unknown kind, which no controller prunes."""
     return [
         {"apiGroup": "example.com", "resource": "things", "name": f"t{number}", "uid": f"uid-{number}"}
         for number in range(count)
@@ -43,7 +43,7 @@ def message(world: World, pod: str) -> str:
     return str(world.condition(pod).get("message", ""))
 
 
-def test_a_claim_that_nobody_uses_is_given_free_where_it_keeps_its_pod_away(world: World, start: Start) -> None:
+def test_a_claim_that_no_pod_uses_is_given_free_where_it_keeps_its_pod_away(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.claim("left")
     world.allocate("left", "gpu-0", world.nodes[0])

@@ -1,4 +1,4 @@
-"""The scheduler dies, stops or hangs in the middle of a batch: nobody is lost, and nothing is allocated twice."""
+"""The scheduler dies, stops or hangs in the middle of a batch: no pod is lost, and nothing is allocated twice."""
 
 import concurrent.futures
 import json

@@ -1,4 +1,4 @@
-"""One card's maintenance: tainted, nothing new arrives, what runs goes on; untainted, who waits is placed."""
+"""Maintenance of one card. Tainted: nothing new arrives, what runs goes on. Untainted: waiting pods are placed."""
 
 from collections.abc import Iterator
 
@@ -98,7 +98,7 @@ def test_a_taint_in_the_slice_keeps_pods_away_until_the_driver_withdraws_it(worl
 
 
 @pytest.mark.kubernetes(since="1.35", gates=("DRADeviceTaintRules",))
-def test_a_rule_whose_effect_is_none_keeps_nobody_away(tainted: World, start: Start) -> None:
+def test_a_rule_whose_effect_is_none_keeps_no_pod_away(tainted: World, start: Start) -> None:
     tainted.template()
     taint(tainted, effect="None")
     start()

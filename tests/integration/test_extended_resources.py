@@ -303,7 +303,7 @@ def test_a_binding_that_is_refused_takes_the_claim_back(
         wait_until(lambda: extended.special_claims(world) == [])
 
 
-def test_a_server_that_does_not_keep_the_claim_in_the_status_binds_nobody(
+def test_a_server_that_does_not_keep_the_claim_in_the_status_binds_no_pod(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     """With the feature gate off the server drops the field, as it does with a status that is sent to the pod itself."""

@@ -227,8 +227,8 @@ class Case:
         """
         Stop the leader until another one has done its work.
 
-        What it had under way arrives when the lease is another's, who waits for such writes for the duration of the
-        lease; or, where it `is_late`, when that one has done everything already.
+        What it had under way arrives when another replica has the lease, which waits for such writes for the duration
+        of the lease; or, where it `is_late`, when that replica has done everything already.
         """
         holder = self._holder()
         os.kill(leader.pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""`dovetail defrag --apply` fails at one of its writes: nobody is lost, no room stays held, and it can be run again."""
+"""`dovetail defrag --apply` fails at one of its writes: no pod is lost, no room stays held, and it can be run again."""
 
 import signal
 import subprocess

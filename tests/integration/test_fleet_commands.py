@@ -40,7 +40,7 @@ def series(dovetail: Dovetail, world: World) -> dict[str, int]:
     return {state: int(float(count)) for state, count in found}
 
 
-def test_who_holds_which_device_and_what_is_free(
+def test_holders_of_devices_and_what_is_free(
     world: World, start: Start, account: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     world.add_nodes(2, devices=2)

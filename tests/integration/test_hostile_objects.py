@@ -1,4 +1,4 @@
-"""What one user writes stops nobody else: objects that the API server admits and that decoders choke on."""
+"""What one user writes stops no other user: objects that the API server admits and decoders cannot read."""
 
 import http.client
 import json
@@ -89,7 +89,7 @@ def _get(dovetail: Dovetail, path: str) -> str:
         connection.close()
 
 
-def test_hostile_objects_of_one_user_stop_nobody(world: World, start: Start, coscheduling: str) -> None:
+def test_hostile_objects_of_one_user_stop_no_other_user(world: World, start: Start, coscheduling: str) -> None:
     """Rows 1 and 4 of what was found, and an object that no decoder reads, before and after the start."""
     world.add_nodes(2, devices=4)
     world.template()

@@ -37,7 +37,7 @@ def test_a_pod_is_bound_though_an_answer_was_lost(
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_answers_that_are_lost_again_and_again_hold_nobody_else_up(
+def test_answers_that_are_lost_again_and_again_hold_up_no_other_pod(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, write: str
 ) -> None:
     world.add_nodes(1, devices=2)

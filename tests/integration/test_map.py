@@ -43,7 +43,7 @@ def mapped(world: World, role: str, capsys: Capture) -> tuple[int, Any, str]:
     return status, json.loads(printed.out), printed.err
 
 
-def test_a_viewer_sees_who_holds_what_and_who_waits(busy: World, capsys: Capture) -> None:
+def test_a_viewer_sees_holders_of_devices_and_waiting_pods(busy: World, capsys: Capture) -> None:
     status, found, _ = mapped(busy, "dovetail-viewer", capsys)
     assert status == 0
     texts, pods = found["texts"], found["pods"]

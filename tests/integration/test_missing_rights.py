@@ -116,7 +116,7 @@ def test_volumes_are_noticed_when_their_component_is_added(
 
 
 @without(Feature.PREEMPTION)
-def test_nobody_is_evicted_without_the_right_to(world: World, start: Start, granted: Granted) -> None:
+def test_no_pod_is_evicted_without_the_right_to(world: World, start: Start, granted: Granted) -> None:
     world.add_nodes(1, devices=1)
     running = start(granted.kubeconfig)
     plain(world, "low", "40")

@@ -101,7 +101,7 @@ def ports(world: World, scheduler: str) -> None:
 
 
 def hermit(world: World, scheduler: str) -> None:
-    """One that runs keeps the others out of its zone, whoever schedules them."""
+    """A running pod keeps the others out of its zone, with either scheduler."""
     away = {"podAntiAffinity": {REQUIRED: [term("zone", "web", namespaceSelector={})]}}
     pod(world, "hermit", "hermit", scheduler, nodeName=world.nodes[0], affinity=away)
     for index in range(3):
@@ -134,7 +134,7 @@ SCENES = {
 
 @pytest.fixture(scope="module")
 def peer(control_plane: ControlPlane) -> Iterator[str]:
-    """kube-scheduler, for pods that name nobody else."""
+    """kube-scheduler, for pods that name no other scheduler."""
     running = control_plane.start_kube_scheduler()
     yield "default-scheduler"
     running.stop()
@@ -169,7 +169,7 @@ def test_both_schedulers_keep_the_rule_and_place_as_many(world: World, scheduler
         assert scene.told in condition["message"]
 
 
-def test_who_waits_for_a_place_of_its_own_gets_it_when_another_leaves(world: World, start: Start) -> None:
+def test_a_pod_that_waits_for_a_node_of_its_own_gets_it_when_another_leaves(world: World, start: Start) -> None:
     stage(world)
     replicas(world, "")
     start()
@@ -183,7 +183,7 @@ def test_who_waits_for_a_place_of_its_own_gets_it_when_another_leaves(world: Wor
     assert len(set(world.bound().values())) == 4
 
 
-def test_who_waits_for_company_follows_it(world: World, start: Start) -> None:
+def test_a_pod_with_affinity_follows_the_pod_that_it_waits_for(world: World, start: Start) -> None:
     stage(world)
     start()
     near = {"podAffinity": {REQUIRED: [term("zone", "db")]}}
@@ -197,7 +197,7 @@ def test_who_waits_for_company_follows_it(world: World, start: Start) -> None:
     assert zone_of(world, world.bound()["client"]) == "b"
 
 
-def test_who_is_kept_out_by_the_labels_of_a_namespace_comes_in_when_they_change(
+def test_a_pod_that_the_labels_of_a_namespace_keep_out_comes_in_when_they_change(
     control_plane: ControlPlane, world: World, start: Start
 ) -> None:
     stage(world)
@@ -221,7 +221,7 @@ def test_who_is_kept_out_by_the_labels_of_a_namespace_comes_in_when_they_change(
     wait_until(lambda: "web" in world.bound())
 
 
-def test_who_has_to_be_with_a_pod_waits_for_its_binding(
+def test_a_pod_with_affinity_to_a_pod_waits_for_its_binding(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     stage(world)
@@ -244,11 +244,11 @@ def test_who_has_to_be_with_a_pod_waits_for_its_binding(
     assert len({zone_of(world, node) for node in world.bound().values()}) == 1
 
 
-def test_in_a_chain_nobody_is_bound_before_those_it_leans_on(
+def test_in_a_chain_no_pod_is_bound_before_those_that_its_affinity_needs(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
     stage(world)
-    for name, on in (("a", "b"), ("b", "c")):  # whoever leans is there first, and decided first
+    for name, on in (("a", "b"), ("b", "c")):  # a pod with affinity is there first, and decided first
         pod(world, name, name, affinity={"podAffinity": {REQUIRED: [term("zone", on)]}})
     pod(world, "c", "c")
     dam = Dam(0, lambda method, path: is_binding(method, path) and "/b/" in path)

@@ -149,7 +149,7 @@ def test_after_a_suspend_devices_that_others_took_meanwhile_are_not_given_again(
 
 
 def test_a_list_that_is_old_gives_no_device_away_again(control_plane: ControlPlane, scene: Scene) -> None:
-    """By the old list nobody holds a device. New pods come while it is told, so that a decision would use it."""
+    """By the old list no claim holds a device. New pods come while it is served, so that a decision would use it."""
     collections = [paths.COLLECTIONS[Kind.CLAIMS], paths.COLLECTIONS[Kind.PODS]]
     old = OldLists(control_plane.admin, collections)
     scene.pods(range(8))

@@ -177,7 +177,7 @@ def test_the_page_shows_the_way_of_a_pod(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("desk", [0.01], indirect=True)
-def test_a_caller_who_asks_too_often_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_caller_that_asks_too_often_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     desk.place("p")  # the scheduler leads
     reader = desk.account("reader", "pods", "resourceclaims")
 

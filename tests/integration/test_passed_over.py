@@ -1,4 +1,4 @@
-"""A pod of eight among a stream of single ones at 95 % load is bound in the end, and who else would have bound it."""
+"""A pod of eight among single ones at 95 % load is bound in the end, and which other scheduler would have bound it."""
 
 import itertools
 import os
@@ -33,7 +33,7 @@ class Stream:
         self.waiting: set[str] = set()
 
     def step(self) -> dict[str, str]:
-        """Let pods end and others come; give who is bound."""
+        """Let pods end and others come; give the bound pods."""
         now, bound = time.monotonic(), self.world.bound()
         for name in self.waiting & bound.keys():
             self.waiting.discard(name)
@@ -102,7 +102,7 @@ def test_by_the_bare_count_it_waits_on(stream: Stream, start: Start, account: Pa
 
 @pytest.fixture
 def kube_scheduler(control_plane: ControlPlane) -> Iterator[str]:
-    """kube-scheduler, for pods that name nobody else."""
+    """kube-scheduler, for pods that name no other scheduler."""
     running = control_plane.start_kube_scheduler()
     yield "default-scheduler"
     running.stop()

@@ -100,7 +100,7 @@ def test_an_allocation_that_an_earlier_attempt_left_elsewhere_is_given_up(world:
     assert world.problems() == []
 
 
-def test_a_device_that_is_held_twice_is_given_up_by_who_does_not_run(world: World, start: Start) -> None:
+def test_a_device_that_is_held_twice_is_given_up_by_the_pod_that_does_not_run(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     world.claim("used")
     world.claim("waiting")

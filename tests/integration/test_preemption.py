@@ -99,7 +99,7 @@ def test_a_pod_of_lower_priority_makes_room_for_cpu(world: World, start: Start) 
     wait_until(lambda: "Preempting" in {each["reason"] for each in world.events("high")})
 
 
-def test_nobody_is_evicted_with_preemption_off_or_for_never(
+def test_no_pod_is_evicted_with_preemption_off_or_for_never(
     world: World, start: Start, account: Path, tmp_path: Path
 ) -> None:
     world.add_nodes(1, devices=1)

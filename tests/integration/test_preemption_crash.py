@@ -1,4 +1,4 @@
-"""The scheduler is killed amid a preemption: nothing is lost, nobody goes for nothing, and the room stays held."""
+"""The scheduler is killed amid a preemption: nothing is lost, no pod is evicted in vain, and the room stays held."""
 
 import os
 import signal
@@ -187,7 +187,7 @@ def test_killed_between_the_victims_end_and_binding(
     assert there(world) & lows == left
     assert len(left) == 1
     assert not world.bound().keys() & smalls
-    assert there(world) >= smalls  # nobody of them ran and was evicted
+    assert there(world) >= smalls  # none of them ran and was evicted
 
 
 def bounded(world: World, folder: Path, most: int) -> str:

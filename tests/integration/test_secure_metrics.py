@@ -1,4 +1,4 @@
-"""Metrics over HTTPS: the API server says who scrapes and whether that user may."""
+"""Metrics over HTTPS: the API server says which user scrapes and whether that user may."""
 
 import contextlib
 import ssl
@@ -76,7 +76,7 @@ def scrape(url: str, token: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_who_may_get_the_path_scrapes(world: World, url: str, token: str) -> None:
+def test_a_user_with_the_right_to_the_path_scrapes(world: World, url: str, token: str) -> None:
     assert scrape(url, "")[0] == 401
     assert scrape(url, "not-a-token")[0] == 401
     status, text = scrape(url, token)

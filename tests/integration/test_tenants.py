@@ -77,7 +77,7 @@ def test_a_running_dummy_gives_its_gang_no_place_in_front(world: World, others: 
     assert "newer" not in others.bound()
 
 
-def test_who_shields_itself_makes_room_for_the_system_and_nobody_reads_the_other_s_names(
+def test_a_pod_that_shields_itself_makes_room_for_the_system_and_no_tenant_reads_the_other_s_names(
     world: World, others: World, start: Start
 ) -> None:
     world.add_nodes(1, devices=1)

@@ -86,7 +86,7 @@ def growing(world: World) -> World:
     return world
 
 
-def test_an_autoscaler_adds_nodes_for_pods_that_need_them_and_for_nobody_else(growing: World, start: Start) -> None:
+def test_an_autoscaler_adds_nodes_for_pods_that_need_them_and_for_no_other(growing: World, start: Start) -> None:
     growing.add_nodes(1, devices=1)
     autoscaler = Autoscaler(growing)
     start()

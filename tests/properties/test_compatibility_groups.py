@@ -35,8 +35,8 @@ def test_the_counters_allow_exactly_the_devices_that_may_be_used_together(declar
     )
     (pool,) = pools.resolve(published).values()
     found = exclusions_of(pool)
-    everyone = range(len(declared))
-    for chosen in chain.from_iterable(combinations(everyone, size) for size in range(1, len(declared) + 1)):
+    every_device = range(len(declared))
+    for chosen in chain.from_iterable(combinations(every_device, size) for size in range(1, len(declared) + 1)):
         drawn: Counter[CounterId] = Counter()
         for index in chosen:
             drawn.update(dict(found.draws.get(b.device_id(f"d{index}", "n0"), ())))

@@ -1,4 +1,4 @@
-"""Rules between pods against a search through everything, on small clusters that nobody thought of."""
+"""Rules between pods against an exhaustive search, on small generated clusters."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What holds for every plan that `solve` gives, on clusters that nobody thought of."""
+"""What holds for every plan that `solve` gives, on generated clusters."""
 
 import random
 from collections import Counter
@@ -124,7 +124,7 @@ def test_what_was_solved_before_means_nothing(first: Situation, second: Situatio
 @PROPERTY
 @given(situation=situations())
 def test_what_was_placed_stays_placed_when_it_has_happened(situation: Situation) -> None:
-    """Applying a plan and asking again for the rest places nobody more: nothing was left on the table."""
+    """Applying a plan and solving again for the rest places no more pods."""
     plan = decided(situation)
     after = _applied(situation, plan)
     assert decided(after).placements == ()

@@ -118,7 +118,7 @@ async def test_a_binding_of_unknown_fate_waits_for_a_live_read_however_long_the_
     async def read(_: Client, key: PodId, **__: object) -> Pod:
         reads.append(clock.now)
         if len(reads) <= 6 * 1100:  # every live read is six attempts
-            raise Unreachable("nobody there")
+            raise Unreachable("no server there")
         return pod(key.name, node_name="n1")
 
     monkeypatch.setattr(writes, "bind", lost)

@@ -67,7 +67,7 @@ BOUNDED = {
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
 }
 """What has a bound of its own, and is not full yet."""
-CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
 OURS = frozenset({"dovetail"})
 
 

@@ -1,4 +1,4 @@
-"""The two loops: who is decided when, what is put back, and what is taken along of a unit that was not committed."""
+"""The two loops: which pods are decided when, what is put back, what is taken along of a unit without a commit."""
 
 import asyncio
 import math
@@ -44,7 +44,7 @@ from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_s
 from tests.support.cluster_builders import gone, seen
 from tests.support.shell_clock import VirtualClock
 
-CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
 HELD = claim("old", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("old")])
 GONE = Reason(code=ReasonCode.CONFLICT, message="deleted meanwhile")
 
@@ -474,7 +474,7 @@ async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
         await settle()
 
     assert hall.cluster.assumptions().claims == ()
-    assert hall.telling.told == [("p", "waits on 1: somebody was faster")]
+    assert hall.telling.told == [("p", "waits on 1: another client was faster")]
 
 
 @pytest.mark.parametrize("outcome", [Undone, partial(LostRace, devices=())], ids=["undone", "lost race"])
@@ -715,7 +715,7 @@ async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed(
     assert ("p-0000", "bound to n1") in hall.telling.told
 
 
-async def test_who_may_not_evict_for_a_while_is_decided_about_beside_its_equals() -> None:
+async def test_a_pod_that_may_not_evict_for_a_while_is_decided_beside_its_equals() -> None:
     hall = Hall()
     crowd(hall, 200)
     hall.waits.preemption_backoff.start(["uid-default-p-0150"])
@@ -1007,7 +1007,7 @@ async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyP
 
 
 async def test_pods_with_a_node_nominated_are_decided_alone_and_delay_no_other_pod() -> None:
-    """Whoever may write the statuses of pods can nominate nodes for hundreds: each is a decision of its own."""
+    """Any client that may write statuses of pods can nominate nodes for hundreds: each is a decision of its own."""
     clock = VirtualClock(0.0)
     hall = Hall(clock=clock)
     honest = hall.deciding.decide

@@ -123,7 +123,7 @@ def test_a_member_that_is_seen_bound_costs_the_same_for_any_gang(*, is_partial: 
     assert costs_the_same(scene)
 
 
-def test_a_member_that_runs_and_changes_wakes_nobody() -> None:
+def test_a_member_that_runs_and_changes_wakes_no_pod() -> None:
     shell = waiting(10)
     shell.see(seen(member(10, node_name="n1")))
     for pod in shell.pending.take_batch(100.0, 100).pods:

@@ -390,7 +390,7 @@ def test_a_policy_decides_the_levels_and_a_profile_what_they_weigh() -> None:
     assert settings.policy("b").weights == Weights()
 
 
-def test_a_profile_says_who_may_be_evicted_for_its_pods() -> None:
+def test_a_profile_says_which_pods_may_be_evicted_for_its_pods() -> None:
     section = "preemption: {devices: true, minimumRunSeconds: 7, maxEvictionsPerMinute: 9}"
     settings = parse(HEAD + f"profiles: [{{schedulerName: a, {section}}}, {{schedulerName: b}}]", "file")
     rules, usual = settings.policy("a").preemption, settings.policy("b").preemption

@@ -263,7 +263,7 @@ def test_a_bound_pod_whose_requests_were_never_readable_fills_its_node_and_is_no
 
 
 def test_a_pod_without_a_node_fills_none(scene: Scene) -> None:
-    """Who could not bind a pod to a node cannot make that node full by it."""
+    """A client that could not bind a pod to a node cannot fill that node with it."""
     broken = pod("old", containers=7, nodeSelector={"kubernetes.io/hostname": "node-1"})
     broken["status"]["nominatedNodeName"] = "node-1"
     scene.show(Kind.PODS, broken)

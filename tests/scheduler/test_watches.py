@@ -110,7 +110,7 @@ def test_a_kind_that_went_back_counts_as_listed_again(stage: Stage) -> None:
 
 
 class Identities:
-    """Answers who the cluster is, one answer after the other, as often as a test lets it."""
+    """Answers with the identity of the cluster, one answer after the other, as often as a test lets it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: asyncio.Queue[str | KubeError] = asyncio.Queue()

@@ -183,7 +183,7 @@ CLAIM_CONFIG: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("another alternative named", ("r/a",), False),
     ("another request and this one named", ("s", "r"), True),
     ("several names of one request", ("r", "r/b"), True),
-    ("nobody named", ("no",), False),
+    ("no request named", ("no",), False),
 )
 
 

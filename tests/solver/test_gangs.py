@@ -1,4 +1,4 @@
-"""Gangs: all of the pods or none, in one domain, with whoever runs already; and what is said to those that wait."""
+"""Gangs: all of the pods or none, in one domain, with members that run already; and the reasons of those that wait."""
 
 from collections.abc import Sequence
 
@@ -110,7 +110,7 @@ def test_members_that_are_being_deleted_do_not_count() -> None:
     assert p.messages(plan, "g-0") == ["gang g waits for members: 1 of 2 exist"]
 
 
-def test_too_few_members_take_nothing_from_anybody() -> None:
+def test_too_few_members_take_nothing_from_other_pods() -> None:
     other = b.pod("other", cpu=1)
     plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 2), other, gangs=[b.gang("g", 8, members=3)])
     assert p.nodes_of(plan) == {"other": "n1"}
@@ -247,7 +247,7 @@ def test_a_level_of_devices_holds_all_in_one_value() -> None:
     assert set(p.nodes_of(plan).values()) == {"n1", "n2"}
 
 
-def test_a_level_of_devices_that_no_device_publishes_places_nobody() -> None:
+def test_a_level_of_devices_that_no_device_publishes_places_no_pod() -> None:
     objects: list[b.SnapshotObject] = [b.node("n1"), clique_slice("n1", ""), b.gpu_class(), *gpu_claims("g", 2)]
     plan = decide(b.snapshot(objects), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
     assert plan.placements == ()

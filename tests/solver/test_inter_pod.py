@@ -153,7 +153,7 @@ def test_a_term_is_about_its_own_namespaces_only() -> None:
     assert not placed(cluster, neighbour("everywhere", anti_affinity=[everywhere]))
 
 
-def test_a_pod_that_keeps_apart_says_from_whom() -> None:
+def test_a_pod_that_keeps_apart_says_from_which_pods() -> None:
     old = neighbour("old", app="web", on="n1", anti_affinity=[term(app="db")])
     cluster = b.snapshot(zoned("n1"), zoned("n2"), old, neighbour("busy", app="db", on="n2"))
     new = neighbour("new", app="db", anti_affinity=[term(app="db")])
@@ -222,13 +222,13 @@ def test_one_pod_has_to_be_what_all_terms_are_about() -> None:
     assert placed(cluster, new) == {"new": "n2"}
 
 
-def test_affinity_to_nobody_that_ever_comes_says_so() -> None:
+def test_affinity_to_a_pod_that_never_comes_says_so() -> None:
     new = neighbour("new", affinity=[term("zone", app="db")])
 
     message = "node(s) didn't match pod affinity rules"
-    whom = "pod affinity app=db: no pod that it selects runs in namespace default, none has a label app"
+    missing = "pod affinity app=db: no pod that it selects runs in namespace default, none has a label app"
     assert said(b.snapshot(TWO), new) == {
-        "new": [(ReasonCode.POD_AFFINITY, message, 2), (ReasonCode.POD_AFFINITY, whom, 0)]
+        "new": [(ReasonCode.POD_AFFINITY, message, 2), (ReasonCode.POD_AFFINITY, missing, 0)]
     }
 
 
@@ -328,7 +328,7 @@ def test_other_pods_of_the_batch_count_and_do_not_break_what_was_placed() -> Non
     assert len(found) == 3  # a third in zone a would leave `bound` in a domain with two more than zone b can have
 
 
-def test_a_selector_without_requirements_counts_nobody_as_upstream_has_it() -> None:
+def test_a_selector_without_requirements_counts_no_pod_as_upstream_has_it() -> None:
     pods = [neighbour(f"p{i}", app="web", spread=[spread()], node_selector={"zone": "a"}) for i in range(3)]
 
     assert len(placed(b.snapshot(TWO), *pods)) == 3

@@ -1,4 +1,4 @@
-"""Pods that share a claim for all devices, some of them for several nodes: what "all" is, and who may join."""
+"""Pods that share a claim for all devices, some of them for several nodes: what "all" is, and which pods may join."""
 
 import pytest
 

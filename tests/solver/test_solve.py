@@ -42,7 +42,7 @@ def test_a_batch_of_one_is_placed() -> None:
     assert decided.report.node_count == 1
 
 
-def test_a_cluster_without_nodes_places_nobody() -> None:
+def test_a_cluster_without_nodes_places_no_pod() -> None:
     claims, pods = singles(2)
     decided = s.plan(GPU, claims, pods=pods)
     assert [s.codes(decided, name) for name in ("p0", "p1")] == [["NoNodes"], ["NoNodes"]]
@@ -53,21 +53,21 @@ def test_a_pod_that_is_named_twice_is_decided_once() -> None:
     assert len(decided.placements) == 1
 
 
-def test_a_bad_pod_stops_nobody() -> None:
+def test_a_bad_pod_stops_no_other_pod() -> None:
     claims, pods = singles(1)
     bad = [b.pod("missing", "absent"), b.pod("invalid", invalid="odd"), b.pod("huge", memory=2**70)]
     decided = s.plan(b.node("n1"), b.gpu_slice("n1"), GPU, claims, pods=[*bad, *pods])
     assert s.nodes_of(decided) == {"p0": "n1"}
 
 
-def test_a_selector_that_does_not_compile_stops_nobody_else() -> None:
+def test_a_selector_that_does_not_compile_stops_no_other_pod() -> None:
     claims, pods = singles(1)
     bad = b.claim("bad", b.request(selectors=("device.",)))
     decided = s.plan(b.node("n1"), b.gpu_slice("n1"), GPU, claims, bad, pods=[b.pod("q", "bad"), *pods])
     assert (s.nodes_of(decided), s.codes(decided, "q")) == ({"p0": "n1"}, ["SelectorInvalid"])
 
 
-def test_an_object_of_absurd_size_stops_nobody() -> None:
+def test_an_object_of_absurd_size_stops_no_pod() -> None:
     running = b.pod("running", node_name="n2", memory=2**70)
     nodes = [b.node("n1"), b.node("n2", memory=2**80)]
     assert len(s.plan(nodes, running, pods=[b.pod("p", memory="1Gi")]).placements) == 1

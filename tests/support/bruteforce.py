@@ -113,8 +113,8 @@ class _State(NamedTuple):
     What is taken: devices held alone, one entry per share, what nodes have left.
 
     `homes` says where claims that were allocated on the way and have more consumers to come can be used; `room`
-    counts the consumers that a nearly full claim can still take. `seats` say who is where as soon as any pod has rules
-    about its neighbours: these are judged when everybody has a place.
+    counts the consumers that a nearly full claim can still take. `seats` say which pod is where as soon as any pod
+    has rules about its neighbours: these are judged when every pod has a place.
     """
 
     alone: frozenset[DeviceId]
@@ -142,10 +142,8 @@ class _Search:
         self.users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
         self.ways = _Ways(self.picture)
         self.seen: dict[tuple[int, _State], _Outcome] = {}
-        everybody = (*batch.pods, *snapshot.pods)
-        self.has_neighbours = any(
-            pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in everybody
-        )
+        all_pods = (*batch.pods, *snapshot.pods)
+        self.has_neighbours = any(pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in all_pods)
 
     def start(self) -> _State:
         results = [

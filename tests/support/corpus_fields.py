@@ -344,7 +344,7 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
         **_all("status", ("message", "observedGeneration", "reason", "resize"), _BYSTANDERS),
         **_all("status.conditions[]", ("lastProbeTime", "observedGeneration"), _BYSTANDERS),
         "status.conditions[].lastTransitionTime": "read of waiting pods, by `pod_writes.read_unschedulable_pods`",
-        **_all("status.extendedResourceClaimStatus", ("resourceClaimName",), "read by who writes it"),
+        **_all("status.extendedResourceClaimStatus", ("resourceClaimName",), "read by its writer"),
         **_all(
             "status.extendedResourceClaimStatus.requestMappings[]", ("containerName", "requestName"), "the kubelet's"
         ),

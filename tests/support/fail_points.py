@@ -74,8 +74,8 @@ class Moment(NamedTuple):
     """
     What goes wrong, and whether the server has acted by then.
 
-    An answer of 0 closes the connection, after `seconds` of silence. `holds` says what happens to whom while the
-    request is held; with `passes` it goes its way afterwards as though nothing had happened.
+    An answer of 0 closes the connection, after `seconds` of silence. `holds` says what happens to which process while
+    the request is held; with `passes` it goes its way afterwards as though nothing had happened.
     """
 
     is_done: bool

@@ -139,7 +139,7 @@ def basic_resourceclaim_opaque_config(side: Side) -> Sequence[Stage]:
 
 @scene()
 def admin_access(side: Side) -> Sequence[Stage]:
-    """A monitor sees a card that a pod has, and keeps it from nobody."""
+    """A monitor sees a card that a pod has, and keeps it from no pod."""
     objects = [*cluster(side, gpu(0), is_admin=True), template("gpu", exactly(side))]
     asked = template("admin", exactly(side, adminAccess=True))
     given = {"devices": {"results": [{"adminAccess": True, "device": "gpu-0"}]}}
@@ -364,7 +364,7 @@ def admin_daemon_set(side: Side) -> Sequence[Stage]:
 
 @scene()
 def maintenance_of_one_card(side: Side) -> Sequence[Stage]:
-    """A card is tainted: its pod ends by itself, nothing new comes to it; untainted, who waits wakes."""
+    """A card is tainted: its pod ends by itself, nothing new comes to it. Untainted, the waiting pod wakes."""
     rule = taint_rule(side, "maintenance", "n1", "gpu-0")
     objects = [*cluster(side, *gpus(1)), template("gpu", exactly(side))]
     return [

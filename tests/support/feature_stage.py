@@ -37,7 +37,7 @@ _PATHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who plays: `word` begins all names and is the namespace."""
+    """The scheduler under test: `word` begins all names and is the namespace."""
 
     word: str
     scheduler: str

@@ -15,7 +15,7 @@ _LISTS_PODS: Final = {"spec": {"resourceAttributes": {"verb": "list", "resource"
 
 
 def kubeconfig_of(plane: ControlPlane, role: str) -> Path:
-    """Return the kubeconfig of somebody with this ClusterRole in the whole cluster."""
+    """Return the kubeconfig of an account with this ClusterRole in the whole cluster."""
     name = f"person-{role}"
     binding = {
         "metadata": {"name": name},

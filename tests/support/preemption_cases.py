@@ -1,4 +1,4 @@
-"""Running pods with and without devices, who may go, and the least harm by trying every set of them."""
+"""Running pods with and without devices, possible victims, and the least harm by trying every set of them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -62,12 +62,12 @@ def disruption_budget(name: str, allowed: int, **labels: str) -> PodDisruptionBu
 
 
 def victims(plan: Plan) -> list[str]:
-    """The names of everybody who is to be evicted, sorted."""
+    """The names of all victims, sorted."""
     return sorted(victim.pod.name for each in plan.preemptions for victim in each.victims)
 
 
 def gone(snapshot: Snapshot, names: frozenset[PodId]) -> Snapshot:
-    """The cluster without some pods, and without the allocations that nobody else keeps."""
+    """The cluster without some pods, and without the allocations that no other pod keeps."""
     uids = {pod.uid for pod in snapshot.pods if pod.id in names}
     claims = []
     for claim in snapshot.claims:
@@ -116,7 +116,7 @@ def harm_of(snapshot: Snapshot, plan: Plan) -> Harm:
 
 
 def _units(snapshot: Snapshot, pods: Sequence[Pod]) -> int:
-    """Count who goes, a gang that goes whole being one."""
+    """Count the victims; a gang that goes whole is one."""
     alone = [pod for pod in pods if pod.gang is None]
     count = len(alone)
     for gang in {pod.gang for pod in pods if pod.gang is not None}:

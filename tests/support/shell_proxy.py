@@ -1,7 +1,7 @@
 """
 The one way to the real API server on which things go wrong.
 
-Beside a request, to its answer (the server has acted, and nobody hears of it), or to the whole network: partitions in
+Beside a request, to its answer (the server has acted, and no client hears of it), or to the network: partitions in
 one direction or both, connections that stay open though nothing comes any more, slow and cut answers, watches that end.
 It speaks just enough HTTP/1.1 to tell requests and answers apart; every answer is the real server's, unless a fault
 tells another one.
@@ -89,7 +89,7 @@ class LossyProxy(ThreadingHTTPServer):
         (self._answers_pass.clear if answers else self._answers_pass.set)()
 
     def lose_answers(self) -> None:
-        """Close connections from now on where the server says something: it has acted, and nobody hears of it."""
+        """Close connections from now on where the server says something: it has acted, and no client hears of it."""
         self._loses_answers = True
 
     def end_watches(self) -> None:
@@ -345,8 +345,8 @@ class Dam:
     """
     Holds requests of one sort back behind the first few, until it is opened: what happens then happens amid a batch.
 
-    What is held reaches the server when the dam opens, also where nobody waits for the answer any more, and never where
-    its requests are lost.
+    What is held reaches the server when the dam opens, also where no client waits for the answer any more, and never
+    where its requests are lost.
     """
 
     def __init__(self, passing: int, wanted: Loses) -> None:
@@ -373,6 +373,6 @@ class Dam:
         self._is_open.set()
 
     def lose(self) -> None:
-        """Lose what is held: who has sent it is gone, and so is the request."""
+        """Lose what is held: its client is gone, and so is the request."""
         self._is_broken = True
         self._is_open.set()

@@ -1,5 +1,5 @@
 """
-A small world of its own on the shared control plane: nodes with devices of a driver that nobody else has.
+A small world of its own on the shared control plane: nodes with devices of a driver that no other world has.
 
 Every name carries the test's own word, so that tests do not meet although they share the API server.
 """

@@ -444,7 +444,7 @@ def _result(draw: Draw, index: int, published: _Published, *, flips: bool) -> De
 
 @st.composite
 def _allocated(draw: Draw, made: Claim, published: list[_Published]) -> Claim:
-    """Now and then a claim that has its device already (by admin access, so that nobody is double-booked)."""
+    """Now and then a claim that has its device already (by admin access, so that no device is double-booked)."""
     if not published or not draw(_seldom()):
         return made
     device_id, _, home = draw(st.sampled_from(published))

@@ -65,7 +65,7 @@ def using(pod: Pod, *claims: str) -> Pod:
 
 
 def storage_class(name: str = LOCAL, provisioner: str = "", *, waits: bool = True) -> StorageClass:
-    """Make a class; by default one of local volumes that nobody makes."""
+    """Make a class; by default one of local volumes that no provisioner makes."""
     return StorageClass(name=name, provisioner=provisioner or "kubernetes.io/no-provisioner", waits_for_consumer=waits)
 
 

@@ -108,7 +108,7 @@ async def vanishing_devices(hands: Hands) -> None:
     await hands.repeat(2, step)
 
 
-@case("allocations", "claims whose allocations somebody writes and takes back by hand", rights="driver")
+@case("allocations", "claims whose allocations a client writes and takes back by hand", rights="driver")
 async def allocations(hands: Hands) -> None:
     """Allocate devices that are not there, with many consumers, to claims that pods wait with."""
     await hands.make(*(pod(f"a{index}", claims=(f"a{index}",)) for index in range(50)))

@@ -118,7 +118,7 @@ def joined(records: Sequence[Sequence[Throughput]]) -> list[Throughput]:
 
 
 def _line(name: str, runs: Sequence[Throughput]) -> ThroughputLine:
-    peers, ours = ([run for run in runs if run.scheduler == who] for who in ("kube-scheduler", "Dovetail"))
+    peers, ours = ([run for run in runs if run.scheduler == scheduler] for scheduler in ("kube-scheduler", "Dovetail"))
     peer_rates = {run.turn: run.rate for run in peers}
     ratios = [run.rate / peer_rates[run.turn] for run in ours if run.rate and peer_rates.get(run.turn)]
     bound = [run.bound for run in runs if run.rate]

@@ -1,4 +1,4 @@
-"""The scheduler's own API over HTTP: who is let in, what is left out, and how much may be asked."""
+"""The scheduler's own API over HTTP: authentication, what is left out, and how much may be asked."""
 
 import base64
 import json
@@ -55,7 +55,7 @@ class Reviewing:
 
     async def request(self, _: str, path: str, *, body: bytes, **__: object) -> bytes:
         if self.is_down:
-            raise Unreachable("nobody answers")
+            raise Unreachable("no server answers")
         kind, spec = path.rpartition("/")[2], json.loads(body)["spec"]
         self.asked[kind] += 1
         if kind == "tokenreviews":
@@ -107,13 +107,13 @@ class Hall:
         self.url = ""
         self.session: aiohttp.ClientSession
 
-    async def get(self, path: str, who: str = "token-ops", header: str = "Authorization") -> tuple[int, Any]:
-        headers = {header: f"Bearer {who}"} if who else {}
+    async def get(self, path: str, bearer: str = "token-ops", header: str = "Authorization") -> tuple[int, Any]:
+        headers = {header: f"Bearer {bearer}"} if bearer else {}
         async with self.session.get(f"{self.url}{path}", headers=headers) as response:
             return response.status, await response.json()
 
-    async def names(self, path: str, who: str = "token-ops") -> list[str]:
-        status, document = await self.get(path, who)
+    async def names(self, path: str, bearer: str = "token-ops") -> list[str]:
+        status, document = await self.get(path, bearer)
         assert status == 200, document
         return [f"{each['namespace']}/{each['name']}" for each in document.get("pods", document.get("items"))]
 
@@ -132,7 +132,7 @@ def ours(token_body: object = ("dovetail.dev",)) -> str:
     return f"head.{body}.signature"
 
 
-async def test_who_may_list_everything_sees_everything() -> None:
+async def test_a_user_who_may_list_everything_sees_everything() -> None:
     async with hall() as at:
         status, document = await at.get("/v1alpha1/history?since=60")
 
@@ -154,7 +154,7 @@ async def test_what_a_caller_may_not_list_is_left_out_and_counted() -> None:
     assert document["hidden"] == {"pods": 1, "namespaces": 1}
 
 
-async def test_devices_are_for_those_who_may_list_claims() -> None:
+async def test_devices_are_for_users_who_may_list_claims() -> None:
     async with hall() as at:
         at.reviewing.rights.discard(("team", "resourceclaims", "team"))
         _, document = await at.get("/v1alpha1/history?namespace=team&pod=p", "token-team")
@@ -197,7 +197,7 @@ async def test_refusals_say_what_is_missing(path: str, token: str, status: int, 
     assert text in document["message"]
 
 
-async def test_who_may_list_nothing_sees_counts_only() -> None:
+async def test_a_user_who_may_list_nothing_sees_counts_only() -> None:
     async with hall() as at:
         _, document = await at.get("/v1alpha1/history", "token-stranger")
 
@@ -265,7 +265,7 @@ async def test_only_tokens_for_the_scheduler_are_accepted_where_that_is_required
         ("a.e30.c", False),
     ],
 )
-def test_a_token_says_whom_it_is_for(token: str, *, is_ours: bool) -> None:
+def test_a_token_names_its_audience(token: str, *, is_ours: bool) -> None:
     assert access_reviews.is_for_our_audience(token) is is_ours
 
 
@@ -277,7 +277,7 @@ async def test_a_replica_that_stands_by_says_so() -> None:
     assert (status, document["reason"]) == (503, "NotLeading")
 
 
-async def test_who_looks_for_the_leader_is_not_held_up_by_the_rate() -> None:
+async def test_a_client_that_looks_for_the_leader_is_not_held_up_by_the_rate() -> None:
     async with hall(requests_per_second=1.0) as at:
         at.api.follow()
         statuses = {(await at.get("/v1alpha1/history"))[0] for _ in range(24)}
@@ -285,13 +285,13 @@ async def test_who_looks_for_the_leader_is_not_held_up_by_the_rate() -> None:
     assert statuses == {503}
 
 
-async def test_an_api_server_that_does_not_answer_lets_nobody_in() -> None:
+async def test_an_api_server_that_does_not_answer_lets_no_client_in() -> None:
     async with hall() as at:
         at.reviewing.is_down = True
         status, document = await at.get("/v1alpha1/history")
 
     assert (status, document["reason"]) == (503, "ServiceUnavailable")
-    assert "nobody answers" in document["message"]
+    assert "no server answers" in document["message"]
 
 
 async def test_the_queue_is_in_the_order_of_decisions() -> None:

@@ -1,4 +1,4 @@
-"""Tokens that nobody knows: how many of them are reviewed, and whom they shut out."""
+"""Unknown tokens: how many of them are reviewed, and which clients they shut out."""
 
 import asyncio
 from collections import Counter

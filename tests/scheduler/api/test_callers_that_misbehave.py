@@ -101,7 +101,7 @@ class Asked:
         return await self._answer(method, path, body=body, **options)
 
 
-async def test_who_loses_the_lease_while_rights_are_checked_has_no_defect() -> None:
+async def test_a_leader_that_loses_the_lease_while_rights_are_checked_has_no_defect() -> None:
     async with hall() as at, asyncio.timeout(30):
         asked = Asked(at)
         answer = asyncio.create_task(at.get("/v1alpha1/queue?namespace=team"))

@@ -17,7 +17,7 @@ LOOPBACK = Address("127.0.0.1", 0)
 
 
 class Greeting(asyncio.Protocol):
-    """Says hello to whoever connects."""
+    """Says hello to each client."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

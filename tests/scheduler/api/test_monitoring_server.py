@@ -109,7 +109,7 @@ async def test_a_busy_event_loop_does_not_keep_probes_from_an_answer(monkeypatch
         assert "[-]event-loop failed for" in text
 
 
-async def test_readers_that_never_read_do_not_hold_up_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readers_that_never_read_hold_up_no_other_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitoring_server, "_SCRAPES_AT_ONCE", 2)
     large = b"#" * 30_000_000
     async with served() as at, contextlib.AsyncExitStack() as ends:
@@ -152,18 +152,18 @@ class Endpoint:
     ("token", "status", "words"),
     [
         pytest.param("", 401, "send a bearer token", id="no token"),
-        pytest.param("token-nobody", 401, "the token is not accepted", id="an unknown token"),
+        pytest.param("token-unknown", 401, "the token is not accepted", id="an unknown token"),
         pytest.param("token-team", 403, "user 'team' cannot get path '/metrics'", id="no right"),
         pytest.param("token-ops", 200, "dovetail_build_info", id="a right"),
     ],
 )
-async def test_who_may_scrape_is_said_by_the_api_server(token: str, status: int, words: str) -> None:
+async def test_the_api_server_says_which_user_may_scrape(token: str, status: int, words: str) -> None:
     found = await Endpoint().get(token)
     assert found[0] == status
     assert words in found[1]
 
 
-async def test_where_the_api_server_does_not_answer_nobody_scrapes() -> None:
+async def test_where_the_api_server_does_not_answer_no_client_scrapes() -> None:
     at = Endpoint()
     at.reviewing.is_down = True
     assert (await at.get("token-ops"))[0] == 503

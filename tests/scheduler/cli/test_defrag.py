@@ -73,7 +73,7 @@ def test_no_plan_is_no_success(fragmented: Path, capsys: pytest.CaptureFixture[s
     assert "No plan: no moves make enough room (proven)." in capsys.readouterr().out
 
 
-def test_who_does_not_wait_is_not_found(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_does_not_wait_is_not_found(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert m.run("defrag", "--for", "pod", "small-1", "-f", fragmented) == 2
     assert "pod default/small-1 does not wait for this scheduler" in capsys.readouterr().err
     assert m.run("defrag", "--for", "gang", "large", "-f", fragmented) == 2

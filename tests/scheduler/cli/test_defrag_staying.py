@@ -1,4 +1,4 @@
-"""`dovetail defrag` without a plan says who may not be moved, and why."""
+"""`dovetail defrag` without a plan says which pods may not be moved, and why."""
 
 import json
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_disruption_budgets(budgets: list[m.Manifest], reason: str, tmp_path: Pa
     assert [each["reason"] for each in found[1]] == [reason]
 
 
-def test_the_table_puts_those_together_whom_the_same_keeps(tmp_path: Path, capsys: Capture) -> None:
+def test_the_table_groups_pods_that_stay_for_the_same_reason(tmp_path: Path, capsys: Capture) -> None:
     pod, claim = changed(ownerReferences=[])
     other, held = runs("other", "n1", "gpu-1")
     other["metadata"]["ownerReferences"] = []

@@ -187,7 +187,7 @@ def test_where_you_may_see_nothing_it_is_not_said_that_there_is_nothing(
     ("user", "status", "why"),
     [("ops", 0, "for a pod of another namespace (pod others/urgent)"), ("team", 0, "for a pod of another namespace")],
 )
-def test_the_preemptor_is_named_to_those_who_may_list_it(
+def test_the_preemptor_is_named_to_users_who_may_list_it(
     ask: Ask, capsys: pytest.CaptureFixture[str], user: str, status: int, why: str
 ) -> None:
     assert ask("history", "pod/gone", user=user) == status

@@ -1,4 +1,4 @@
-"""Texts of users on the terminal of somebody who looks at them, and failures of our own."""
+"""Texts of users on the terminal of another user, and failures of our own."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What `dovetail simulate` says of those who would be evicted: who, from where, what for, and what that frees."""
+"""What `dovetail simulate` says of the victims of preemption: which pods, from where, what for, and what that frees."""
 
 import json
 from pathlib import Path

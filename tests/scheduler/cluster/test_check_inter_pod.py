@@ -99,7 +99,7 @@ def test_pods_of_one_unit_are_not_held_against_each_other() -> None:
     assert cluster.check(planned) == ()
 
 
-# What many pods of somebody else may cost
+# What many pods of another user may cost
 
 
 def hostile(index: int, on: str) -> Pod:

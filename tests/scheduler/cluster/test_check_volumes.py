@@ -1,4 +1,4 @@
-"""The check before the first write, as far as volumes of one pod are concerned that somebody else came to use."""
+"""The check before the first write: volumes of one pod that another pod came to use."""
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ def test_a_claim_of_one_pod_that_another_pod_uses_by_now() -> None:
     assert objections("ReadWriteOnce", other) == []
 
 
-def test_who_does_not_hold_a_node_or_uses_another_claim_takes_nothing() -> None:
+def test_a_pod_without_a_node_or_with_another_claim_takes_nothing() -> None:
     waiting, elsewhere = using(pod("other"), "data"), using(pod("other", node_name="n2"), "more")
     ended = replace(using(pod("other", node_name="n2"), "data"), is_terminal=True)
     made = replace(elsewhere, volumes=tuple(replace(each, is_ephemeral=True) for each in _data()))

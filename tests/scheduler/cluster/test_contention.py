@@ -1,4 +1,4 @@
-"""The comparison between status write and binding: who else holds what the unit was given."""
+"""The comparison between status write and binding: which other claims hold what the unit was given."""
 
 import msgspec
 import pytest

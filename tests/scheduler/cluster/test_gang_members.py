@@ -1,4 +1,4 @@
-"""What is kept of a gang's members with every change is what those who are left make of it."""
+"""What is kept of a gang with every change equals what its remaining members give."""
 
 import msgspec
 from hypothesis import given

@@ -84,7 +84,7 @@ def test_what_disagrees_is_said(objects: tuple[Pod | Change, ...], gang: GangId,
     assert not found.is_absent
 
 
-def test_members_that_name_several_schedulers_are_no_gang_of_anybody() -> None:
+def test_members_that_name_several_schedulers_are_no_gang_of_any_scheduler() -> None:
     other = msgspec.structs.replace(noted("b"), scheduler_name="other")
     (found,) = cluster(noted("a", GANG, 2), other).gangs([noted("a")])
     assert "name several schedulers: dovetail, other" in found.invalid

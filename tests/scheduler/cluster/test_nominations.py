@@ -1,4 +1,4 @@
-"""What the store believes of preemptions under way, and who is decided together meanwhile."""
+"""What the store believes of preemptions under way, and which pods are decided together meanwhile."""
 
 import pytest
 from msgspec.structs import replace
@@ -63,7 +63,7 @@ def test_victims_that_stay_are_none() -> None:
     assert [each.id.name for each in made.nominated()] == ["high"]
 
 
-def test_nothing_is_held_for_who_is_gone_or_bound() -> None:
+def test_nothing_is_held_for_a_pod_that_is_gone_or_bound() -> None:
     made = cluster(HIGH, LOW)
     made.preempt(PREEMPTION)
     made.apply(seen(replace(HIGH, node_name="n1")))
@@ -122,7 +122,7 @@ def test_pods_are_apart_that_see_different_room() -> None:
     assert parts(above, same, below, nominated=(waiting,)) == [["above"], ["same", "below"]]
 
 
-def test_who_has_a_node_nominated_comes_alone_and_first() -> None:
+def test_a_pod_with_a_nominated_node_comes_alone_and_first() -> None:
     waiting, other = pod("waiting", priority=5), pod("other", priority=5)
 
     assert parts(other, waiting, pod("low"), nominated=(waiting,)) == [["waiting"], ["other", "low"]]
@@ -140,13 +140,13 @@ def awaited(made: Cluster, change: Change) -> list[str]:
     return [each.name for transition in made.apply(change) for each in made.unblocked(transition)]
 
 
-def test_who_waits_for_victims_hears_when_the_last_of_them_is_gone() -> None:
+def test_a_pod_that_waits_for_victims_wakes_when_the_last_of_them_is_gone() -> None:
     high = replace(HIGH, nominated_node_name="n1")
     others = [pod(f"low-{n}", node_name="n1") for n in range(2)]
     elsewhere, equal = pod("far", node_name="n2"), pod("equal", node_name="n1", priority=10)
     made = cluster(high, *others, elsewhere, equal)
     made.preempt(Preemption(placements=PREEMPTION.placements, victims=(_victim(others[0]), _victim(others[1]))))
-    made.apply(seen(replace(equal, is_deleting=True)))  # is no victim: nobody waits for it
+    made.apply(seen(replace(equal, is_deleting=True)))  # is no victim: no pod waits for it
 
     assert awaited(made, seen(replace(others[1], is_deleting=True))) == []
     assert awaited(made, gone(others[0])) == []
@@ -155,7 +155,7 @@ def test_who_waits_for_victims_hears_when_the_last_of_them_is_gone() -> None:
     assert awaited(made, seen(pod("new", node_name="n1"))) == []
 
 
-def test_who_waits_for_devices_hears_when_they_are_given_back() -> None:
+def test_a_pod_that_waits_for_devices_wakes_when_they_are_given_back() -> None:
     held = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("low")])
     made = cluster(replace(HIGH, nominated_node_name="n1"))
     made.apply(seen(held))
@@ -211,7 +211,7 @@ def test_a_pod_that_is_going_or_bound_has_no_nomination(change: dict[str, object
 
 @pytest.mark.parametrize(("cpu", "where", "is_free"), [(2, "n1", True), (100, "n1", False), (2, "gone", False)])
 def test_a_nomination_that_held_nothing_frees_nothing_when_it_ends(cpu: int, where: str, is_free: bool) -> None:  # noqa: FBT001
-    """Else two hundred pods that fit nowhere wake each other for ever, as nobody keeps them from nominating nodes."""
+    """Else two hundred pods that fit nowhere wake each other for ever, as nothing keeps them from nominating nodes."""
     waiting = pod("w", cpu=cpu)
     made = cluster(replace(waiting, nominated_node_name=where))
     (transition,) = made.apply(seen(waiting))

@@ -116,7 +116,7 @@ def test_it_goes_with_its_pod(assumed: Cluster) -> None:
     assert _holders(assumed) == []
 
 
-def test_a_device_that_somebody_else_took_is_noticed() -> None:
+def test_a_device_that_another_claim_took_is_noticed() -> None:
     cluster = cluster_of(*OBJECTS, POD, b.held("other", b.result("gpu", "gpu-0", "n"), node_name="n"))
 
     assert [each.message for each in cluster.check(UNIT)] == [

@@ -34,7 +34,7 @@ def objections(namespace: str) -> str:
     return "\n".join(each.message for each in cluster.check(planned))
 
 
-def test_who_holds_a_device_or_a_port_is_named_in_its_own_namespace_only() -> None:
+def test_the_holder_of_a_device_or_a_port_is_named_in_its_own_namespace_only() -> None:
     own = objections(b.NAMESPACE)
     assert "held by claim default/secret-claim" in own
     assert "taken by pod default/secret-pod" in own
@@ -57,7 +57,7 @@ def test_several_holders_are_named_or_counted() -> None:
     assert message.endswith("is held by claims default/mine and 2 of other namespaces")
 
 
-def test_whom_a_volume_was_taken_for_is_not_named() -> None:
+def test_the_claim_that_a_volume_was_taken_for_is_not_named() -> None:
     claim = v.volume_claim("data", storage=v.DYNAMIC)
     volume = replace(v.volume("pv", nodes=["n1"]), claim=VolumeClaimId("secret-team", "secret-claim"), claim_uid="x")
     binding = VolumeBinding(claim=claim.id, claim_uid=claim.uid, volume="pv", volume_uid=volume.uid)

@@ -51,7 +51,7 @@ def test_units_follow_the_batch() -> None:
     assert names(split_plan(plan(*parts, ALONE, SHARED))) == [(["z", "b"], ["shared"]), (["a"], ["alone"])]
 
 
-def test_an_allocation_that_nobody_reserves_is_in_no_unit() -> None:
+def test_an_allocation_that_no_pod_reserves_is_in_no_unit() -> None:
     assert names(split_plan(plan(placement(pod("a"), "n1"), ALONE))) == [(["a"], [])]
 
 

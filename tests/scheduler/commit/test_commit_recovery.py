@@ -47,7 +47,7 @@ class Server:
     async def read_pod(self, _: Client, key: PodId, **__: object) -> Pod:
         if self.away:
             self.away -= 1
-            raise Unreachable("nobody there")
+            raise Unreachable("no server there")
         return b.pod(key.name, f"c-{key.name}", node_name="n1" if key.name in self.bound else "")
 
     async def read_claim(self, _: Client, key: ClaimId, **__: object) -> Claim:

@@ -146,7 +146,7 @@ STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated
 @pytest.mark.parametrize(
     ("believed", "live", "released"),
     [
-        pytest.param((ONE, TWO), (ONE, TWO), [(("uid-g",), True)], id="nobody runs"),
+        pytest.param((ONE, TWO), (ONE, TWO), [(("uid-g",), True)], id="no pod runs"),
         pytest.param((ONE, member("two", "n1")), (ONE, TWO), [], id="one is believed to run"),
         pytest.param((ONE, TWO), (ONE, member("two", "n1")), [], id="one runs by a live read"),
         pytest.param((ONE, TWO), (ONE,), [(("uid-g",), True)], id="one is gone"),

@@ -222,7 +222,7 @@ async def test_pods_learn_of_a_device_that_an_answer_shows_to_be_free(stage: Sta
     assert [(each.key, cast("Claim", each.before).allocation is None) for each in stage.woken] == [("default/c", False)]
 
 
-async def test_a_claim_that_somebody_has_cleared_is_released(stage: Stage) -> None:
+async def test_a_claim_that_another_client_has_cleared_is_released(stage: Stage) -> None:
     stage.server.arrives = True
     await stage.fail()
     stage.server.is_away = False

@@ -43,7 +43,7 @@ def decide(history: DecisionHistory, found: Plan | None = None) -> int:
     return number
 
 
-def test_a_decision_says_who_was_placed_where_and_who_waits() -> None:
+def test_a_decision_says_which_pods_were_placed_where_and_which_wait() -> None:
     history = made()
     number = decide(history)
 
@@ -123,7 +123,7 @@ def test_only_what_happened_since_is_returned() -> None:
     assert history.oldest() == START + timedelta(seconds=1)
 
 
-def test_a_history_that_nobody_can_ask_for_keeps_nothing() -> None:
+def test_a_history_that_no_client_can_ask_for_keeps_nothing() -> None:
     history = made(is_kept=False)
     decide(history)
 

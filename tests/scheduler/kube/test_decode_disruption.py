@@ -22,7 +22,7 @@ def pod(annotations: dict[str, str] | None = None, **status: Any) -> Pod:
     return found
 
 
-def test_what_it_allows_and_whom_it_selects() -> None:
+def test_what_it_allows_and_which_pods_it_selects() -> None:
     expressions = [{"key": "tier", "operator": "NotIn", "values": ["test"]}]
     found = budget(
         {"disruptionsAllowed": 3, "observedGeneration": 2, "disruptedPods": {"x": "2026-01-01T00:00:00Z"}},

@@ -206,7 +206,7 @@ def test_a_size_that_cannot_be_read_names_its_field() -> None:
             Kind.STORAGE_CAPACITIES,
             {"metadata": {"name": "c", "namespace": "ns"}, "storageClassName": "s", "capacity": "1Gi"},
             CSIStorageCapacity(namespace="ns", name="c", storage_class="s", most=GI),
-            id="capacity that nobody reaches",
+            id="capacity that no node reaches",
         ),
         pytest.param(
             Kind.STORAGE_DRIVERS,

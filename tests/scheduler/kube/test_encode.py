@@ -223,7 +223,7 @@ EVENT = EventRecord(
 )
 
 
-def test_an_event_says_what_happened_to_whom() -> None:
+def test_an_event_says_what_happened_to_which_object() -> None:
     assert json.loads(encode.event(EVENT)) == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

@@ -60,7 +60,7 @@ async def test_rights_for_kinds_that_the_server_does_not_have_are_not_asked_for(
     assert server.asked == [("list", "podgroups"), ("watch", "podgroups"), ("patch", "podgroups/status")]
 
 
-async def test_who_may_not_ask_is_taken_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_may_not_ask_is_taken_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
     server.answer = Forbidden(403)
     assert await server.discover() == SERVED

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.controlplane
 
 
 class Stored:
-    """A class that waits and that nobody provisions for, a volume and two claims."""
+    """A class that waits and that no controller provisions for, a volume and two claims."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -110,7 +110,7 @@ def given(claim: PersistentVolumeClaim, volume: PersistentVolume, **changes: Any
 
 
 async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored) -> None:
-    claim, volume = await stored.claim("c"), await stored.volume("1Mi")  # too small: nobody binds it meanwhile
+    claim, volume = await stored.claim("c"), await stored.volume("1Mi")  # too small: no controller binds it meanwhile
     binder, path = stored.binder(claim, volume), f"/api/v1/persistentvolumes/{volume.name}"
     prepared = _prepared(await binder.prepare([placed(given(claim, volume))]))
     (kept,) = (each.stored for each in prepared)

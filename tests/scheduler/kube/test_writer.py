@@ -82,7 +82,7 @@ async def test_the_gate_is_asked_again_before_every_try() -> None:
     assert len(server.allowed) == 1
 
 
-@pytest.mark.parametrize("error", [TooManyRequests(429, retry_after_seconds=3.0), Unreachable("nobody there")])
+@pytest.mark.parametrize("error", [TooManyRequests(429, retry_after_seconds=3.0), Unreachable("no server there")])
 async def test_what_certainly_did_not_act_is_tried_again(error: KubeError) -> None:
     server = Server(error, error, "written")
 
@@ -108,7 +108,7 @@ async def test_what_may_have_acted_or_was_refused_is_for_the_caller_to_judge(err
 
 
 async def test_patience_ends() -> None:
-    server = Server(*(Unreachable("nobody there") for _ in range(20)))
+    server = Server(*(Unreachable("no server there") for _ in range(20)))
 
     with pytest.raises(Unreachable):
         await writer(Door(60.0), VirtualClock()).write(server)

@@ -67,7 +67,7 @@ def test_the_version_that_runs_is_a_series() -> None:
     assert Metrics("1.2.3").registry.get_sample_value("dovetail_build_info", {"version": "1.2.3"}) == 1
 
 
-def test_open_metrics_is_given_to_who_asks_for_it() -> None:
+def test_open_metrics_is_given_to_a_client_that_asks_for_it() -> None:
     body, content_type = Metrics().exposition("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")

@@ -38,7 +38,7 @@ def test_a_cancellation_passes() -> None:
         raise asyncio.CancelledError
 
 
-async def test_the_exception_of_a_task_that_nobody_awaits_is_noted() -> None:
+async def test_the_exception_of_a_task_that_is_never_awaited_is_noted() -> None:
     metrics, ends = Metrics(), list[int]()
     tasks = Tasks(metrics, Subsystem.COMMIT, lambda: ends.append(len(tasks)))
 

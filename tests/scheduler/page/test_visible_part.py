@@ -111,7 +111,7 @@ async def test_a_caller_sees_the_namespaces_that_it_may_list(door: Door) -> None
 
 
 async def test_callers_with_other_rights_have_pictures_of_their_own(door: Door) -> None:
-    tags = {(await door.get("state", f"token-{who}"))[1]["picture"] for who in ("ops", "viewer", "ops")}
+    tags = {(await door.get("state", f"token-{user}"))[1]["picture"] for user in ("ops", "viewer", "ops")}
     assert len(tags) == 2
 
 
@@ -130,7 +130,7 @@ async def test_the_page_itself_asks_for_no_token_and_says_nothing(door: Door) ->
         assert "n1" not in (await response.text()).partition("<script")[0]
 
 
-async def test_a_caller_who_asks_too_often_is_refused(door: Door) -> None:
+async def test_a_caller_that_asks_too_often_is_refused(door: Door) -> None:
     statuses = [(await door.get("state", "token-ops"))[0] for _ in range(22)]
     assert (statuses[0], statuses[-1]) == (200, 429)
 

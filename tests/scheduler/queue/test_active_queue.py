@@ -40,7 +40,7 @@ def retry(pending: SchedulingQueue, count: int, namespace: str = "full") -> None
     pending.wake(became(None, node("new")))
 
 
-def test_while_all_fit_into_a_batch_who_came_first_is_first(pending: SchedulingQueue) -> None:
+def test_while_all_fit_into_a_batch_the_first_pod_comes_first(pending: SchedulingQueue) -> None:
     for number in range(6):
         pending.offer(pod(f"p-{number}", namespace="ab"[number % 2]), float(number))
 
@@ -68,7 +68,7 @@ def test_a_namespace_has_no_turn_before_a_higher_priority(pending: SchedulingQue
     assert namespaces(pending.take_batch(2.0, 50)) == {"high": 50}
 
 
-def test_within_a_namespace_who_came_first_is_first(pending: SchedulingQueue) -> None:
+def test_within_a_namespace_the_first_pod_comes_first(pending: SchedulingQueue) -> None:
     offer(pending, "large", 100, 0.0)
 
     taken = pending.take_batch(1.0, 10).pods
@@ -170,7 +170,7 @@ def test_a_pod_rests_as_long_as_it_is_told_to_whatever_happens(pending: Scheduli
 
 
 def test_gangs_that_fill_a_batch_take_turns_with_others(pending: SchedulingQueue) -> None:
-    """Each comes first again and again; whoever else waits would wait for ever."""
+    """Each comes first again and again; any other waiting pod would wait for ever."""
     for number in range(3):
         for index in range(100):
             each = pod(f"m-{index:03}", namespace="large")

@@ -346,7 +346,7 @@ USING = v.using(b.pod("p", node_name="n1"), "data")
             replace(DISK, claim=CLAIM.id, claim_uid=CLAIM.uid, phase="Bound"),
             replace(DISK, claim=CLAIM.id, claim_uid=CLAIM.uid, phase="Released"),
             set(),
-            id="volume released, for nobody",
+            id="volume released, for no claim",
         ),
         pytest.param(None, v.storage_class(), {ClusterEvent.STORAGE_CLASS_CHANGED}, id="class made"),
         pytest.param(v.storage_class(), None, set(), id="class gone"),

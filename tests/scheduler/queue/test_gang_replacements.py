@@ -1,4 +1,4 @@
-"""Who completes a gang goes first: only in the place of a member that was placed, and for no more than it had."""
+"""A pod that completes a gang goes first: only in place of a placed member, and for no more than that member had."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_a_dummy_with_a_node_and_a_minimum_gives_its_gang_nothing() -> None:
 
 def test_the_replacement_of_a_member_goes_first_for_a_while() -> None:
     stage = Stage(KEEPER, WORKER)
-    assert stage.first(HEIR) == [], "nobody has left"
+    assert stage.first(HEIR) == [], "no member has left"
     stage.lose(WORKER)
     assert stage.first(HEIR) == ["heir"]
     assert stage.first(HEIR, now=REPLACEMENT_SECONDS) == ["heir"]
@@ -62,7 +62,7 @@ def test_the_replacement_of_a_member_goes_first_for_a_while() -> None:
         pytest.param(member("heir", cpu=2, node_selector={"a": "b"}), id="other nodes"),
     ],
 )
-def test_who_asks_for_something_else_than_who_left_goes_in_its_turn(heir: Pod) -> None:
+def test_a_pod_that_asks_for_something_else_than_the_member_that_left_goes_in_its_turn(heir: Pod) -> None:
     stage = Stage(KEEPER, WORKER, claims=(b.claim("gpus", b.request(count=8)),))
     stage.lose(WORKER)
     assert stage.first(heir) == []
@@ -82,7 +82,7 @@ def test_one_place_is_for_one_pod_however_many_ask() -> None:
     stage.lose(WORKER)
     heirs = [member(f"heir-{n}", cpu=2) for n in range(5)]
     assert stage.first(*heirs) == ["heir-0"]
-    assert stage.first(*reversed(heirs)) == ["heir-0"], "the place is kept for who asked first"
+    assert stage.first(*reversed(heirs)) == ["heir-0"], "the place is kept for the pod that asked first"
     stage.lose(heirs[0])
     assert stage.first(*heirs[1:]) == ["heir-1"]
 

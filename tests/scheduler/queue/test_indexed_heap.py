@@ -30,14 +30,14 @@ def test_the_smallest_comes_first() -> None:
     ]
 
 
-def test_who_stepped_out_is_not_met_again() -> None:
+def test_a_removed_pod_is_not_met_again() -> None:
     line = line_of(rank("a"), rank("b"))
     line.discard(PodId("default", "a"))
 
     assert drained(line) == ["b"]
 
 
-def test_who_steps_in_again_stands_at_the_new_place() -> None:
+def test_a_pod_that_is_added_again_stands_at_the_new_place() -> None:
     line = line_of(rank("a"), rank("b", first_seen=1.0))
     line.discard(PodId("default", "a"))
     line.add(PodId("default", "a"), rank("a", first_seen=2.0))

@@ -105,7 +105,7 @@ def test_a_member_that_runs_elsewhere_completes_the_gang_too(stage: Stage) -> No
     assert stage.taken(1.0) == ["a"]
 
 
-def test_who_rests_or_waits_is_taken_along_with_the_first_that_is_ready(stage: Stage) -> None:
+def test_a_member_that_backs_off_or_waits_is_taken_along_with_the_first_that_is_ready(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.taken(0.0)
     stage.put_back("a", code=ReasonCode.CONFLICT)
@@ -128,21 +128,21 @@ def test_gated_members_stay_behind(stage: Stage) -> None:
     assert stage.taken(0.0) == ["a"]
 
 
-def test_who_completes_a_gang_that_runs_in_part_goes_first(stage: Stage) -> None:
+def test_a_pod_that_completes_a_partial_gang_goes_first(stage: Stage) -> None:
     stage.offer("old", gang="other")
     stage.lost("g")
     stage.offer("new", now=5.0)
     assert stage.taken(5.0, limit=1) == ["new"]
 
 
-def test_a_running_pod_that_nobody_placed_with_a_gang_gives_it_no_head_start(stage: Stage) -> None:
+def test_a_running_pod_that_was_not_placed_with_a_gang_gives_it_no_head_start(stage: Stage) -> None:
     stage.offer("old", gang="other")
     stage.standing["g"] = GangProgress(missing=0, is_partial=True)
     stage.offer("new", now=5.0)
     assert stage.taken(5.0, limit=1) == ["old"]
 
 
-def test_who_completes_a_gang_that_runs_in_part_does_not_rest_while_others_take_what_comes_free(stage: Stage) -> None:
+def test_a_pod_that_completes_a_partial_gang_does_not_back_off_while_others_take_what_comes_free(stage: Stage) -> None:
     stage.lost("g")
     stage.offer("new")
     stage.taken(0.0)
@@ -194,7 +194,7 @@ def test_a_pod_group_that_is_deleted_lets_its_own_gang_be_told(stage: Stage) -> 
     assert stage.taken(20.0) == ["a"]
 
 
-def test_who_is_to_be_told_anew_is_looked_at_though_nothing_else_happens(stage: Stage) -> None:
+def test_a_member_that_needs_a_new_condition_is_taken_though_nothing_else_happens(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.taken(0.0)
     stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
@@ -204,7 +204,7 @@ def test_who_is_to_be_told_anew_is_looked_at_though_nothing_else_happens(stage: 
     assert stage.taken(15.0) == ["a"]
 
 
-def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(stage: Stage) -> None:
+def test_a_member_that_waited_for_something_else_gets_a_new_condition_when_a_member_is_deleted(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.taken(0.0)
     stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
@@ -214,7 +214,7 @@ def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(sta
     assert stage.taken(30.0) == ["a"]
 
 
-def test_who_was_told_how_many_exist_is_told_anew_when_that_changes_but_no_later_for_it(stage: Stage) -> None:
+def test_a_condition_with_the_number_of_members_is_renewed_when_that_changes_but_no_later_for_it(stage: Stage) -> None:
     stage.lacks("g", 2)
     stage.offer("a", "b")
     stage.taken(10.0)

@@ -150,7 +150,7 @@ class RetryGroupMachine(RuleBasedStateMachine):
         return [*short, ReasonCode.NODE_RESOURCES] if not self.room else short
 
     def no_equal_was_overtaken(self, placed: Pod) -> None:
-        """Whoever was woken and placed comes after no equal and nobody more important that sleeps and need not rest."""
+        """A woken and placed pod comes after no equal or more important pod that sleeps and need not back off."""
         if placed.id not in self.tried or key_of(placed) is None:
             return
         asleep = [

@@ -1,4 +1,4 @@
-"""Equal pods that wait: how many are tried when something happens, who of them, and when no more are."""
+"""Equal pods that wait: how many are tried when something happens, which of them, and when no more are."""
 
 from collections.abc import Collection
 
@@ -81,7 +81,7 @@ def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> N
     assert sizes == [INITIAL_QUOTA, 2 * INITIAL_QUOTA, 4 * INITIAL_QUOTA]
 
 
-def test_who_lost_to_an_equal_need_not_rest_and_comes_first_the_next_time(queue: Queue) -> None:
+def test_a_pod_that_lost_to_an_equal_does_not_back_off_and_comes_first_the_next_time(queue: Queue) -> None:
     queue.wait("p", 500)
     queue.pending.wake(FREED)
     queue.take(5.0)
@@ -91,7 +91,7 @@ def test_who_lost_to_an_equal_need_not_rest_and_comes_first_the_next_time(queue:
     assert queue.take(5.0)[:3] == ["p-0001", "p-0002", "p-0003"]
 
 
-def test_who_fails_while_no_equal_is_placed_rests_and_nobody_goes_before(queue: Queue) -> None:
+def test_a_pod_that_fails_while_no_equal_is_placed_backs_off_and_no_equal_goes_before_it(queue: Queue) -> None:
     queue.wait("p", 500)
     queue.pending.wake(FREED)
     queue.take(5.0)
@@ -147,7 +147,7 @@ def test_a_fact_while_they_are_in_flight_is_theirs_and_not_that_of_those_behind(
     assert queue.take(8.0) == [f"p-{number:04}" for number in range(INITIAL_QUOTA)]
 
 
-def test_nobody_of_lower_priority_is_taken_while_more_of_the_higher_may_be_placed(queue: Queue) -> None:
+def test_no_pod_of_lower_priority_is_taken_while_more_of_the_higher_may_be_placed(queue: Queue) -> None:
     queue.wait("high", 100, 5)
     queue.wait("low", 10)
     queue.pending.wake(FREED)
@@ -199,13 +199,13 @@ def test_a_pod_that_changes_behind_others_is_tried_by_itself(queue: Queue) -> No
     assert queue.take(5.0) == ["p-0199"]
 
 
-def test_everybody_is_swept_up_behind_others_too(queue: Queue) -> None:
+def test_pods_behind_their_equals_are_swept_up_too(queue: Queue) -> None:
     queue.wait("p", 500)
 
     assert len(queue.take(300.0)) == 500
 
 
-def test_who_was_seen_first_is_tried_first_whenever_it_began_to_wait(queue: Queue) -> None:
+def test_the_pod_that_was_seen_first_is_tried_first_whenever_it_began_to_wait(queue: Queue) -> None:
     queue.pending.offer(pod("p-first", scheduling_gates=["g"]), -1.0)
     queue.wait("q", 1)
     for number in range(300):
@@ -246,7 +246,7 @@ def test_representatives_are_hinted_for_what_the_group_fails_at_by_now(queue: Qu
     assert queue.take(301.0) == ["p-0001"]
 
 
-def test_who_is_not_equal_any_more_waits_for_what_its_equals_failed_at(queue: Queue) -> None:
+def test_a_pod_that_is_not_equal_any_more_waits_for_what_its_equals_failed_at(queue: Queue) -> None:
     queue.wait("p", 200)
     queue.pending.wake(FREED)
     queue.take(5.0)

@@ -39,7 +39,7 @@ def waiting(pending: SchedulingQueue, each: Pod, *codes: ReasonCode) -> None:
     assert pending.state(each.id) is PodState.UNSCHEDULABLE
 
 
-# Who is let in
+# Which pods are let in
 
 
 def test_a_new_pod_is_ready_at_once(pending: SchedulingQueue) -> None:
@@ -231,7 +231,7 @@ def test_a_woken_pod_rests_until_its_backoff_is_over(pending: SchedulingQueue) -
     assert names(pending, 1.0) == ["p"]
 
 
-def test_a_wake_up_is_for_those_who_waited_then(pending: SchedulingQueue) -> None:
+def test_a_wake_up_is_for_the_pods_that_waited_then(pending: SchedulingQueue) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
     pending.wake(ROOM_FREED)
     assert names(pending, 1.0) == ["p"]
@@ -468,7 +468,7 @@ def test_waking_costs_the_same_however_many_wait(pending: SchedulingQueue) -> No
     assert pending.counts()[PodState.UNSCHEDULABLE] == 100
 
 
-def test_nothing_is_due_when_nobody_waits(pending: SchedulingQueue) -> None:
+def test_nothing_is_due_when_no_pod_waits(pending: SchedulingQueue) -> None:
     assert pending.next_due(0.0) is None
 
 
@@ -514,7 +514,7 @@ def test_victims_that_end_while_it_is_in_flight_are_not_missed(pending: Scheduli
     assert names(pending, 0.0) == []
 
 
-def test_a_pod_without_victims_rests_whoever_leaves_its_nominated_node(pending: SchedulingQueue) -> None:
+def test_a_pod_without_victims_backs_off_when_any_pod_leaves_its_nominated_node(pending: SchedulingQueue) -> None:
     """Else every device that is freed brings up all pods with a node nominated."""
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
     pending.wake(ROOM_FREED)

@@ -171,7 +171,7 @@ class Queue(RuleBasedStateMachine):
             assert (self.pending.state(pod(name).id) is PodState.IN_FLIGHT) == each.is_taken
 
     @invariant()
-    def whoever_is_ready_is_due(self) -> None:
+    def a_ready_pod_is_due(self) -> None:
         if any(each.is_ready(self.now) for each in self.model.values()):
             assert self.pending.next_due(self.now) == self.now
 

@@ -89,7 +89,7 @@ def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
         return [each.name for each in starving.marked(b.batch(first, second, SMALL, gangs=gangs), 61.0).overdue]
 
     assert marked(2) == ["big", "late"]
-    assert marked(1) == marked(2, running=1) == ["big"], "who joins a gang that waits does not inherit its wait"
+    assert marked(1) == marked(2, running=1) == ["big"], "a pod that joins a waiting gang does not inherit its wait"
 
 
 def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
@@ -118,7 +118,7 @@ def test_a_hold_that_moves_lets_its_node_go() -> None:
     assert decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n2"),)), 2.0, BIG)
 
 
-def test_who_has_held_for_longest_stays_first() -> None:
+def test_the_pod_that_has_held_for_longest_stays_first() -> None:
     starving = StarvationTracker(60.0)
     other = b.pod("other", "other")
     decided(starving, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
@@ -127,7 +127,7 @@ def test_who_has_held_for_longest_stays_first() -> None:
     assert [hold.pod.name for hold in starving.reservations] == ["big", "other"]
 
 
-def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
+def test_without_an_overdue_pod_a_batch_stays_as_it_is() -> None:
     batch = b.batch(SMALL)
     assert StarvationTracker(60.0).marked(batch, 0.0) is batch
 
@@ -153,7 +153,7 @@ def test_a_new_leader_goes_on_counting_where_the_old_one_was() -> None:
     assert overdue(starving, 70.1, BIG) == ["big"]
 
 
-def test_a_new_leader_holds_nodes_for_whom_they_were_held_whoever_has_ended_since() -> None:
+def test_a_new_leader_holds_nodes_for_the_same_pods_whatever_others_have_ended_since() -> None:
     starving = StarvationTracker(60.0)
     starving.restore([(BIG, 0.0)], [], {BIG.uid})
     assert overdue(starving, 61.0, BIG) == ["big"]
@@ -162,13 +162,13 @@ def test_a_new_leader_holds_nodes_for_whom_they_were_held_whoever_has_ended_sinc
 @pytest.mark.parametrize(
     "running",
     [
-        pytest.param([], id="nobody"),
+        pytest.param([], id="no pod"),
         pytest.param([(SMALL, -1.0)], id="before it failed"),
         pytest.param([(replace(SMALL, priority=1), 1.0)], id="more important"),
         pytest.param([(PLAIN, 1.0)], id="without a claim"),
     ],
 )
-def test_a_new_leader_counts_only_who_got_ahead(running: list[tuple[Pod, float]]) -> None:
+def test_a_new_leader_counts_only_pods_that_got_ahead(running: list[tuple[Pod, float]]) -> None:
     starving = StarvationTracker(60.0)
     starving.restore([(BIG, 0.0)], running)
     assert overdue(starving, 1000.0, BIG) == []
@@ -188,7 +188,7 @@ def names(batches: tuple[Batch, ...]) -> list[list[str]]:
     return [[pod.name for pod in (each.id for each in batch.pods)] for batch in batches]
 
 
-def test_who_was_overdue_before_the_restart_is_decided_first_with_all_who_are_more_important() -> None:
+def test_a_pod_that_was_overdue_before_the_restart_is_decided_first_with_all_more_important_pods() -> None:
     starving = StarvationTracker(60.0)
     starving.restore([(BIG, 0.0)], [(SMALL, 1.0)])
     urgent = replace(b.pod("urgent", "urgent"), priority=5)
@@ -217,7 +217,7 @@ def test_the_time_runs_from_the_first_that_got_ahead_though_the_pod_is_not_tried
     assert overdue(starving, 70.1, BIG) == ["big"]
 
 
-def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_again() -> None:
+def test_pods_without_claims_get_ahead_of_a_pod_that_lacks_room_though_it_is_not_tried_again() -> None:
     starving, roomless = StarvationTracker(60.0), b.pod("roomless", "big")
     decided(starving, plan(waiting=(BIG,)), 0.0, BIG)
     decided(starving, plan(waiting=(roomless,), code=ReasonCode.NODE_RESOURCES), 0.0, roomless)
@@ -226,7 +226,7 @@ def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_
     assert overdue(starving, 100.0, BIG, roomless) == ["roomless"]
 
 
-def test_it_is_known_for_whom_nodes_are_held() -> None:
+def test_it_is_known_for_which_pods_nodes_are_held() -> None:
     starving = StarvationTracker(60.0)
     found = replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),))
     decided(starving, found, 0.0, BIG)

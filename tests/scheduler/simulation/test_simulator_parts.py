@@ -17,7 +17,7 @@ def prioritised(name: str, priority: int, cpu: int, **more: Any) -> m.Manifest:
 
 
 def nominated(name: str, priority: int, cpu: int) -> m.Manifest:
-    """A pod of another scheduler that waits on n1 until somebody has left."""
+    """A pod of another scheduler that waits on n1 until a pod has left."""
     found = prioritised(name, priority, cpu, schedulerName="other")
     return {**found, "status": {"nominatedNodeName": "n1"}}
 
@@ -29,7 +29,7 @@ def both_sides(tmp_path: Path) -> Path:
     return m.write_yaml(tmp_path / "case.yaml", m.node(), *pods)
 
 
-def test_room_is_held_from_those_below_whoever_decides_with_them(both_sides: Path, capsys: Capture) -> None:
+def test_room_is_held_from_lower_priorities_whatever_pods_are_in_the_batch(both_sides: Path, capsys: Capture) -> None:
     assert m.run("simulate", "-o", "json", "-f", both_sides) == 1
 
     found = json.loads(capsys.readouterr().out)

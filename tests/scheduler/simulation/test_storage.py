@@ -73,7 +73,7 @@ def test_an_ephemeral_volume_has_a_claim_of_the_pod() -> None:
     assert len(plan(found).placements) == 1
 
 
-def test_a_claim_that_waits_for_nobody_is_bound_to_the_smallest_volume_that_fits() -> None:
+def test_a_claim_that_waits_for_no_consumer_is_bound_to_the_smallest_volume_that_fits() -> None:
     found = case(claim(), volume("large", "10Gi"), volume("right", 2**31), volume("small", "1Mi"), user())
     (bound,) = found.snapshot.volume_claims
     assert (bound.volume, bound.is_bound) == ("right", True)

@@ -26,7 +26,7 @@ from tests.support.cluster_builders import became, seen
 GANG = GangId(b.NAMESPACE, "g", "scheduling.k8s.io")
 COLLECTION = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 SCHEDULED = "PodGroupInitiallyScheduled"
-CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
 
 
 class Server:
@@ -203,7 +203,7 @@ async def test_a_gang_that_was_undone_waits() -> None:
     assert (condition["status"], condition["reason"], condition["message"]) == (
         "False",
         "Unschedulable",
-        "somebody was faster",
+        "another client was faster",
     )
 
 

@@ -170,11 +170,11 @@ def test_holders_that_may_not_be_seen_are_removed_and_counted() -> None:
     "query",
     [FleetQuery(namespace="others"), FleetQuery(claim=ClaimId("others", "far")), FleetQuery(pod=PodId("others", "p"))],
 )
-def test_nobody_finds_a_device_by_a_holder_that_may_not_be_seen(query: FleetQuery) -> None:
+def test_no_device_is_found_by_a_holder_that_may_not_be_seen(query: FleetQuery) -> None:
     assert answered(query=query, claims=VisibleNamespaces(frozenset({"team"}))).items == ()
 
 
-def test_groups_and_causes_name_nobody_who_may_not_be_seen() -> None:
+def test_groups_and_causes_name_no_holder_that_may_not_be_seen() -> None:
     mine = answered(free=True, claims=VisibleNamespaces(frozenset({"team"}))).supply
     everything = answered(free=True).supply
 

@@ -88,7 +88,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     assert (target.read_text(), path.read_text(), path.is_symlink()) == ("precious", "new", False)
 
 
-def test_a_file_that_everybody_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
+def test_a_file_that_all_users_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
     path = tmp_path / "saved.json"
     path.write_text("old")
     path.chmod(0o644)

@@ -86,7 +86,7 @@ def test_a_gang_whose_plan_breaks_a_rule_leaves_the_others_alone() -> None:
     assert {each.pod for each in plan.placements} == {each.id for each in GOOD[3:]}
 
 
-def test_what_is_held_and_who_is_overdue_stays_so_in_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reservations_and_overdue_pods_stay_so_in_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Batch] = []
 
     def greedy(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:

@@ -49,7 +49,7 @@ async def test_changes_reach_the_replica_before_the_next_batch() -> None:
     assert len(plan.unplaced) == 1
 
 
-async def test_changes_do_not_pile_up_while_nobody_wants_a_batch(
+async def test_changes_do_not_pile_up_while_no_batch_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 3)
@@ -120,7 +120,7 @@ async def test_a_process_that_ends_while_it_solves_is_lost() -> None:
             await shell.decide(("exit",))
 
 
-async def test_nobody_solves_until_a_new_process_is_fed() -> None:
+async def test_no_process_solves_until_a_new_one_is_fed() -> None:
     async with running() as shell:
         with pytest.raises(WorkerLostError):
             await shell.decide(("exit",))
@@ -262,7 +262,7 @@ async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() ->
 
 
 @pytest.mark.parametrize("command", [("/bin/false",), ("/nowhere/at-all",)], ids=["ends at once", "is not there"])
-async def test_who_waits_for_the_first_start_hears_of_its_failure(command: tuple[str, ...]) -> None:
+async def test_a_task_that_waits_for_the_first_start_hears_of_its_failure(command: tuple[str, ...]) -> None:
     failures: list[Exception] = []
     worker = WorkerSupervisor(LIMITS, command, on_failure=failures.append)
     task = asyncio.create_task(worker.run())

@@ -146,7 +146,7 @@ def test_a_search_that_ended_before_it_found_anything_proves_nothing() -> None:
     form, objective = IntegerForm(), Expression()
     variables = [form.variable(0, 1) for _ in range(60)]
     chance = random.Random(0)  # noqa: S311 - a hard case, not a secret
-    for _ in range(6):  # market splits: hard for everybody
+    for _ in range(6):  # market splits: hard for every engine
         weights = {each: chance.randrange(1, 1000) for each in variables}
         half = sum(weights.values()) // 2
         form.require(Expression(weights), "split", low=half, high=half)

@@ -163,7 +163,7 @@ def test_a_share_that_takes_more_than_the_node_has_keeps_no_pod_from_other_devic
     assert {name for index in range(2) for _, name in s.devices_of(plan, f"c{index}")} == {"own", "two"}
 
 
-def test_a_share_is_too_large_for_who_asks_for_much_of_it_and_not_for_who_asks_for_little() -> None:
+def test_a_share_is_too_large_for_a_pod_that_asks_for_much_of_it_and_not_for_one_that_asks_for_little() -> None:
     world = (N1, N2, sharing(cpu="1"))
 
     claims, pods = asking_units(n1="4", n2="4")

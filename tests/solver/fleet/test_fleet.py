@@ -36,7 +36,7 @@ def test_a_partition_is_named_with_its_profile() -> None:
     assert (found.kind, found.parent) == ("A100 1g.5gb", "GPU-7")
 
 
-def test_who_holds_a_device_and_since_when() -> None:
+def test_the_holder_of_a_device_and_since_when() -> None:
     claim = b.held("job", b.result("gpu", "gpu-0", "n1"), node_name="n1", namespace="team")
     claim = replace(claim, reserved_for=(b.consumer("job", "team"),))
     (holder,) = devices(b.node("n1"), b.gpu_slice("n1"), claim)["n1/gpu-0"].holders

@@ -49,7 +49,7 @@ def test_blocks_and_fragmentation_of_each_class() -> None:
 
 
 def test_many_groups_and_namespaces_are_counted_together() -> None:
-    """Whoever may label nodes or make namespaces does not decide how many series there are."""
+    """A user who may label nodes or make namespaces does not decide how many series there are."""
     nodes = [b.node(f"n{number:03}", labels={"pool": f"p{number:03}"}) for number in range(60)]
     slices = [b.gpu_slice(node.name, count=2 if node.name == "n059" else 1) for node in nodes]
     held = [

@@ -66,7 +66,7 @@ def test_best_fit_opens_no_second_node() -> None:
     ],
     ids=lambda each: each.value if isinstance(each, Order) else "",
 )
-def test_an_order_decides_who_gets_a_small_node(order: Order, winners: set[str]) -> None:
+def test_an_order_decides_which_pods_get_a_small_node(order: Order, winners: set[str]) -> None:
     objects, pods = wanting(4, 1, 2)
     assert set(placed(order, b.node("n1"), b.gpu_slice("n1", count=4), GPU, *objects, pods=pods)) == winners
 

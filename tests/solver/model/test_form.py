@@ -1,4 +1,4 @@
-"""The integer form: expressions, rows, and who breaks them."""
+"""The integer form: expressions, rows, and which values break them."""
 
 import pytest
 

@@ -187,7 +187,7 @@ def test_a_claim_that_stays_frees_nothing() -> None:
         "freed": kept,
         "without a finalizer": replace(kept, finalizers=()),
         "of a group": replace(kept, reserved_for=(*kept.reserved_for, group)),
-        "of somebody else too": replace(kept, reserved_for=(*kept.reserved_for, b.consumer("other"))),
+        "of another pod too": replace(kept, reserved_for=(*kept.reserved_for, b.consumer("other"))),
     }
 
     found = {name: victims(decide(b.snapshot(*base, claim), high, rules=DEVICES)) for name, claim in others.items()}
@@ -482,7 +482,7 @@ def test_a_part_of_the_cluster_decides_as_all_of_it(monkeypatch: pytest.MonkeyPa
         for n in range(100)
         for k in range(4)
     ]
-    pods = [each for each in pods if each.id.name != "c000-3"]  # its device is held, and by nobody who runs
+    pods = [each for each in pods if each.id.name != "c000-3"]  # its device is held, but not by a running pod
     asked = [b.claim(f"asked-{n}", b.request(count=2 + n)) for n in range(2)]
     snapshot = b.snapshot(nodes, slices, b.gpu_class(), claims, asked, pods)
     highs = [b.pod(f"high-{n}", f"asked-{n}", cpu=3, priority=10) for n in range(2)]
@@ -559,7 +559,7 @@ def test_pods_that_the_plan_places_are_no_victims() -> None:
 
 @pytest.mark.parametrize("memory", [2**62, 10**30], ids=["4Ei", "1e30"])
 def test_a_victim_that_asks_for_more_than_numbers_hold_is_evicted_like_any_other(memory: int) -> None:
-    """Anybody may bind such a pod; it ended the decision about all pods that looked for victims there."""
+    """Any user may bind such a pod; it ended the decision about all pods that looked for victims there."""
     hog = replace(running("hog", "n1", priority=-1), requests=(("memory", memory),))
     others = [running(f"other-{number}", "n1", priority=-1, cpu=1) for number in range(3)]
     wanted = b.pod("wanted", priority=1, cpu=1)

@@ -70,7 +70,7 @@ SHIELDS = {
 
 
 @pytest.mark.parametrize("scene", SHIELDS.values(), ids=SHIELDS)
-def test_who_shields_itself_stays_for_users_and_goes_for_the_system(scene: Callable[[], Snapshot]) -> None:
+def test_a_pod_that_shields_itself_stays_for_users_and_goes_for_the_system(scene: Callable[[], Snapshot]) -> None:
     assert victims(decided(scene(), asking(SYSTEM_CRITICAL_PRIORITY - 1))) == []
     plan = decided(scene(), asking(SYSTEM_CRITICAL_PRIORITY))
     assert victims(plan) == ["low"]
@@ -94,7 +94,7 @@ def test_a_profile_says_what_protects(scene: str, protection: Protection) -> Non
         assert all(each.breaks_budgets is not protection.budgets for p in plan.preemptions for each in p.victims)
 
 
-def test_a_profile_says_from_whom() -> None:
+def test_a_profile_says_for_which_priorities_a_pod_is_protected() -> None:
     rules = replace(RULES, binds_below=100)
     assert victims(decided(annotated(), asking(99), rules)) == []
     assert victims(decided(annotated(), asking(100), rules)) == ["low"]
@@ -118,7 +118,7 @@ def test_of_those_that_are_to_be_spared_the_fewest_go() -> None:
     assert victims(decided(b.snapshot(nodes, two, one), pod)) == ["b0", "b1"]
 
 
-def test_whoever_is_started_again_and_again_is_no_shield_against_the_system() -> None:
+def test_a_pod_that_is_started_again_and_again_is_no_shield_against_the_system() -> None:
     objects: tuple[Any, ...] = (b.node("n1"), b.gpu_slice("n1", count=1), b.gpu_class(), b.claim("mine"))
     low, held = running("low", "n1", "c", seconds=10), holding("c", "n1", "gpu-0", consumers=("low",))
     rules = replace(DEVICES, minimum_run_seconds=300, now=NOW)
@@ -127,7 +127,7 @@ def test_whoever_is_started_again_and_again_is_no_shield_against_the_system() ->
     assert victims(decided(snapshot, b.pod("asks", "mine", priority=SYSTEM_CRITICAL_PRIORITY), rules)) == ["low"]
 
 
-def test_what_the_same_plan_places_is_evicted_for_nobody() -> None:
+def test_what_the_same_plan_places_is_evicted_for_no_pod() -> None:
     system, late = (
         b.pod("system", cpu=2, priority=SYSTEM_CRITICAL_PRIORITY + 1),
         b.pod("late", cpu=2, priority=SYSTEM_CRITICAL_PRIORITY),

@@ -69,7 +69,7 @@ def test_what_one_namespace_demands_leaves_the_others_their_turn(make: Callable[
 
 
 @pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
-def test_whoever_is_left_is_reached_by_later_decisions_because_what_was_worked_out_stays(
+def test_later_decisions_reach_the_pods_that_are_left_because_what_was_worked_out_stays(
     make: Callable[[int], Claim],
 ) -> None:
     snapshot, pods = crowded(make)

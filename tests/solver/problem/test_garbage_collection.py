@@ -29,7 +29,7 @@ def test_the_collector_goes_on_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_who_has_switched_it_off_finds_it_off() -> None:
+def test_a_caller_that_has_switched_it_off_finds_it_off() -> None:
     gc.disable()
     try:
         with gc_paused():

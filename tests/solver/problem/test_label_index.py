@@ -62,7 +62,7 @@ def test_sets_are_numbers(count: int) -> None:
 
 
 class _Counted(dict[str, str]):
-    """Labels that count how often somebody looks at them."""
+    """Labels that count how often they are looked at."""
 
     looks = 0
 

@@ -102,7 +102,7 @@ def test_nodes_whose_cpu_runs_out_before_the_cards_are_kinds_of_their_own() -> N
     assert [len(kind.nodes) for kind in columns.node_classes(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
 
 
-def test_nodes_that_can_serve_nobody_are_of_no_kind() -> None:
+def test_nodes_that_can_serve_no_pod_are_of_no_kind() -> None:
     problem = cluster([4, 4], nodes=3)
     problem.available.states[0] = tuple(left - 1 for left in problem.available.states[0])
     found = columns.node_classes(problem, list(range(3)), 1)

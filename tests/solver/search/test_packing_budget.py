@@ -1,4 +1,4 @@
-"""Levels that only pack better cost little once it is known who is placed; who waits is worth the whole budget."""
+"""Packing levels cost little once the placed pods are known; which pods wait is worth the whole budget."""
 
 import random
 
@@ -58,11 +58,11 @@ def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work(
     assert bound.for_packing(problem, little).remaining_seconds() == pytest.approx(1.6)
 
 
-def test_who_waits_is_not_a_matter_of_packing() -> None:
+def test_which_pods_wait_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
     levels = [LevelReport(name=name, value=0, bound=0, proven=True) for name in level_names(problem)]
     assert bound.only_packing_open(problem, levels)
     open_one = LevelReport(name="placed:0", value=7, bound=8, proven=False)
     assert not bound.only_packing_open(problem, [open_one, *levels[1:]])
-    everybody = LevelReport(name="placed:0", value=8, bound=9, proven=False)
-    assert bound.only_packing_open(problem, [everybody, *levels[1:]])
+    all_placed = LevelReport(name="placed:0", value=8, bound=9, proven=False)
+    assert bound.only_packing_open(problem, [all_placed, *levels[1:]])

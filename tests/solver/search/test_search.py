@@ -107,7 +107,7 @@ def test_a_level_after_one_that_is_not_proven_is_not_proven() -> None:
     assert [level.proven for level in found] == [False] * 5
 
 
-def test_without_bounds_everybody_could_be_placed() -> None:
+def test_without_bounds_every_pod_could_be_placed() -> None:
     problem = packing((4, 4, 4), priorities=(0, 3, 3))
     found = exact.levels_from_bounds(problem, (1, 0, 0, 0, 0, 0), nothing_known(problem))
     assert [(level.name, level.bound) for level in found][:2] == [("placed:3", 2), ("placed:0", 1)]

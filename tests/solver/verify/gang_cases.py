@@ -89,7 +89,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     ("a pod arrives on a node without a rack", pair, c.node("n2", labels=()), {Rule.GANG_TOPOLOGY}),
     ("all arrive elsewhere than the others run", pair, c.running("zero", node_name="n3"), {Rule.GANG_TOPOLOGY}),
     (
-        "several racks, and nobody runs yet",
+        "several racks, and no pod runs yet",
         pair,
         c.both(alone, gang(min_count=2, levels=(b.by_label(RACK),)), c.node("n2", labels=((RACK, "r9"),))),
         {Rule.GANG_TOPOLOGY},
@@ -142,7 +142,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.GANG_TOPOLOGY},
     ),
     (
-        "nobody gets a device with the attribute, and nobody could",
+        "no pod gets a device with the attribute, and none could",
         pair,
         c.both(
             alone,

@@ -15,10 +15,10 @@ WEB = spread(app="web")
 
 def company() -> c.Case:
     """
-    Two zones, n1 in a, n2 and n3 in b, n4 without one; `db` runs on n2 and `loner`, who wants no noise, on n1.
+    Two zones, n1 in a, n2 and n3 in b, n4 without one; `db` runs on n2 and `loner`, which wants no noise, on n1.
 
     `web-0` and `web-1` keep apart by node and spread over the zones, `client` goes to `db`, `mate-0` and `mate-1` go
-    together though nobody of them runs yet, and `server` takes a port of n1.
+    together though none of them runs yet, and `server` takes a port of n1.
     """
     web = {"app": "web", "anti_affinity": [term(HOST, app="web")], "spread": [WEB]}
     mate = {"app": "mate", "affinity": [term(ZONE, app="mate")]}
@@ -56,7 +56,7 @@ def relabelled(node: str, **labels: str) -> c.Change:
 
 
 def _unmatched(operator: str) -> c.Change:
-    """Let the client want pods by a requirement that nobody in its zone meets."""
+    """Let the client want pods by a requirement that no pod in its zone meets."""
     wanted = requirement("app", operator, "db", "web", "mate") if operator == "NotIn" else requirement("gone", operator)
     return c.pod("client", affinity=(term(ZONE, wanted, requirement("app", "Exists")),))
 
@@ -103,7 +103,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.pod("client", anti_affinity=(term(HOST, namespaces=[], of=selector(), app="web"),)),
         ANTI,
     ),
-    ("nobody is there that a pod wants to be with", company, c.placement("client", node="n1"), AFFINITY),
+    ("no pod is there that a pod wants to be with", company, c.placement("client", node="n1"), AFFINITY),
     ("the company has gone", company, c.removed("pods", "db"), AFFINITY),
     (
         "the company is in another namespace",
@@ -131,10 +131,10 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.pod("client", affinity=(term(ZONE, app="db"), term(ZONE, app="web"))),
         AFFINITY,
     ),
-    ("a term wants what nobody there is not", company, _unmatched("NotIn"), AFFINITY),
-    ("a term wants a label that nobody has", company, _unmatched("Exists"), AFFINITY),
+    ("a term excludes the value of every pod there", company, _unmatched("NotIn"), AFFINITY),
+    ("a term wants a label that no pod has", company, _unmatched("Exists"), AFFINITY),
     (
-        "a term without a selector wants nobody",
+        "a term without a selector wants no pod",
         company,
         c.pod("client", affinity=(replace(term(ZONE), selector=None),)),
         AFFINITY,
@@ -214,7 +214,7 @@ KEPT: tuple[tuple[str, c.Change], ...] = (
         ),
     ),
     (
-        "a selector for everything counts nobody",
+        "a selector for everything counts no pod",
         c.both(
             c.placement("web-0", node="n3"), _bound("web-0", selector=selector()), _bound("web-1", selector=selector())
         ),

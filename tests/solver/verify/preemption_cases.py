@@ -124,7 +124,7 @@ BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
     ),
     ("the victim leaves already", preempted, _running("gone", is_deleting=True), {Rule.VICTIM_UNKNOWN}),
     ("the victim is as important", preempted, _running("gone", priority=10), {Rule.VICTIM_PRIORITY}),
-    ("the victim is somebody else's", preempted, _running("gone", scheduler_name="x"), {Rule.VICTIM_NOT_OWNED}),
+    ("the victim is another scheduler's", preempted, _running("gone", scheduler_name="x"), {Rule.VICTIM_NOT_OWNED}),
     ("the victim is not to be evicted", preempted, _running("gone", is_preemptible=False), {Rule.VICTIM_PROTECTED}),
     ("the victim is too young", preempted, _rules(minimum_run_seconds=1001), {Rule.VICTIM_PROTECTED}),
     (
@@ -176,7 +176,7 @@ BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
         {Rule.VICTIM_BUDGET},
     ),
     ("too many go", preempted, _rules(most_victims=1), {Rule.VICTIM_COUNT}),
-    ("nobody goes", preempted, _first(victims=()), {Rule.PREEMPTION_FIT}),
+    ("no pod goes", preempted, _first(victims=()), {Rule.PREEMPTION_FIT}),
     ("devices are not freed", preempted, _rules(frees_devices=False), {Rule.PREEMPTION_FIT}),
     (
         "the claim would stay allocated",

@@ -25,7 +25,7 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.whole_cards,
         c.both(c.node("n1", taints=(b.taint("k", "v", "NoExecute"),)), c.pod("placed", tolerations=(b.toleration(),))),
     ),
-    ("a soft taint keeps nobody away", c.whole_cards, c.node("n1", taints=(b.taint("k", effect="PreferNoSchedule"),))),
+    ("a soft taint keeps no pod away", c.whole_cards, c.node("n1", taints=(b.taint("k", effect="PreferNoSchedule"),))),
     (
         "one of two terms of the affinity holds",
         c.whole_cards,
@@ -109,7 +109,7 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.device("half-1", taints=(b.taint("k", effect="None"), b.taint("k", effect="NoTouch"))),
     ),
     ("a higher priority takes what is held", c.whole_cards, c.held(priority=-1)),
-    ("who is overdue too takes what is held", c.whole_cards, c.held("placed")),
+    ("another overdue pod takes what is held", c.whole_cards, c.held("placed")),
     ("devices are taken where none are held", c.whole_cards, c.held(takes_devices=False, requests=(("cpu", 1000),))),
     ("a device of a local slice is owned by its node", c.whole_cards, c.owned(drivers=(b.GPU_DRIVER,), zone="a")),
     (
@@ -210,7 +210,7 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.remembered("half-1", {"card/slices": 8}),
     ),
     (
-        "admin access ignores who holds the device, and counters",
+        "admin access ignores holders of the device, and counters",
         c.partitions,
         c.both(
             c.claim("half", requests=(b.request("half", "parts", is_admin=True),)),
@@ -293,7 +293,7 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         ),
     ),
     (
-        "an outdated generation is in nobody's way",
+        "an outdated generation is in no pod's way",
         c.whole_cards,
         c.added(b.resource_slice("n1", b.device("gpu-0"), name="old", generation=0, slice_count=5)),
     ),

@@ -226,7 +226,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.ALLOCATION_TWICE},
     ),
     (
-        "a claim is allocated for nobody",
+        "a claim is allocated for no pod",
         c.whole_cards,
         c.plan(lambda old: replace(old, placements=(), unplaced=(*old.unplaced, b.unplaced(b.pod("placed"))))),
         {Rule.ALLOCATION_UNUSED},

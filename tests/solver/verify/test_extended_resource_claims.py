@@ -116,7 +116,7 @@ def test_the_plan_itself_breaks_nothing() -> None:
         pytest.param(
             _requested(lambda each: (*each, Request(name="x", alternatives=(SubRequest(device_class="gpu"),)))),
             Rule.EXTENDED_RESOURCE_REQUESTS,
-            id="a request for nobody",
+            id="a request for no container",
         ),
         pytest.param(
             _mapped(lambda rows: tuple(row for row in rows if row.container != "i" or "1" in row.request)),

@@ -130,7 +130,7 @@ async def test_a_lease_that_was_written_meanwhile_is_released(cluster: Cluster, 
 
 
 @pytest.mark.parametrize("deed", ["deletes it", "removes the holder"])
-async def test_a_lease_that_somebody_frees_is_taken_no_sooner(
+async def test_a_lease_that_another_client_frees_is_taken_no_sooner(
     cluster: Cluster, first: LeaderElector, deed: str
 ) -> None:
     await first.acquire()

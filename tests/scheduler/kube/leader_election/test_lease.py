@@ -102,7 +102,7 @@ def test_the_api_server_has_ended_a_write_that_starts_late_before_the_lease_ends
 
 
 @pytest.mark.parametrize("after", [None, lease("")], ids=["deleted", "without its holder"])
-def test_a_lease_that_somebody_takes_from_its_holder_is_free_no_sooner(after: Lease | None) -> None:
+def test_a_lease_that_another_client_takes_from_its_holder_is_free_no_sooner(after: Lease | None) -> None:
     election = Election("us", TIMING)
     election.seen(lease(), 0.0)
     election.seen(after, 5.0)
@@ -112,8 +112,8 @@ def test_a_lease_that_somebody_takes_from_its_holder_is_free_no_sooner(after: Le
     assert not election.is_clean
 
 
-def test_a_lease_without_its_holder_is_free_no_sooner_to_whom_never_saw_the_holder() -> None:
-    """A replica that starts just after somebody removed the holder, which may still write."""
+def test_a_lease_without_its_holder_is_free_no_sooner_to_a_replica_that_never_saw_the_holder() -> None:
+    """A replica that starts just after another client removed the holder, which may still write."""
     election = Election("us", TIMING)
     for now in (0.0, 14.9):
         election.seen(lease(""), now)

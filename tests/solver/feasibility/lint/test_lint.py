@@ -40,7 +40,7 @@ ROWS = [
         [f'{A}.model == "A10"', f"{A}.isFast == true"],
         f"{OTHERS}no isFast is true: there is false",
     ),
-    ("a condition that nobody meets goes first", [f"{A}.cores == 7", f"{A}.isFast"], "no cores is 7: there is 132"),
+    ("a condition that no device meets goes first", [f"{A}.cores == 7", f"{A}.isFast"], "no cores is 7: there is 132"),
     ("a constant on the left", [f"100 * 2 < {A}.cores"], "no cores is > 200: there are 132, 72"),
     (
         "an alternative that holds for some is not to blame",

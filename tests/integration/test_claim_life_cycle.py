@@ -80,7 +80,7 @@ def test_a_pod_is_not_bound_to_an_allocation_of_a_device_with_which_another_pod_
     world.add_nodes(2, devices=1)
     world.claim("ours")
     world.claim("theirs")
-    stranger = world.pod("stranger", claim="theirs", schedulerName="somebody-else", nodeName=world.nodes[0])
+    stranger = world.pod("stranger", claim="theirs", schedulerName="another-scheduler", nodeName=world.nodes[0])
     world.allocate("theirs", "gpu-0", world.nodes[0], stranger)
     world.allocate("ours", "gpu-0", world.nodes[0], world.pod("p", claim="ours"))
 
@@ -94,7 +94,7 @@ def test_a_pod_is_not_bound_to_an_allocation_of_a_device_with_which_another_pod_
 def test_a_claim_that_another_pod_uses_stays_where_it_is(world: World, start: Start) -> None:
     world.add_nodes(2, devices=1)
     world.claim("used")
-    running = world.pod("running", claim="used", schedulerName="somebody-else", nodeName=world.nodes[0])
+    running = world.pod("running", claim="used", schedulerName="another-scheduler", nodeName=world.nodes[0])
     world.allocate("used", "gpu-0", world.nodes[0], running)
     world.label(world.nodes[1], "wanted", "yes")
     start()

@@ -49,7 +49,7 @@ def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False)
 
 
 def scheduler_address(options: argparse.Namespace) -> "SchedulerAddress":
-    """Return where the running scheduler is, and as whom it is asked."""
+    """Return the address of the running scheduler and the service account that asks it."""
     from scheduler.api.scheduler_client import SchedulerAddress  # noqa: PLC0415 - as above
 
     return SchedulerAddress(options.service, options.server, options.certificate_authority, options.service_account)

@@ -109,7 +109,7 @@ def _write(event: Json, highest: int) -> Write | None:
     if event["verb"] not in _CHANGES or _is_trial(event) or _FIRST_FAILURE <= code < _MAY_HAVE_ACTED:
         return None
     answer = event.get("responseObject") or {}
-    stored = answer if is_known and answer.get("kind") != "Status" else {}
+    stored = answer if is_known and _is_stored(answer) else {}
     is_gone = bool(stored) and _is_gone(event["verb"], stored["metadata"])
     version = int(stored["metadata"]["resourceVersion"]) if stored else highest
     if is_gone and event["verb"] != "delete":
@@ -128,6 +128,11 @@ def _write(event: Json, highest: int) -> Write | None:
         is_gone=is_gone,
         is_known=is_known,
     )
+
+
+def _is_stored(answer: Json) -> bool:
+    """Say whether an answer is an object as it was stored, and not a Status or an object that no etcd has."""
+    return bool(answer.get("metadata", {}).get("resourceVersion"))
 
 
 def _kept(resource: str, stored: Json) -> Json:

@@ -195,6 +195,17 @@ def test_a_late_write_that_the_server_refuses_or_that_changes_nothing_is_none(lo
     assert log.rules() == []
 
 
+def test_an_answer_without_a_version_is_no_stored_object(log: Log) -> None:
+    log.claim("a", device(), by="one")
+    answer = '"responseObject": {"kind": "Pod", "metadata": {"name": "p"}}'
+    log.add("create", "pods", "p", None, code=201)
+    log.lines[-1] = log.lines[-1].replace('"responseObject": {"kind": "Status"}', answer)
+    assert answer in log.lines[-1]
+    assert log.rules() == []
+    *_, made = read_writes(log.lines)
+    assert (made.resource, made.stored, made.version) == ("pods", {}, log.version)
+
+
 def test_a_write_after_the_lease_was_given_up_is_found(log: Log) -> None:
     log.claim("a", device())
     log.lead("")

@@ -1,6 +1,8 @@
 """The watches of all kinds, with their log lines, series and readiness checks."""
 
 import asyncio
+import contextlib
+import gc
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
@@ -17,6 +19,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
 
+_UNCOLLECTED_SECONDS: Final = 60.0
+"""How long the first lists may take without the cyclic garbage collector."""
 _REPORT_SECONDS: Final = 1.0
 """How often the ages of watches are looked at; writes look at them themselves."""
 
@@ -70,7 +74,27 @@ class Watches:
             health.ready(kind).fail(_NOT_LISTED)
 
     async def listed(self) -> None:
-        """Wait until every kind was listed once."""
+        """
+        Wait until every kind was listed once, at first without the cyclic garbage collector.
+
+        What is listed is large and stays. The collector would traverse all of it each time that it grows by a quarter,
+        and again whenever enough pods have come and gone. So it is frozen: reference counting alone frees it. What an
+        earlier replica of this process has left may be in cycles, and is collected first.
+        """
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
+        gc.disable()
+        try:
+            with contextlib.suppress(TimeoutError):  # failed requests leave cycles, and may go on for hours
+                async with asyncio.timeout(_UNCOLLECTED_SECONDS):
+                    await self._all_listed()
+        finally:
+            gc.enable()
+        await self._all_listed()
+        gc.freeze()
+
+    async def _all_listed(self) -> None:
         await asyncio.gather(*(self._listed(each) for each in self.reflectors))
 
     async def caught_up(self) -> None:

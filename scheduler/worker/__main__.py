@@ -7,6 +7,7 @@ one thread, because a fork copies only the calling thread. It ends when the shel
 and its workers end with it.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -40,6 +41,13 @@ def fork_on_demand(control: socket.socket, serve_one: Callable[[socket.socket], 
 
 
 def _serve(control: socket.socket, descriptor: int, serve_one: Callable[[socket.socket], None]) -> None:
+    """
+    Serve a connection, up to the first decision without the cyclic garbage collector.
+
+    Replica and caches are large and stay. While they are built, the collector would traverse all of them each time that
+    they grow by a quarter. The first decision freezes them: reference counting alone frees them then.
+    """
+    gc.disable()
     control.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it waits for its own children
     serve_one(socket.socket(fileno=descriptor))

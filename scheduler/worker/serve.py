@@ -7,6 +7,7 @@ the caches of solver and checker. `TokenBucket` gives batches more time to fill 
 """
 
 import contextlib
+import gc
 import os
 import selectors
 import socket
@@ -140,6 +141,9 @@ class _Service:
         enlarged = msgspec.structs.replace(order, cost_units=order.cost_units + extra)
         answer = self._answer(enlarged, snapshot, self._solver)
         self._bucket.pay(self._cache.paid_units - paid - order.cost_units)
+        if not gc.isenabled():  # it is the first decision: replica and caches are built
+            gc.freeze()
+            gc.enable()
         return answer
 
     def _fork_child(

@@ -1,7 +1,9 @@
 """What is said of watches that are stale, and of what cannot be read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+import gc
+import weakref
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -62,6 +64,52 @@ def stage() -> Stage:
 def test_a_kind_is_not_ready_before_it_was_listed() -> None:
     """Readiness is asked from another thread: there is no moment between the start and the first listing."""
     assert Stage().states() == {"pods": CheckState.FAILED, "nodes": CheckState.FAILED}
+
+
+@pytest.fixture
+def _thawed() -> Iterator[None]:
+    """Let the collector see again what a test has frozen."""
+    gc.unfreeze()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_thawed")
+async def test_the_garbage_collector_does_not_traverse_what_is_listed() -> None:
+    stage = Stage()
+    listed = asyncio.create_task(stage.watches.listed())
+    await asyncio.sleep(0)
+    assert not gc.isenabled()
+    for reflector in stage.watches.reflectors:
+        reflector.synced.set()
+    await listed
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("_thawed")
+async def test_the_garbage_collector_does_not_pause_as_long_as_lists_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "_UNCOLLECTED_SECONDS", 0.0)
+    listed = asyncio.create_task(Stage().watches.listed())
+    await asyncio.sleep(0.01)
+    assert gc.isenabled()
+    assert not listed.done()
+    listed.cancel()
+
+
+@pytest.mark.usefixtures("_thawed")
+async def test_what_an_earlier_replica_has_left_is_collected(stage: Stage) -> None:
+    class Left:
+        """In a cycle with itself."""
+
+        def __init__(self) -> None:
+            self.own = self
+
+    left = weakref.ref(Left())
+    gc.freeze()
+    await stage.watches.listed()
+    assert left() is None
 
 
 def test_readiness_names_the_kind_that_is_stale_with_its_age_and_the_last_error(stage: Stage) -> None:

@@ -4,6 +4,7 @@ The worker process with a solver that misbehaves on pods of certain names, and i
 Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is: FD is a control socket.
 """
 
+import gc
 import os
 import socket
 import sys
@@ -48,6 +49,8 @@ def misbehave(
         raise RuntimeError("the solver has a defect")
     if "eat" in names:
         bytearray(1024 * _MIB)
+    if "frozen" in names and not (gc.isenabled() and gc.get_freeze_count()):
+        raise RuntimeError("the garbage collector traverses replica and caches")
     if "lie" in names:
         return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
     left = {name: tuple(pod.id for pod in batch.pods if pod.id.name == name) for name in ("fail", "costly", "later")}

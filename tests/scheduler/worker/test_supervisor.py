@@ -164,6 +164,14 @@ async def test_a_solver_that_raises_is_reported_with_its_trace_and_goes_on() -> 
         assert (await shell.decide(("p", "c"))).placements
 
 
+async def test_the_first_decision_freezes_replica_and_caches() -> None:
+    async with running() as shell:
+        with pytest.raises(SolveFailedError, match="garbage collector"):
+            await shell.decide(("frozen",))
+
+        await shell.decide(("frozen",))
+
+
 async def test_a_batch_that_needs_more_memory_than_allowed_ends_the_process_and_nothing_else() -> None:
     async with running() as shell:
         with pytest.raises(WorkerLostError):

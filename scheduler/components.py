@@ -13,6 +13,7 @@ from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
+from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.costly_loop import CostlyLoop
 from scheduler.features import MissingFeature
@@ -53,6 +54,7 @@ class Components:
     decider: Decider
     history: DecisionHistory
     commit: Commit
+    finalizers: SpeculativeFinalizers
     prebind: PreBind
     stale_allocations: StaleAllocations
     pod_groups: PodGroupStatusWriter
@@ -84,9 +86,7 @@ def assemble(
     cluster = Cluster(time.monotonic)
     replacements = GangReplacements(cluster.claim)
     queue = _queue(settings, cluster, replacements)
-    slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
-    metrics.write_concurrency.set_function(lambda: slots.limit)
-    writer = Writer(slots, fence, settings.commit.request_timeout_seconds)
+    writer = _writer(settings, fence, metrics)
     reports = _status_writer(settings, client, writer, metrics, missing=missing)
     writer.connect(partial(_count_write, metrics, reports), ages.until_fresh)
     waits = PreBind(cluster, reports, failed_devices, timeout_seconds=settings.commit.binding_timeout_seconds)
@@ -106,6 +106,7 @@ def assemble(
         history=history,
         costly_loop=costly_loop,
         commit=commit,
+        finalizers=SpeculativeFinalizers(commit.claims, cluster.observed_claim, metrics),
         prebind=waits,
         pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
         stale_allocations=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),
@@ -145,6 +146,12 @@ def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> No
     metrics.writes.labels("status" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
+
+
+def _writer(settings: Settings, fence: WriteFence, metrics: Metrics) -> Writer:
+    slots = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
+    metrics.write_concurrency.set_function(lambda: slots.limit)
+    return Writer(slots, fence, settings.commit.request_timeout_seconds)
 
 
 def _queue(settings: Settings, cluster: Cluster, replacements: GangReplacements) -> SchedulingQueue:

@@ -136,8 +136,8 @@ class SchedulingCycle:
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; return whether all have ended. Cancel the rest."""
-        ended = await asyncio.gather(self._commits.finish(seconds), self._parts.evictions.finish(seconds))
-        return all(ended)
+        ending = self._commits, self._parts.evictions, self._parts.finalizers
+        return all(await asyncio.gather(*(each.finish(seconds) for each in ending)))
 
     async def _decide_in_rounds(self, batch: Batch) -> None:
         """
@@ -157,6 +157,7 @@ class SchedulingCycle:
             started, decision = self._clock(), None
             with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
                 prepared, policy = self._formation.prepare(batch)
+                self._parts.finalizers.begin(prepared)
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
                 self.give_up(batch.pods, _INTERNAL_ERROR)
@@ -205,6 +206,7 @@ class SchedulingCycle:
             self.give_up(batch.pods, _INTERNAL_ERROR)
             return
         number = self._parts.history.begin()
+        self._parts.finalizers.decided(plan)
         self._begin(units, pods, DecisionStart(number, started))
         for preemption in plan.preemptions:
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):

@@ -5,7 +5,8 @@ The path of a unit (a pod, or the pods of gangs that are placed together):
 
     commit                   the protocol: order of writes, what is revocable, what decides after a lost answer
     affinity_order           a pod is bound only after the pods that its required affinity needs
-    claims                   claim writes: finalizer, then allocation and reservation in one
+    claims, own_writes       claim writes: finalizer, then allocation and reservation in one
+    speculative_finalizers   the finalizers of a few pods, while these are decided
     extended_resource_claims claims that the scheduler creates for extended resources (KEP-5004)
     volumes                  volume binding (WaitForFirstConsumer)
     binding_conditions,

@@ -13,7 +13,7 @@ to it, even where it has the right allocation and reservation already.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -21,11 +21,12 @@ from typing import Final
 from scheduler.cluster import Unit
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.object_store import missing_consumers
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.features import granted_by
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import FencedError, Writer
 from solver.domain import (
     FINALIZER,
     MAX_RESERVED_FOR,
@@ -174,30 +175,9 @@ def _conflict(message: str) -> Reason:
     return Reason(code=ReasonCode.CONFLICT, message=message)
 
 
-_MOST_REMEMBERED: Final = 20_000
-"""Of more claims, those written longest ago are forgotten, at the cost of one more write each."""
+_MOST_ANSWERS: Final = 64
+"""Answers to finalizers that no allocation has used yet; without its answer an allocation meets a conflict at most."""
 _TRIES: Final = 5
-
-
-class OwnWrites:
-    """Uids of claims that this process has written after any release of them that was sent before; see the module."""
-
-    def __init__(self) -> None:
-        self._uids: Final[dict[str, None]] = {}
-
-    def add(self, claim: Claim) -> None:
-        """Note that a write of the claim was answered."""
-        self._uids.pop(claim.uid, None)
-        self._uids[claim.uid] = None
-        if len(self._uids) > _MOST_REMEMBERED:
-            del self._uids[next(iter(self._uids))]
-
-    def discard(self, claim: Claim) -> None:
-        """Note that a release of the claim is sent."""
-        self._uids.pop(claim.uid, None)
-
-    def __contains__(self, claim: Claim) -> bool:
-        return claim.uid in self._uids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +220,8 @@ class ClaimWriter:
         self._own: Final = own
         self._on_answer: Final = on_answer
         self._shared: Final[dict[ClaimId, _SharedClaim]] = {}
+        self._with_finalizer: Final[dict[str, Claim]] = {}
+        """Answers to `add_finalizer`, by uid."""
 
     async def write(self, write: ClaimWrite) -> Written | NotWritten:
         """
@@ -247,18 +229,40 @@ class ClaimWriter:
 
         Raise `FencedError` where no write may start any more.
         """
-        shared = self._shared.setdefault(write.claim.id, _SharedClaim())
+        async with self._turn(write.claim) as shared:
+            answered = self._with_finalizer.pop(write.claim.uid, None)
+            if answered is not None and FINALIZER not in write.claim.finalizers:  # the watch is behind the answer
+                shared.latest = shared.latest or answered
+            start = await self._start(write, shared.latest)
+            answer = start if isinstance(start, Written | NotWritten) else await self._send_until_known(start)
+            shared.latest = answer.claim if isinstance(answer, Written) else None
+            return answer
+
+    async def add_finalizer(self, claim: Claim) -> None:
+        """
+        Add the finalizer before the decision that may allocate the claim: `write` goes on from the server's answer.
+
+        Where that fails, `write` adds it, and has the reason if that fails as well.
+        """
+        async with self._turn(claim):
+            with contextlib.suppress(KubeError, FencedError):
+                answer = await self._writer.write(partial(writes.add_finalizer, self._client, claim))
+                self._with_finalizer[claim.uid] = answer
+                if len(self._with_finalizer) > _MOST_ANSWERS:
+                    del self._with_finalizer[next(iter(self._with_finalizer))]
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, claim: Claim) -> AsyncIterator[_SharedClaim]:
+        """Wait for those that write the claim before, and have others wait until the end of the block."""
+        shared = self._shared.setdefault(claim.id, _SharedClaim())
         shared.users += 1
         try:
             async with shared.lock:
-                start = await self._start(write, shared.latest)
-                answer = start if isinstance(start, Written | NotWritten) else await self._send_until_known(start)
-                shared.latest = answer.claim if isinstance(answer, Written) else None
-                return answer
+                yield shared
         finally:
             shared.users -= 1
             if not shared.users:
-                self._shared.pop(write.claim.id, None)
+                self._shared.pop(claim.id, None)
 
     async def fence(self, claim: Claim) -> bool:
         """

@@ -34,8 +34,9 @@ from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBoun
 from scheduler.commit.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
 from scheduler.commit.bindings import NodeAllocatableWriter, NotBound, PodBinder
-from scheduler.commit.claims import ClaimWriter, NotWritten, OwnWrites, Written, operations
+from scheduler.commit.claims import ClaimWriter, NotWritten, Written, operations
 from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed, WaitStopped
 from scheduler.commit.rollback import Rollback
 from scheduler.commit.volumes import PreparedVolume, VolumeBinder

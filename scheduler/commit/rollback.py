@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import OwnWrites
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError

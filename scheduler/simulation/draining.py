@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from scheduler.change import Kind
 from scheduler.cluster import Cluster
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import OwnWrites
 from scheduler.commit.extended_resource_claims import ExtendedResourceClaims
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import drain_writes, writes
 from scheduler.kube.access import ClusterAccess

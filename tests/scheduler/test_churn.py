@@ -14,12 +14,14 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.pod_index import MOST_RECENT_PODS
 from scheduler.cluster.unit import Bound, Outcome, Undone
+from scheduler.commit.claims import ClaimWriter
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import FailedDevices, SuspectDevices
 from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.prebind import PreBind
 from scheduler.commit.rollback import Rollback
+from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
 from scheduler.costly_loop import CostlyLoop
@@ -45,6 +47,7 @@ from solver import solve_greedily
 from solver.domain import (
     Batch,
     Budget,
+    Claim,
     GangId,
     Placement,
     Pod,
@@ -120,6 +123,13 @@ class Committing:
         return Bound(unit=unit, seconds=0.0)
 
 
+class Finalizing:
+    """Stands where finalizers are written."""
+
+    async def add_finalizer(self, _: Claim) -> None:
+        await asyncio.sleep(0)
+
+
 class Absent:
     """A worker process that does not start: what it would have to be told is kept."""
 
@@ -162,6 +172,9 @@ class Town:
                 self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now
             ),
             commit=cast("Commit", Committing()),
+            finalizers=SpeculativeFinalizers(
+                cast("ClaimWriter", Finalizing()), self.cluster.observed_claim, self.metrics
+            ),
             prebind=waits,
             stale_allocations=StaleAllocations(
                 self.cluster, pending, cast("Rollback", None), self.reports, self.metrics

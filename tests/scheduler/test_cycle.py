@@ -16,10 +16,12 @@ import structlog
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
+from scheduler.commit.claims import ClaimWriter
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
+from scheduler.commit.speculative_finalizers import SpeculativeFinalizers
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Components
 from scheduler.costly_loop import CostlyLoop
@@ -39,7 +41,7 @@ from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve_greedily
-from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
+from solver.domain import Batch, Budget, Claim, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
 from tests.support.shell_clock import VirtualClock
@@ -114,6 +116,16 @@ class Committing:
         return self.live(unit)
 
 
+class Finalizing:
+    """Stands where finalizers are written."""
+
+    def __init__(self) -> None:
+        self.claims: list[str] = []
+
+    async def add_finalizer(self, claim: Claim) -> None:
+        self.claims.append(claim.id.name)
+
+
 class Telling:
     """Stands where users are told things."""
 
@@ -166,6 +178,7 @@ class Hall:
         self.pending = SchedulingQueue({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
+        self.finalizing = Finalizing()
         self.telling = Telling()
         self.repairing = Repairing()
         self.metrics = Metrics()
@@ -181,6 +194,9 @@ class Hall:
             worker=cast("WorkerSupervisor", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
+            finalizers=SpeculativeFinalizers(
+                cast("ClaimWriter", self.finalizing), self.cluster.observed_claim, self.metrics
+            ),
             costly_loop=CostlyLoop(
                 self.cluster,
                 self.pending,
@@ -332,6 +348,20 @@ async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None
         await settle()
 
         assert hall.deciding.names == [["p"], ["q"]]
+
+
+async def test_finalizers_are_written_during_a_decision_once_one_has_placed_all_its_pods() -> None:
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p", "c1"))
+        await settle()
+        assert hall.finalizing.claims == []
+
+        hall.deciding.may_solve.clear()
+        hall.arrive(pod("q", "c2"))
+        await settle()
+        assert hall.finalizing.claims == ["c2"]
+        assert len(hall.committing.units) == 1
 
 
 async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import Allocate, ClaimWriter, NotWritten, OwnWrites, Reserve, Written
+from scheduler.commit.claims import Allocate, ClaimWriter, NotWritten, Reserve, Written
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client

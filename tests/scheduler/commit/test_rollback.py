@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import OwnWrites
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client

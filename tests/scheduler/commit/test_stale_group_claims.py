@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.cluster import Unit
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import OwnWrites
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.rollback import Rollback
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.kube import writes

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from scheduler.cluster import Cluster
 from scheduler.commit import take_over
-from scheduler.commit.claims import ClaimWriter, OwnWrites
+from scheduler.commit.claims import ClaimWriter
+from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.take_over import fence_claims, was_led
 from scheduler.kube import writes
 from scheduler.kube.client import Client

@@ -30,8 +30,8 @@ _CHUNK: Final = 500
 """Changes encoded without a yield to the event loop."""
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Bytes of changes after which a frame ends; both processes hold a whole frame in memory."""
-_MOST_UNSENT: Final = 500
-"""The most changes that wait for the next batch; more are sent at once, so that no batch waits for hours of changes."""
+_UNSENT_SECONDS: Final = 0.05
+"""How long a change waits for others before it is sent, so that the next batch finds the replica up to date."""
 _START_SECONDS: Final = 60.0
 _STALL_SECONDS: Final = 30.0
 """A worker that reads nothing for so long between two batches is stuck."""
@@ -100,8 +100,7 @@ class WorkerSupervisor:
     The supervisor of the worker process.
 
     `run` keeps a worker alive until it is cancelled. One task at a time may call `decide`, and one `decide_isolated`.
-    Changes given to `note` reach the replica before the next batch, or earlier if many wait. A new worker first gets
-    all objects.
+    Changes given to `note` reach the replica soon, and before the next batch. A new worker first gets all objects.
     """
 
     def __init__(
@@ -123,7 +122,10 @@ class WorkerSupervisor:
         self._on_start: Final = on_start or _ignore
         self._on_failure: Final = on_failure or _ignore
         self._changes: Final = ChangeLog()
-        self._has_many_unsent: Final = asyncio.Event()
+        self._is_unsent: Final = asyncio.Event()
+        self._is_idle: Final = asyncio.Event()
+        """Set while no batch is under way: the worker reads then."""
+        self._is_idle.set()
         self._sending: Final = asyncio.Lock()
         self._process: SolverProcess | None = None
         self._orders: Final = itertools.count()
@@ -157,8 +159,7 @@ class WorkerSupervisor:
     def note(self, change: Change) -> None:
         """Take a change that the shell's `Cluster` has applied."""
         self._changes.append(change)
-        if len(self._changes) >= _MOST_UNSENT:
-            self._has_many_unsent.set()
+        self._is_unsent.set()
 
     async def run(self) -> None:
         """Keep a worker alive; start another when it ends, with an exponential backoff while none answers a batch."""
@@ -178,7 +179,11 @@ class WorkerSupervisor:
         `SolveFailedError`.
         """
         request = DecisionRequest(batch=batch, assumptions=assumptions, policy=policy, limits=self._limits)
-        answer = await self._ask(request, None, self.end_seconds(self._limits))
+        self._is_idle.clear()
+        try:
+            answer = await self._ask(request, None, self.end_seconds(self._limits))
+        finally:
+            self._is_idle.set()
         self._ends_in_a_row = 0
         return answer
 
@@ -349,7 +354,7 @@ class WorkerSupervisor:
             await asyncio.sleep(jittered(doubled(_RESTART_SECONDS, _LONGEST_RESTART_SECONDS, self._ends_in_a_row)))
 
     async def _keep_up_to_date(self, process: SolverProcess) -> None:
-        """Send changes also between batches, whenever many wait, until the worker ends."""
+        """Send changes also between batches, until the worker ends."""
         sending = asyncio.create_task(self._send_between_batches(process))
         try:
             await process.wait()
@@ -360,14 +365,16 @@ class WorkerSupervisor:
     async def _send_between_batches(self, process: SolverProcess) -> None:
         with contextlib.suppress(OSError):  # the worker has ended, or was killed because it reads nothing
             while True:
-                await self._has_many_unsent.wait()
+                await self._is_unsent.wait()
+                await asyncio.sleep(_UNSENT_SECONDS)
+                await self._is_idle.wait()
                 async with asyncio.timeout(_STALL_SECONDS):
                     await self._send_changes(process)
 
     async def _send_changes(self, process: SolverProcess) -> None:
         """Send every unsent change; one caller at a time, so that states arrive in order."""
         async with self._sending:
-            self._has_many_unsent.clear()
+            self._is_unsent.clear()
             try:
                 while changes := self._changes.take_unsent():
                     await self._send(process, changes)

@@ -43,6 +43,8 @@ def misbehave(
         os._exit(9)
     if "hang" in names:
         time.sleep(600)
+    if "slow" in names:
+        time.sleep(1)
     while "spin" in names:
         pass
     if "raise" in names:

@@ -49,10 +49,7 @@ async def test_changes_reach_the_replica_before_the_next_batch() -> None:
     assert len(plan.unplaced) == 1
 
 
-async def test_changes_do_not_pile_up_while_no_batch_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 3)
+async def test_changes_do_not_pile_up_while_no_batch_is_asked_for(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     async with running(command=shell_listener.command(notes)) as shell:
         for name in ("a", "b", "c"):
@@ -66,7 +63,7 @@ async def test_changes_do_not_pile_up_while_no_batch_is_asked_for(
 async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 3)
+    monkeypatch.setattr("scheduler.worker.supervisor._UNSENT_SECONDS", 0.0)
     monkeypatch.setattr("scheduler.worker.supervisor._CHUNK", 1)
     notes, large = tmp_path / "notes", {"large": "x" * 1_000_000}
     async with running(command=shell_listener.command(notes)) as shell:
@@ -220,7 +217,6 @@ async def test_changes_that_could_not_be_told_are_told_to_a_new_process(
             raise failures.pop()
         return encode(change)
 
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 2)
     async with running(command=shell_listener.command(notes)) as shell:
         monkeypatch.setattr(frames, "encode_change", failing)
         for name in ("a", "b"):
@@ -297,7 +293,6 @@ async def test_a_process_that_answers_nonsense_is_ended(kind: str) -> None:
 
 
 async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.supervisor._MOST_UNSENT", 1)
     monkeypatch.setattr("scheduler.worker.supervisor._STALL_SECONDS", 0.2)
     async with running(command=shell_garbler.command("deaf")) as shell:
         pid = shell.worker.pid
@@ -306,6 +301,18 @@ async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(m
         async with asyncio.timeout(20):
             while is_alive(pid):  # noqa: ASYNC110 - another process ends
                 await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_reads_nothing_while_it_decides_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.supervisor._STALL_SECONDS", 0.2)
+    async with running() as shell:
+        pid = shell.worker.pid
+        decision = asyncio.create_task(shell.decide(("slow",)))
+        await asyncio.sleep(0.1)
+        shell.see(seen(node("a", labels={"large": "x" * 4_000_000})))
+        await decision
+
+        assert shell.worker.pid == pid
 
 
 async def test_what_grows_with_the_cluster_is_allowed_for_and_most_in_the_first_decision() -> None:

@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config monitoring chart-templates front browser sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -130,6 +130,9 @@ config: sync ## Generate config/default.yaml and config/schema.json from the set
 	@$(VENV)/python -m scheduler config --print-default > config/default.yaml
 	@$(VENV)/python -m scheduler config --print-schema > config/schema.json
 
+reference: sync ## Generate docs/reference (configuration, commands, series, events, reasons, log) from the code
+	@$(VENV)/python docs/reference.py
+
 monitoring: sync ## Generate dashboards, and the rules for a Prometheus without the Operator, into deploy/monitoring
 	@$(VENV)/python -m e2e.dashboards --write
 
@@ -142,6 +145,12 @@ front: ## Build scheduler/page/bundle from scheduler/page/front, with the locked
 
 browser: sync ## Use the pages of `dovetail map` and `dovetail page` in Debian's chromium, and take pictures (ARGS="--pictures DIR"; apt install chromium)
 	@uv run --quiet --frozen --isolated --group browser python -m e2e.browser $(ARGS)
+
+site: ## Build the documentation as a website into build/site; a broken link or anchor fails it
+	@rm -rf build/site
+	@uv run --quiet --frozen --isolated --only-group site sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --nitpicky \
+		--conf-dir docs/site --doctree-dir build/doctrees . build/site
+	@ls build/site/index.html
 
 # Releases: docs/releasing.md, and .github/workflows/release.yml, which calls these.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +41,7 @@ def json_schema() -> str:
     document = msgspec.json.schema(schema.Settings)
     for name, definition in document["$defs"].items():
         kind = _kind(name)
-        texts = _docstrings(kind)
+        texts = docstrings(kind)
         if issubclass(kind, msgspec.Struct):
             for field in msgspec.structs.fields(kind):
                 definition["properties"][field.encode_name]["description"] = texts[field.name]
@@ -59,12 +60,13 @@ def _kind(name: str) -> Any:
 
 
 @cache
-def _docstrings(kind: type) -> dict[str, str]:
-    """Return the docstring of each field of a class, on one line."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    statements = [statement for found in tree.body if isinstance(found, ast.ClassDef) for statement in found.body]
+def docstrings(owner: type | ModuleType) -> dict[str, str]:
+    """Return the docstring of each field of a class, or of each constant of a module, on one line."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+    if isinstance(owner, type):
+        body = [statement for found in body if isinstance(found, ast.ClassDef) for statement in found.body]
     texts: dict[str, str] = {}
-    for field, below in itertools.pairwise(statements):
+    for field, below in itertools.pairwise(body):
         name = _target(field)
         if name and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             texts[name] = " ".join(str(below.value.value).split())
@@ -81,14 +83,14 @@ def _target(statement: ast.stmt) -> str:
 
 def _members(kind: type[StrEnum]) -> list[str]:
     """Explain the values of an enum: `pack: Fill few nodes …`, or list them where they have no docstrings."""
-    texts = _docstrings(kind)
+    texts = docstrings(kind)
     explained = [f"{member}: {texts[member.name]}" for member in kind if member.name in texts]
     return explained or [f"One of: {', '.join(kind)}."]
 
 
 def _mapping(section: msgspec.Struct, indent: str) -> Iterator[str]:
     """Write the keys of a mapping, each below its explanation."""
-    texts = _docstrings(type(section))
+    texts = docstrings(type(section))
     for number, field in enumerate(msgspec.structs.fields(section)):
         value = getattr(section, field.name)
         if number and not indent:

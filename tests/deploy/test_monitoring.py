@@ -28,8 +28,8 @@ QUERIES = [
 
 
 def _series() -> dict[str, set[str]]:
-    """Labels of each series by the names that queries have for it, as docs/metrics.md has them."""
-    text = (house.ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    """Labels of each series by the names that queries have for it, as docs/reference/series.md has them."""
+    text = (house.ROOT / "docs" / "reference" / "series.md").read_text(encoding="utf-8")
     found = {**PROCESS}
     for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", text, re.MULTILINE):
         own = set(re.findall(r"`(\w+)`", labels))

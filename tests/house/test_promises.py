@@ -72,15 +72,9 @@ def test_every_event_is_logged() -> None:
 
 
 SETTINGS = yaml.safe_load((house.ROOT / "config" / "default.yaml").read_text(encoding="utf-8"))
-DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").glob("*.md")),
-]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", house.DOCUMENTS)
 def test_documents_name_only_what_exists(document: str) -> None:
     text = (house.ROOT / document).read_text(encoding="utf-8")
     makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
@@ -110,7 +104,7 @@ def _is_setting(name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
+@pytest.mark.parametrize("document", [*house.DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
 def test_documents_link_to_what_is_there(document: str) -> None:
     path = house.ROOT / document
     links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8"))
@@ -125,15 +119,24 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_picture_is_what_its_source_says() -> None:
-    script = house.ROOT / "docs" / "architecture.py"
-    drawn = runpy.run_path(str(script))["svg"]()
-    assert script.with_suffix(".svg").read_text(encoding="utf-8") == drawn, "run: python docs/architecture.py"
+def test_pictures_are_what_their_sources_say() -> None:
+    script = runpy.run_path(str(house.ROOT / "docs" / "pictures.py"))
+    assert len(script["SOURCES"]) > 1
+    for source in script["SOURCES"]:
+        drawn = script["svg"](source)
+        assert source.with_suffix(".svg").read_text(encoding="utf-8") == drawn, "run: python docs/pictures.py"
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    script = house.ROOT / "docs" / "reference.py"
+    written = runpy.run_path(str(script))["pages"]()
+    found = {path.name: path.read_text(encoding="utf-8") for path in script.with_suffix("").iterdir()}
+    assert found == written, "run: make reference"
 
 
 def test_the_readme_leads_to_every_document() -> None:
     text = (house.ROOT / "README.md").read_text(encoding="utf-8")
-    assert [each for each in DOCUMENTS[1:] if f"({each})" not in text] == []
+    assert [each for each in house.DOCUMENTS[1:] if f"({each})" not in text] == []
 
 
 def test_the_readme_is_read_in_three_minutes() -> None:

@@ -9,6 +9,13 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 HALVES = ("scheduler", "solver")
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *sorted(str(each.relative_to(ROOT)) for each in (ROOT / "docs").rglob("*.md")),
+]
+"""The pages for people, but for the changelog and the examples."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
 

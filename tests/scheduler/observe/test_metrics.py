@@ -73,7 +73,7 @@ def test_open_metrics_is_given_to_a_client_that_asks_for_it() -> None:
     assert body.endswith(b"# EOF\n")
 
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "series.md"
 SUFFIXES = {"counter": "_total"}
 
 

@@ -1,0 +1,237 @@
+"""Write docs/reference from the code: `python docs/reference.py`, or `make reference`."""
+
+import argparse
+import ast
+import inspect
+import json
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from prometheus_client.metrics_core import Metric
+
+from scheduler.cli.main import COMMANDS, parser_of_line
+from scheduler.observe import logs, metrics
+from scheduler.queue.cluster_events import ClusterEvent
+from scheduler.settings import reference, schema
+from scheduler.status import events
+from scheduler.status.conditions import CONDITION
+from solver.domain import ReasonCode
+
+TARGET: Final = Path(__file__).with_suffix("")
+_NOTE: Final = "<!-- Written by `make reference` from the code. Change the text there. -->"
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its name."""
+    written = {
+        "configuration.md": _configuration(),
+        "commands.md": _commands(),
+        "series.md": _series(),
+        "reasons.md": _reasons(),
+        "events.md": _events(),
+        "logs.md": _log_events(),
+    }
+    return {name: "\n".join((_NOTE, "", *lines)) + "\n" for name, lines in written.items()}
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Write a table; a `|` inside a cell is escaped."""
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _configuration() -> Iterator[str]:
+    """Write the keys of the configuration file, a section for each mapping on its top level."""
+    document = json.loads(reference.json_schema())
+    kinds = document["$defs"]
+    yield from (
+        "# Configuration",
+        "",
+        f"The keys of a file with `apiVersion: {schema.API_VERSION}` and `kind: {schema.KIND}`. A file needs only the",
+        "keys that differ from their default.",
+        "",
+        "    dovetail config --print-default     # a file with all of them",
+        "    dovetail config --check FILE        # whether a file is valid, and what to write instead",
+        "",
+        "[operating](../operating.md) says how to change the configuration of a running scheduler.",
+    )
+    for name, field in kinds["Settings"]["properties"].items():
+        prefix, below = (f"{name}[].", field["items"]) if "items" in field else (f"{name}.", field)
+        if "$ref" in below:
+            yield from ("", f"## {name}", "", field["description"], "")
+            yield from _table(("key", "value", "default", "meaning"), _keys(prefix, below, kinds))
+
+
+def _keys(prefix: str, field: dict[str, Any], kinds: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Give a row for each key below a mapping, however deep."""
+    for name, each in _kind(field, kinds)["properties"].items():
+        kind = _kind(each, kinds)
+        if "properties" in kind:
+            yield from _keys(f"{prefix}{name}.", each, kinds)
+        else:
+            meaning = each["description"] + (f" {kind['description']}" if kind is not each else "")
+            yield f"`{prefix}{name}`", _values(kind), f"`{json.dumps(each['default'])}`", meaning
+
+
+def _kind(field: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return what a field refers to, else the field."""
+    name = field.get("$ref", "").rpartition("/")[2]
+    return dict(kinds[name]) if name else field
+
+
+def _values(kind: dict[str, Any]) -> str:
+    """Say which values a key can have."""
+    if "enum" in kind:
+        return ", ".join(f"`{each}`" for each in kind["enum"])
+    low = f"above {kind['exclusiveMinimum']}" if "exclusiveMinimum" in kind else f"from {kind.get('minimum')}"
+    limits = f"{low} to {kind['maximum']}" if "maximum" in kind else ""
+    return ", ".join(filter(None, (kind.get("type", "any"), limits)))
+
+
+def _commands() -> Iterator[str]:
+    """Write the arguments and options of each command."""
+    yield from (
+        "# Options of commands",
+        "",
+        "[commands](../commands.md) says what commands share: objects, namespaces, output, exit status.",
+        "",
+    )
+    yield from _table(("command", "does"), ((f"[`{name}`](#dovetail-{name})", text) for name, text in COMMANDS.items()))
+    for name, text in COMMANDS.items():
+        parser = _parser(name)
+        yield from ("", f"## dovetail {name}", "", text, "")
+        yield from _table(("argument", "meaning"), map(_argument, parser._actions[1:]))  # the first is --help
+        if parser.epilog:
+            is_drawn = parser.formatter_class is argparse.RawDescriptionHelpFormatter
+            yield from ("", *((f"    {line}" for line in parser.epilog.splitlines()) if is_drawn else (parser.epilog,)))
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    """Return the parser of one command."""
+    actions = parser_of_line(f"dovetail {command}")._actions
+    commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = commands.choices[command]
+    return found
+
+
+def _argument(action: argparse.Action) -> tuple[str, str]:
+    """Give the row of an argument: its spellings with a placeholder, and its help."""
+    value = "|".join(action.choices) if action.choices else str(action.metavar or action.dest)
+    if action.nargs == 0:
+        value = ""
+    many = {"+": " ...", "*": " ..."}.get(str(action.nargs), "")
+    named = [f"`{' '.join(filter(None, (name, value)))}{many}`" for name in action.option_strings or ("",)]
+    return ", ".join(named), action.help or ""
+
+
+def _series() -> Iterator[str]:
+    """Write every series that is exported, but for those of the process itself."""
+    made = metrics.Metrics()
+    yield from (
+        "# All series",
+        "",
+        "`/metrics` serves these, and the process's own memory, descriptors and garbage collection.",
+        "[metrics](../metrics.md) says what to look at.",
+        "",
+    )
+    collectors = dict.fromkeys(made.registry._names_to_collectors.values())
+    described: Iterable[tuple[Any, Metric]] = ((each, family) for each in collectors for family in each.describe())
+    rows = (
+        (
+            f"`{_exported(family)}`",
+            family.type,
+            ", ".join(f"`{each}`" for each in collector._labelnames),
+            family.documentation,
+        )
+        for collector, family in described
+        if hasattr(collector, "_labelnames")
+    )
+    yield from _table(("series", "type", "labels", "what it says"), rows)
+
+
+def _exported(family: Metric) -> str:
+    """Return the name under which a scrape has a series; the library appends these suffixes."""
+    return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+
+
+def _reasons() -> Iterator[str]:
+    """Write the codes of reasons and the events of the queue."""
+    yield from (
+        "# Reasons",
+        "",
+        "JSON output of commands, `dovetail_unplaced_pods_total` and the log name the cause of a waiting pod by these",
+        "codes. The meaning of a code never changes. The second column is the reason of the condition `PodScheduled`",
+        "that a pod with this cause alone gets ([conditions](../conditions.md)).",
+        "",
+    )
+    rows = ((f"`{code}`", f"`{CONDITION[code]}`", _text(ReasonCode, code.name)) for code in ReasonCode)
+    yield from _table(("code", "condition", "meaning"), rows)
+    yield from (
+        "",
+        "## Cluster events",
+        "",
+        "A waiting pod is tried again when one of these can remove a cause. `scheduler_queue_incoming_pods_total` has",
+        "them as the label `event`.",
+        "",
+    )
+    yield from _table(("event", "meaning"), _members(ClusterEvent))
+
+
+def _members(kind: type[StrEnum]) -> Iterator[tuple[str, str]]:
+    texts = reference.docstrings(kind)
+    return ((f"`{each}`", texts.get(each.name, "")) for each in kind)
+
+
+def _events() -> Iterator[str]:
+    """Write the reasons of Kubernetes events with their types."""
+    yield from (
+        "# Events",
+        "",
+        "`kubectl describe pod` shows them. [conditions](../conditions.md#events) says how often they are written.",
+        "",
+    )
+    types = {
+        part[1].attr: part[0].value
+        for node in ast.walk(ast.parse(inspect.getsource(events)))
+        if isinstance(node, ast.Tuple)
+        for part in [node.elts]
+        if len(part) == len(("type", "reason", "action"))
+        and isinstance(part[0], ast.Constant)
+        and isinstance(part[1], ast.Attribute)
+    }
+    kind = events.EventReason
+    rows = ((f"`{each}`", str(types[each.name]), _text(kind, each.name)) for each in kind)
+    yield from _table(("reason", "type", "when"), rows)
+
+
+def _log_events() -> Iterator[str]:
+    """Write the names of log lines."""
+    yield from (
+        "# Log events",
+        "",
+        "Each line of the log is one event: `event`, `level`, `timestamp` and named fields. `logging.format` chooses",
+        "JSON or text, `logging.level` the lowest level that is written.",
+        "",
+    )
+    names = [name for name, value in vars(logs).items() if name.isupper() and isinstance(value, str)]
+    rows = ((f"`{getattr(logs, name)}`", _text(logs, name)) for name in names)
+    yield from _table(("event", "meaning"), rows)
+
+
+def _text(owner: type | ModuleType, name: str) -> str:
+    """Return the docstring of a name. Raise ValueError where there is none."""
+    text = reference.docstrings(owner).get(name)
+    if text is None:
+        raise ValueError(f"{owner.__name__}: {name} has no docstring: write what it means below it")
+    return text
+
+
+if __name__ == "__main__":
+    TARGET.mkdir(exist_ok=True)
+    for page, content in pages().items():
+        (TARGET / page).write_text(content, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg from docs/architecture.toml: `python docs/architecture.py`. Needs Python 3.11 only."""
+"""Draw the pictures of the pages, docs/*.svg, from their texts, docs/*.toml: `python docs/pictures.py`."""
 
 import tomllib
 from collections.abc import Iterator
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-SOURCE: Final = Path(__file__).with_suffix(".toml")
-TARGET: Final = Path(__file__).with_suffix(".svg")
+SOURCES: Final = sorted(Path(__file__).parent.glob("*.toml"))
 LEFT: Final = 28
 COLUMN: Final = 176
 GAP: Final = 16
@@ -40,31 +39,30 @@ DARK: Final = {
     "uses": "stroke: #8b949e; fill: none",
 }
 FONT: Final = "font-family: -apple-system, 'Segoe UI', 'Noto Sans', Helvetica, Arial, 'DejaVu Sans', sans-serif"
-LEGEND: Final = (("walk", "the walk of a pod"), ("back", "a way back"), ("uses", "uses"))
 DASHES: Final = {"walk": "none", "back": "6 4", "uses": "2 3"}
 
 
-def svg(*, only: dict[str, str] | None = None) -> str:
-    """Give the picture in both colour schemes, of which the reader's decides; or in `only` one."""
-    picture = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
+def svg(source: Path, *, only: dict[str, str] | None = None) -> str:
+    """Give a picture in both colour schemes, of which the reader's decides; or in `only` one."""
+    picture = tomllib.loads(source.read_text(encoding="utf-8"))
     width, height = picture["width"], picture["height"]
     boxes = {each["id"]: _frame(each) for each in picture["box"]}
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-            "<title>The two halves of Dovetail and the walk of a pod</title>",
+            f"<title>{escape(picture['title'])}</title>",
             f"<style>text {{ {FONT}; }}",
             *_rules(only or LIGHT),
             *(() if only else ("@media (prefers-color-scheme: dark) {", *_rules(DARK), "}")),
             "</style>",
             "<defs>",
-            *(_arrow_head(kind) for kind, _ in LEGEND),
+            *(_arrow_head(kind) for kind in DASHES),
             "</defs>",
             f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
-            *(line for each in picture["panel"] for line in _panel(each, width)),
-            *(line for each in picture["arrow"] for line in _arrow(each, boxes)),
+            *(line for each in picture.get("panel", []) for line in _panel(each, width)),
+            *(line for each in picture.get("arrow", []) for line in _arrow(each, boxes)),
             *(line for each in picture["box"] for line in _box(each, boxes[each["id"]])),
-            *_legend(*picture["legend"]),
+            *_legend(*picture.get("legend", (0, 0)), picture.get("legend-words", {})),
             "</svg>\n",
         )
     )
@@ -96,11 +94,12 @@ def _x(column: float) -> float:
 
 def _panel(panel: dict[str, Any], width: float) -> Iterator[str]:
     left, _, span, _ = _frame(panel)
+    x, across = (left - 8, span + 16) if "line" not in panel else (12, width - 24)
     yield (
-        f'<rect class="panel-{panel["kind"]}" x="12" y="{panel["top"]}" width="{width - 24}" '
+        f'<rect class="panel-{panel["kind"]}" x="{x}" y="{panel["top"]}" width="{across}" '
         f'height="{panel["height"]}" rx="8" stroke-width="1.5"/>'
     )
-    yield from _lines(panel, left + span / 2, panel["line"], size=16)
+    yield from _lines(panel, left + span / 2, panel.get("line", panel["top"] + 26), size=16)
 
 
 def _box(box: dict[str, Any], frame: tuple[float, float, float, float]) -> Iterator[str]:
@@ -155,12 +154,13 @@ def _text(
     )
 
 
-def _legend(left: float, top: float) -> Iterator[str]:
-    for number, (kind, words) in enumerate(LEGEND):
+def _legend(left: float, top: float, legend: dict[str, str]) -> Iterator[str]:
+    for number, (kind, words) in enumerate(legend.items()):
         y = top + number * 22
         yield f'<path class="{kind}" d="M{left} {y}H{left + 44}" {_stroke(kind)}/>'
         yield _text(words, (left + 54, y + 4), "text", size=12, anchor="start")
 
 
 if __name__ == "__main__":
-    TARGET.write_text(svg(), encoding="utf-8")
+    for each in SOURCES:
+        each.with_suffix(".svg").write_text(svg(each), encoding="utf-8")

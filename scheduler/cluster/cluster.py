@@ -44,8 +44,7 @@ class Cluster:
     """
     The assumed state of the cluster: objects from the watches, with unconfirmed writes applied.
 
-    Not thread-safe; no call blocks. `clock` gives monotonic seconds for the age of nominations; without a clock they
-    never become stale.
+    Not thread-safe; no call blocks. `clock` gives monotonic seconds; without one, nominations never become stale.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -148,9 +147,8 @@ class Cluster:
     def without_void_nomination(self, transition: Transition) -> Transition:
         """Remove a void nomination from a transition: it reserved nothing, so its end frees nothing."""
         pod = transition.before
-        if not isinstance(pod, Pod) or not pod.nominated_node_name:
-            return transition
-        if not is_void(pod, self._store.nodes.get(pod.nominated_node_name)):
+        name = pod.nominated_node_name if isinstance(pod, Pod) else ""
+        if not isinstance(pod, Pod) or not name or not is_void(pod, self._store.nodes.get(name)):
             return transition
         return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
 
@@ -201,8 +199,7 @@ class Cluster:
         Take a claim as the API server returned it for a write.
 
         The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
-        been acknowledged too. By the resourceVersion, as a relist may skip states, a deallocated claim differs from one
-        whose allocation the watch has not shown yet.
+        been acknowledged too. The resourceVersion tells which was later, as a relist may skip states.
         """
         self._assume_cache.acknowledge(claim)
         self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))
@@ -252,12 +249,15 @@ class Cluster:
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
-        Return the devices of a unit that other claims hold too, by all allocations observed so far.
+        Return the devices that claims of a unit cannot hold beside other claims, by all allocations observed so far.
 
-        Called between the status write and the binding, because another scheduler may allocate from the same pools: an
-        exclusive device in two claims, or a capacity or counter that all claims together exceed.
+        Called between the status write and the binding, because another scheduler may allocate from the same pools.
         """
         return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
+
+    def claim_conflicts(self, key: ClaimId, without: Collection[ClaimId] = ()) -> tuple[Duplicate, ...]:
+        """Return the devices that an allocated claim cannot hold beside all other claims but `without`."""
+        return contention.claim_conflicts(self._store, key, without)
 
     def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
         """Return every device that one claim holds exclusively and other claims hold too."""

@@ -11,6 +11,7 @@ from typing import Final
 from scheduler.cluster import table
 from scheduler.cluster.devices import Duplicate, is_share
 from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
@@ -62,9 +63,9 @@ def claim_conflicts(
 
 
 def _is_running(store: ObjectStore, claim: ClaimId) -> bool:
-    """Whether the watch has shown a pod with a node that uses a claim: no allocation would be removed."""
+    """Whether the watch has shown a pod on a node that uses a claim: no allocation would be removed."""
     pods = (store.pods.get(key) for key in store.pods_by_claim.get(claim, ()))
-    return any(pod is not None and pod.node_name for pod in pods)
+    return any(pod is not None and holds_node(pod) for pod in pods)
 
 
 def _conflicts(

@@ -201,6 +201,13 @@ def test_a_pod_joins_a_claim_with_which_another_pod_runs() -> None:
     assert cluster.check(JOINING) == ()
 
 
+def test_a_pod_that_has_ended_does_not_run_with_its_claim() -> None:
+    ended = msgspec.structs.replace(pod("q", "c", node_name="n1"), is_terminal=True)
+    cluster = cluster_of(node("n1"), POD, ended, JOINED, held("other", result("gpu", "a", "n1")), DEVICES, COUNTERS)
+
+    assert cluster.check(JOINING)
+
+
 SHAREABLE = device("s", is_shareable=True, consumes={"card": {"memory": 20}})
 SLICES = msgspec.structs.replace(DEVICES, devices=(*DEVICES.devices, SHAREABLE))
 

@@ -107,6 +107,14 @@ async def test_the_newest_allocation_without_a_running_pod_is_removed(
     assert stage.told == [f"p-{name}" for name in removed]
 
 
+async def test_a_pod_that_has_ended_keeps_no_allocation_of_a_claim_that_another_pod_waits_for() -> None:
+    stage = Stage(share("old", 1, 50), share("new", 2, 50))
+    show(stage.cluster, msgspec.structs.replace(b.pod("ended", "new", node_name="n1"), is_terminal=True))
+    await stage.refuse("new")
+
+    assert stage.removed == ["new"]
+
+
 async def test_a_conflict_is_counted_once_and_resolved_again_where_it_stays() -> None:
     stage = Stage(share("old", 1, 50), share("new", 2, 50))
     for _ in range(3):

@@ -95,6 +95,10 @@ class ExtendedResourceClaims:
             if isinstance(error, KubeError):
                 return ClaimNotCreated(reason=api_reason(error))
             raise
+        return self.renamed(unit)
+
+    def renamed(self, unit: Unit) -> Unit:
+        """Return a unit with the names of the claims that were created for it."""
         return _renamed(unit, self._created)
 
     def find(self, key: ClaimId) -> Claim | None:
@@ -112,14 +116,37 @@ class ExtendedResourceClaims:
     async def drop(self, placements: Iterable[Placement], unreleased: Collection[ClaimId]) -> None:
         """Delete the claims of some placements, except those that are kept; `OrphanedClaims` retries what fails."""
         for placement in placements:
-            claim = (
-                self._created.get(placement.extended_resource_claim.id)
-                if placement.extended_resource_claim is not None
-                else None
-            )
-            if claim is not None and (claim.id in unreleased or not await self._delete(claim)):
+            special = placement.extended_resource_claim
+            claim = self._created.get(special.id) if special is not None else None
+            if special is None or claim is None:
+                continue
+            if is_released := claim.id not in unreleased:
+                del self._created[special.id]
+            if not (is_released and await self._delete(claim)):
                 self._left = {key: each for key, each in self._left.items() if self._is_there(*key)}
                 self._left[placement.pod, placement.pod_uid] = claim
+
+    async def until_known(self, placements: Iterable[Placement]) -> None:
+        """
+        Wait until the watch has shown the claims of placements that may be allocated, or they are removed.
+
+        The cluster cache holds the devices of a claim that no watch has shown only while its unit is assumed. Raise
+        `FencedError` where no write may start any more.
+        """
+        for placement in placements:
+            special, attempt = placement.extended_resource_claim, 0
+            claim = self._created.get(special.id) if special is not None else None
+            while claim is not None and not self._is_shown(claim):
+                self._writer.require_open()
+                if await self.remove(claim, (placement.pod, placement.pod_uid)):
+                    self._left.pop((placement.pod, placement.pod_uid), None)
+                    break
+                await self._writer.pause(attempt)
+                attempt += 1
+
+    def _is_shown(self, claim: Claim) -> bool:
+        seen = self._cluster.observed_claim(claim.id)
+        return seen is not None and seen.uid == claim.uid
 
     def _is_there(self, key: PodId, uid: str) -> bool:
         pod = self._cluster.observed_pod(key)
@@ -190,7 +217,9 @@ def _renamed(unit: Unit, made: dict[ClaimId, Claim]) -> Unit:
         msgspec.structs.replace(each, claims=tuple(made[key].id if key in made else key for key in each.claims))
         for each in unit.placements
     ]
-    return Unit(placements=tuple(placements), allocations=tuple(_allocations(unit.allocations, made)))
+    return msgspec.structs.replace(
+        unit, placements=tuple(placements), allocations=tuple(_allocations(unit.allocations, made))
+    )
 
 
 def _allocations(allocations: Sequence[ClaimAllocation], made: dict[ClaimId, Claim]) -> Iterable[ClaimAllocation]:

@@ -207,7 +207,7 @@ class StaleAllocations:
             self._has_deallocated.set()
 
     def _is_ours(self, key: ClaimId) -> bool:
-        """Whether every pod that uses the claim waits in our queue or has ended: none runs or is another scheduler's."""
+        """Whether every pod that uses the claim waits in our queue, or has ended."""
         pods = [pod for pod in self._cluster.pods_using(key) if not pod.is_terminal]
         return bool(pods) and all(self._pending.state(pod.id) is not None for pod in pods)
 

@@ -122,7 +122,7 @@ class Stage:
 
     async def go_on(self, commit: asyncio.Task[Outcome], seconds: float) -> asyncio.Task[Outcome]:
         until = self.clock.now + seconds
-        while self.clock.now < until and not commit.done():
+        while self.clock.now < until and not commit.done():  # noqa: ASYNC110 - the clock is virtual
             await asyncio.sleep(0)
         return commit
 

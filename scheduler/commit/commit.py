@@ -68,7 +68,7 @@ class Commit:
         own_writes = OwnWrites()
         self._wake: Callable[[Sequence[Transition]], None] = lambda _: None
         self.claims: Final = ClaimWriter(client, writer, own_writes, self._acknowledge)
-        self._pods: Final = PodBinder(client, writer)
+        self._pods: Final = PodBinder(client, writer, clock)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
         self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)

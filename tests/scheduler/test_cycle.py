@@ -158,6 +158,7 @@ class Repairing:
 
     def __init__(self) -> None:
         self.loosened: list[str] = []
+        self.refused: list[str] = []
 
     @asynccontextmanager
     async def excluding(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
@@ -165,6 +166,9 @@ class Repairing:
 
     def note_unplaced(self, pod: Pod, _: Sequence[Reason]) -> None:
         self.loosened.append(pod.id.name)
+
+    def note_refused(self, unit: Unit) -> None:
+        self.refused += [each.name for each in unit.claims]
 
 
 class Hall:
@@ -494,6 +498,7 @@ async def test_a_unit_that_no_longer_fits_is_forgotten_and_its_pods_are_tried_ag
     assert hall.cluster.assumptions().pods == ()
     assert state(hall, "p") is PodState.BACKING_OFF
     assert hall.series("dovetail_commit_conflicts_total") == 1
+    assert hall.repairing.refused == ["c"]
 
 
 async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
@@ -540,6 +545,7 @@ async def test_a_unit_that_yielded_is_told_and_counted() -> None:
 
     assert ("p", "yielded 1") in hall.telling.told
     assert hall.series("dovetail_duplicate_devices_total") == 1
+    assert hall.repairing.refused == ["c"]
     assert state(hall, "p") is PodState.BACKING_OFF
 
 

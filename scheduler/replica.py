@@ -163,6 +163,7 @@ class Replica:
             _log.info(logs.LEADER, lease=settings.leader_election.lease_name)
             await self._watches.caught_up()
         parts.evictions.inherit(self._late_seconds)
+        parts.commit.extended_claims.inherit(self._late_seconds)
         with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
             names, seconds = settings.scheduler_names, self._late_seconds
             await fence_claims(parts.cluster, parts.commit.claims, names, seconds)

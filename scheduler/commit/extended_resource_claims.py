@@ -72,6 +72,15 @@ class ExtendedResourceClaims:
         self._left: dict[tuple[PodId, str], Claim] = {}
         """By pod (key, uid): what was created and could not be deleted again. The watch may not have shown it yet."""
         self._unserved: tuple[Reason, float] | None = None
+        self._inherited_until = float("-inf")
+
+    def inherit(self, seconds: float) -> None:
+        """
+        Take over from the leader before: its late bindings come within so many seconds.
+
+        Until then no claim is removed that is seen allocated: a pod that is bound late needs it on its node.
+        """
+        self._inherited_until = self._clock() + seconds
 
     async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
         """
@@ -161,8 +170,11 @@ class ExtendedResourceClaims:
         """
         Delete a claim that an earlier attempt left behind for a pod (key, uid); return whether that is done.
 
-        It stays where a live read shows the pod as bound. An allocation of it that is under way fails.
+        It stays where a live read shows the pod as bound. An allocation of it that is under way fails. One that is seen
+        allocated may be left alone for a while (`inherit`).
         """
+        if claim.allocation is not None and self._clock() < self._inherited_until:
+            return False
         key = (claim.id,)
         return not await self._rollback.release(key, (pod,), key, uncertain=key) and await self._delete(claim)
 

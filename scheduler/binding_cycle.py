@@ -137,6 +137,7 @@ class BindingCycle:
     ) -> None:
         for placement in placements:
             pod = pods[placement.pod]
+            self._wake(self._parts.cluster.settled(placement))
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
                 seconds = self._parts.attempt_metrics.bound(pod, attempt.started)
                 self._parts.status.record_scheduled(pod, placement.node)

@@ -23,10 +23,10 @@ from solver.domain import (
     DeviceId,
     Gang,
     GangId,
-    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    Placement,
     Pod,
     PodGroup,
     PodId,
@@ -215,17 +215,21 @@ class Cluster:
         claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
         return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
 
+    def settled(self, placement: Placement) -> tuple[Transition, ...]:
+        """Note that the commit of a pod that was bound has ended."""
+        pod, uid = self._store.pods.get(placement.pod), placement.pod_uid
+        return self._refresh((), self._assume_cache.settle(uid, is_gone=pod is None or pod.uid != uid))
+
     def uncertain_claims(self) -> tuple[Claim, ...]:
         """Return the claims, as observed, whose allocation may be stored though no commit writes it any more."""
-        claims = self._store.claims
-        return tuple(claims[key] for key in self._assume_cache.uncertain_claims() if key in claims)
+        claims = (self._store.claims.get(key) for key in self._assume_cache.uncertain_claims())
+        return tuple(each for each in claims if each is not None)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
         Return the changes since the decision because of which a unit must not be written; empty if it may be.
 
-        Uses the present state without the unit's own assumptions: the pods still wait, the nodes exist and have room,
-        the claims are as planned, and the devices are published, free and untainted.
+        Uses the present state without the unit's own assumptions.
         """
         return checks.objections(self._store, self._storage, unit)
 
@@ -249,9 +253,9 @@ class Cluster:
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
-        Return the devices that claims of a unit cannot hold beside other claims, by all allocations observed so far.
+        Return the devices that claims of a unit cannot hold beside those of other claims.
 
-        Called between the status write and the binding, because another scheduler may allocate from the same pools.
+        Called between the status write and the binding: another scheduler may allocate from the same pools.
         """
         return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
 
@@ -287,10 +291,6 @@ class Cluster:
     def node(self, name: str) -> Node | None:
         """Return a node."""
         return self._store.nodes.get(name)
-
-    def namespace(self, name: str) -> Namespace | None:
-        """Return a namespace."""
-        return self._store.namespaces.get(name)
 
     def observed_volume(self, name: str) -> PersistentVolume | None:
         """Return a PersistentVolume as the watch last gave it, without assumptions."""
@@ -356,7 +356,7 @@ class Cluster:
         if before is None or (after is not None and after.uid == before.uid):
             return (self._refresh_pod(key, conflict),)
         self._assume_cache.forget_consumer(before.uid, before.claim_ids)
-        claims = (*before.claim_ids, *self._assume_cache.forget_special(before.uid))
+        claims = (*before.claim_ids, *self._assume_cache.pod_gone(before.uid))
         return (self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:

@@ -381,7 +381,7 @@ def test_a_node_that_was_never_readable_gets_no_pods(scene: Scene) -> None:
 def test_a_namespace_keeps_its_last_readable_labels(scene: Scene) -> None:
     scene.show(Kind.NAMESPACES, cluster_object("ml", meta={"labels": {"team": "a"}}))
     scene.show(Kind.NAMESPACES, cluster_object("ml", version=2, meta={"labels": 7}))
-    found = scene.cluster.namespace("ml")
+    found = scene.cluster.seen(Kind.NAMESPACES, "ml")
     assert found is not None
     assert dict(found.labels) == {"team": "a"}
 

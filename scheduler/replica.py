@@ -207,7 +207,7 @@ class Replica:
             self._cycle.decide(),
             parts.costly_loop.run(self._cycle),
             parts.stale_allocations.run(self._late_seconds),
-            orphaned.run(),
+            orphaned.run(self._late_seconds),
             uncertain.run(),
             manually_bound.run(),
             misspelled.run(),

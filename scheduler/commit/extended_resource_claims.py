@@ -266,8 +266,9 @@ class OrphanedClaims:
         self._confined: Final = partial(Confined, metrics, Subsystem.ORPHANED_CLAIMS, passing=(FencedError,))
         self._tried: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
 
-    async def run(self) -> None:
-        """Remove them every second; end when no write may start any more."""
+    async def run(self, pause_seconds: float = 0.0) -> None:
+        """Remove them every second, after a pause (`inherit`); end when no write may start any more."""
+        await asyncio.sleep(pause_seconds)
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:

@@ -207,8 +207,8 @@ class StaleAllocations:
             self._has_deallocated.set()
 
     def _is_ours(self, key: ClaimId) -> bool:
-        """Whether every pod that uses the claim waits in our queue, or has ended."""
-        pods = [pod for pod in self._cluster.pods_using(key) if not pod.is_terminal]
+        """Whether every pod that uses the claim waits in our queue, has ended, or has a scheduling gate."""
+        pods = [pod for pod in self._cluster.pods_using(key) if not (pod.is_terminal or pod.scheduling_gates)]
         return bool(pods) and all(self._pending.state(pod.id) is not None for pod in pods)
 
     def _age(self, key: ClaimId) -> tuple[str, ClaimId]:

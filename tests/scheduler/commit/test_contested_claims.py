@@ -45,6 +45,7 @@ class Stage:
         self.pods = {each.id.name: b.pod(f"p-{each.id.name}", each.id.name) for each in claims}
         for name in running:
             self.pods[name] = msgspec.structs.replace(self.pods[name], node_name="n1")
+        self.queued = {each.id for each in self.pods.values() if not each.node_name}
         self.claims = {each.id.name: each for each in claims}
         self.cluster = cluster_of(b.node("n1"), SLICES, claims, tuple(self.pods.values()))
         self.removed: list[str] = []
@@ -60,8 +61,7 @@ class Stage:
         )
 
     def state(self, key: PodId) -> PodState | None:
-        pod = self.cluster.pod(key)
-        return PodState.ACTIVE if pod is not None and not pod.node_name else None
+        return PodState.ACTIVE if key in self.queued else None
 
     async def deallocate(self, key: ClaimId, is_wanted: object, _: object) -> bool:
         assert callable(is_wanted)
@@ -107,12 +107,27 @@ async def test_the_newest_allocation_without_a_running_pod_is_removed(
     assert stage.told == [f"p-{name}" for name in removed]
 
 
-async def test_a_pod_that_has_ended_keeps_no_allocation_of_a_claim_that_another_pod_waits_for() -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(msgspec.structs.replace(b.pod("other", "new", node_name="n1"), is_terminal=True), id="has ended"),
+        pytest.param(msgspec.structs.replace(b.pod("other", "new"), scheduling_gates=("quota",)), id="has a gate"),
+    ],
+)
+async def test_a_pod_that_cannot_run_keeps_no_allocation_of_a_claim_that_another_pod_waits_for(other: Pod) -> None:
     stage = Stage(share("old", 1, 50), share("new", 2, 50))
-    show(stage.cluster, msgspec.structs.replace(b.pod("ended", "new", node_name="n1"), is_terminal=True))
+    show(stage.cluster, other)
     await stage.refuse("new")
 
     assert stage.removed == ["new"]
+
+
+async def test_the_allocation_of_a_claim_that_a_pod_of_another_scheduler_waits_for_stays() -> None:
+    stage = Stage(share("old", 1, 50), share("new", 2, 50))
+    show(stage.cluster, b.pod("stranger", "new"))
+    await stage.refuse("new")
+
+    assert stage.removed == ["old"]
 
 
 async def test_a_conflict_is_counted_once_and_resolved_again_where_it_stays() -> None:

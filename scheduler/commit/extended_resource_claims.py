@@ -148,7 +148,6 @@ class ExtendedResourceClaims:
             while claim is not None and not self._is_shown(claim):
                 self._writer.require_open()
                 if await self.remove(claim, (placement.pod, placement.pod_uid)):
-                    self._left.pop((placement.pod, placement.pod_uid), None)
                     break
                 await self._writer.pause(attempt)
                 attempt += 1

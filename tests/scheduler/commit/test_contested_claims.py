@@ -20,6 +20,7 @@ SLICES = (
         "n1",
         b.device("card", consumes={"card": {"memory": 40}}),
         b.device("part", consumes={"card": {"memory": 10}}),
+        b.device("alone"),
         b.device("shared", is_shareable=True, capacities={"memory": 80}),
         name="devices",
         slice_count=2,
@@ -128,6 +129,31 @@ async def test_the_allocation_of_a_claim_that_a_pod_of_another_scheduler_waits_f
     await stage.refuse("new")
 
     assert stage.removed == ["old"]
+
+
+async def test_of_claims_with_two_devices_each_conflict_is_resolved_by_itself() -> None:
+    """The middle one excludes both others: as the older one it stays beside the newest, not beside the oldest."""
+    both = b.allocation(b.result("gpu", "card", "n1"), b.result("gpu", "alone", "n1"))
+    middle = b.claim("middle", allocation=msgspec.structs.replace(both, allocation_timestamp="2026-01-01T01:00:00Z"))
+    newer = allocated("newer", 2, b.result("gpu", "alone", "n1"))
+    newest = allocated("newest", 3, b.result("gpu", "card", "n1"))
+    stage = Stage(middle, newer, newest)
+    await stage.refuse("middle")
+
+    assert sorted(stage.removed) == ["newer", "newest"]
+
+
+async def test_a_conflict_that_has_ended_is_not_looked_at_again() -> None:
+    stage = Stage(share("old", 1, 50), share("new", 2, 50))
+    await stage.refuse("old")
+    new = stage.claims["new"]
+    show(stage.cluster, msgspec.structs.replace(new, allocation=None))
+    await stage.stale.resolve_duplicates()
+    stage.clock.advance(31.0)
+    show(stage.cluster, new)
+    await stage.stale.resolve_duplicates()
+
+    assert stage.removed == ["new"]
 
 
 async def test_a_conflict_is_counted_once_and_resolved_again_where_it_stays() -> None:

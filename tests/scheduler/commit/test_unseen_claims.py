@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from scheduler.cluster import Unit, split_plan
-from scheduler.cluster.unit import LostRace, Outcome, Undone
+from scheduler.cluster.unit import Aborted, LostRace, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.prebind import PreBind
 from scheduler.kube import extended_resource_writes, writes
 from scheduler.kube.client import Client
 from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
-from scheduler.kube.errors import AnswerLost, Conflict, Unreachable
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, Unreachable
 from scheduler.kube.writer import NoFence, Writer
 from solver import solve
 from solver.domain import FINALIZER, Allocation, Budget, Claim, ClaimId, ConsumerReference, Pod, PodId, Policy
@@ -111,8 +111,8 @@ class Stage:
         self.server, self.clock = Server(monkeypatch), Clock()
         self.cluster = cluster_of(*OBJECTS, POD, b.pod("q", "d"), OTHER)
         slots = RequestSlots(ConcurrencyLimit(), self.clock, self.clock.sleep)
-        writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
-        self.commit = Commit(cast("Client", None), self.cluster, writer, cast("PreBind", None), self.clock)
+        self.writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
+        self.commit = Commit(cast("Client", None), self.cluster, self.writer, cast("PreBind", None), self.clock)
         self.cluster.assume(UNIT)
         self.commit.begin([UNIT])
 
@@ -191,6 +191,27 @@ async def test_it_stays_held_where_its_pod_is_bound_after_all(stage: Stage) -> N
     show(stage.cluster, stage.server.claim)
     stage.settle(await commit)
     assert stage.is_held()
+
+
+async def test_nothing_is_waited_for_where_no_write_may_start(stage: Stage) -> None:
+    commit = await stage.commit_for(seconds=60.0)
+    await stage.writer.close()
+
+    assert isinstance(await commit, Aborted)
+
+
+async def test_a_claim_that_is_certainly_not_allocated_is_not_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise Forbidden(403)
+
+    monkeypatch.setattr(writes, "allocate", refuse)
+    monkeypatch.setattr(extended_resource_writes, "delete_claim", refuse)
+    commit = await stage.commit_for(seconds=60.0)
+
+    assert isinstance(await commit, Undone)
+    assert stage.clock.now == 1000.0
 
 
 async def test_a_claim_whose_creation_got_no_answer_holds_nothing(

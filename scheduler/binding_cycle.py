@@ -108,6 +108,7 @@ class BindingCycle:
                 log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
                 log(event, pods=names(unit.placements), reasons=[each.message for each in reasons])
                 uncertain = () if isinstance(outcome, Refused) else outcome.unreleased
+                self._parts.stale_allocations.note_refused(unit)
                 self.give_up(unit, reasons, pods, attempt, uncertain=uncertain)
             case LostRace(unit=unit, devices=devices, reasons=reasons, unreleased=unreleased):
                 metrics.commit_conflicts.inc()
@@ -116,6 +117,7 @@ class BindingCycle:
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
                         self._parts.status.record_lost_race(pods[placement.pod], devices)
+                self._parts.stale_allocations.note_refused(unit)
                 self.give_up(unit, reasons, pods, attempt, uncertain=unreleased)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
@@ -135,6 +137,7 @@ class BindingCycle:
     ) -> None:
         for placement in placements:
             pod = pods[placement.pod]
+            self._wake(self._parts.cluster.settled(placement))
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
                 seconds = self._parts.attempt_metrics.bound(pod, attempt.started)
                 self._parts.status.record_scheduled(pod, placement.node)

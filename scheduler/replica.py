@@ -163,6 +163,7 @@ class Replica:
             _log.info(logs.LEADER, lease=settings.leader_election.lease_name)
             await self._watches.caught_up()
         parts.evictions.inherit(self._late_seconds)
+        parts.commit.extended_claims.inherit(self._late_seconds)
         with contextlib.suppress(FencedError):  # the lease is lost already: `hold` says so
             names, seconds = settings.scheduler_names, self._late_seconds
             await fence_claims(parts.cluster, parts.commit.claims, names, seconds)
@@ -206,7 +207,7 @@ class Replica:
             self._cycle.decide(),
             parts.costly_loop.run(self._cycle),
             parts.stale_allocations.run(self._late_seconds),
-            orphaned.run(),
+            orphaned.run(self._late_seconds),
             uncertain.run(),
             manually_bound.run(),
             misspelled.run(),

@@ -88,7 +88,7 @@ class AssumeCache:
     A pod's binding and a claim's allocation are confirmed separately, because they come on separate watches.
     """
 
-    __slots__ = ("_claims", "_pods", "_specials", "_specials_of")
+    __slots__ = ("_claims", "_committing", "_pods", "_specials", "_specials_of")
 
     def __init__(self) -> None:
         self._pods: dict[PodId, PodAssumption] = {}
@@ -96,6 +96,8 @@ class AssumeCache:
         self._specials: dict[ClaimId, Claim] = {}
         self._specials_of: dict[str, dict[ClaimId, None]] = {}
         """The keys of `_specials` by the uid of the pod."""
+        self._committing: set[str] = set()
+        """Uids of pods with special claims that a commit may be writing."""
 
     def export(self) -> Assumptions:
         """Return all unconfirmed assumptions."""
@@ -143,8 +145,22 @@ class AssumeCache:
                 return key
         return None
 
+    def pod_gone(self, pod_uid: str) -> tuple[ClaimId, ...]:
+        """
+        Forget the special claims of a deleted pod; return their stand-in ids.
+
+        Where a commit may be writing them they stay until it ends: their devices may be allocated.
+        """
+        return () if pod_uid in self._committing else self.forget_special(pod_uid)
+
+    def settle(self, pod_uid: str, *, is_gone: bool) -> tuple[ClaimId, ...]:
+        """Note that no commit writes the special claims of a pod any more; forget those of a pod that is gone."""
+        self._committing.discard(pod_uid)
+        return self.forget_special(pod_uid) if is_gone else ()
+
     def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
         """Forget the special claims of a pod; return their stand-in ids."""
+        self._committing.discard(pod_uid)
         stand_ins = tuple(self._specials_of.get(pod_uid, ()))
         for key in stand_ins:
             self._drop_special(key)
@@ -158,7 +174,9 @@ class AssumeCache:
             del self._specials_of[known.owner_pod_uid]
 
     def assume_pod(self, placement: Placement) -> None:
-        """Assume that a pod is bound to its node."""
+        """Assume that a pod is bound to its node, by a commit that begins."""
+        if placement.extended_resource_claim is not None:
+            self._committing.add(placement.pod_uid)
         self._pods[placement.pod] = PodAssumption(
             pod=placement.pod, uid=placement.pod_uid, node=placement.node, node_allocatable=placement.node_allocatable
         )

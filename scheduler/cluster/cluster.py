@@ -23,10 +23,10 @@ from solver.domain import (
     DeviceId,
     Gang,
     GangId,
-    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    Placement,
     Pod,
     PodGroup,
     PodId,
@@ -44,8 +44,7 @@ class Cluster:
     """
     The assumed state of the cluster: objects from the watches, with unconfirmed writes applied.
 
-    Not thread-safe; no call blocks. `clock` gives monotonic seconds for the age of nominations; without a clock they
-    never become stale.
+    Not thread-safe; no call blocks. `clock` gives monotonic seconds; without one, nominations never become stale.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -148,9 +147,8 @@ class Cluster:
     def without_void_nomination(self, transition: Transition) -> Transition:
         """Remove a void nomination from a transition: it reserved nothing, so its end frees nothing."""
         pod = transition.before
-        if not isinstance(pod, Pod) or not pod.nominated_node_name:
-            return transition
-        if not is_void(pod, self._store.nodes.get(pod.nominated_node_name)):
+        name = pod.nominated_node_name if isinstance(pod, Pod) else ""
+        if not isinstance(pod, Pod) or not name or not is_void(pod, self._store.nodes.get(name)):
             return transition
         return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
 
@@ -201,8 +199,7 @@ class Cluster:
         Take a claim as the API server returned it for a write.
 
         The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
-        been acknowledged too. By the resourceVersion, as a relist may skip states, a deallocated claim differs from one
-        whose allocation the watch has not shown yet.
+        been acknowledged too. The resourceVersion tells which was later, as a relist may skip states.
         """
         self._assume_cache.acknowledge(claim)
         self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))
@@ -218,17 +215,21 @@ class Cluster:
         claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
         return (*self._refresh([each.pod for each in unit.placements], claims), *volumes)
 
+    def settled(self, placement: Placement) -> tuple[Transition, ...]:
+        """Note that the commit of a pod that was bound has ended."""
+        pod, uid = self._store.pods.get(placement.pod), placement.pod_uid
+        return self._refresh((), self._assume_cache.settle(uid, is_gone=pod is None or pod.uid != uid))
+
     def uncertain_claims(self) -> tuple[Claim, ...]:
         """Return the claims, as observed, whose allocation may be stored though no commit writes it any more."""
-        claims = self._store.claims
-        return tuple(claims[key] for key in self._assume_cache.uncertain_claims() if key in claims)
+        claims = (self._store.claims.get(key) for key in self._assume_cache.uncertain_claims())
+        return tuple(each for each in claims if each is not None)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
         Return the changes since the decision because of which a unit must not be written; empty if it may be.
 
-        Uses the present state without the unit's own assumptions: the pods still wait, the nodes exist and have room,
-        the claims are as planned, and the devices are published, free and untainted.
+        Uses the present state without the unit's own assumptions.
         """
         return checks.objections(self._store, self._storage, unit)
 
@@ -252,12 +253,15 @@ class Cluster:
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
-        Return the devices of a unit that other claims hold too, by all allocations observed so far.
+        Return the devices that claims of a unit cannot hold beside those of other claims.
 
-        Called between the status write and the binding, because another scheduler may allocate from the same pools: an
-        exclusive device in two claims, or a capacity or counter that all claims together exceed.
+        Called between the status write and the binding: another scheduler may allocate from the same pools.
         """
         return tuple(each for each in contention.duplicates(self._store, unit) if each.claims)
+
+    def claim_conflicts(self, key: ClaimId, without: Collection[ClaimId] = ()) -> tuple[Duplicate, ...]:
+        """Return the devices that an allocated claim cannot hold beside all other claims but `without`."""
+        return contention.claim_conflicts(self._store, key, without)
 
     def contested_devices(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
         """Return every device that one claim holds exclusively and other claims hold too."""
@@ -287,10 +291,6 @@ class Cluster:
     def node(self, name: str) -> Node | None:
         """Return a node."""
         return self._store.nodes.get(name)
-
-    def namespace(self, name: str) -> Namespace | None:
-        """Return a namespace."""
-        return self._store.namespaces.get(name)
 
     def observed_volume(self, name: str) -> PersistentVolume | None:
         """Return a PersistentVolume as the watch last gave it, without assumptions."""
@@ -356,7 +356,7 @@ class Cluster:
         if before is None or (after is not None and after.uid == before.uid):
             return (self._refresh_pod(key, conflict),)
         self._assume_cache.forget_consumer(before.uid, before.claim_ids)
-        claims = (*before.claim_ids, *self._assume_cache.forget_special(before.uid))
+        claims = (*before.claim_ids, *self._assume_cache.pod_gone(before.uid))
         return (self._refresh_pod(key, conflict), *self._refresh((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:

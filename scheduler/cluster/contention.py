@@ -1,18 +1,34 @@
-"""Devices of a unit that other claims hold too, or that exceed a capacity or counter, or that others exclude."""
+"""
+Devices of a claim that other claims hold too, or that exceed a capacity or counter, or that others exclude.
 
-from collections.abc import Iterator
+One rule for the claims that a unit allocates, for those that it is the first to use, and for the choice of the
+allocation that is removed.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from scheduler.cluster import table
-from scheduler.cluster.devices import ConsumedCounters, Duplicate, is_share
+from scheduler.cluster.devices import Duplicate, is_share
 from scheduler.cluster.object_store import ObjectStore
+from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.unit import Unit
-from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, consumed_counters, wording
+from solver.domain import (
+    Allocation,
+    ClaimId,
+    CounterId,
+    DeviceId,
+    DeviceResult,
+    PoolId,
+    Quantity,
+    consumed_counters,
+    wording,
+)
 from solver.domain.quantity import plain
 
 _SHOWN: Final = 4
 Wanted = dict[DeviceId, list[DeviceResult]]
-"""The allocation results of a unit by device, without those with admin access."""
+"""Allocation results by device, without those with admin access."""
 
 
 def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
@@ -24,43 +40,58 @@ def duplicates(store: ObjectStore, unit: Unit) -> tuple[Duplicate, ...]:
     `claims` of a duplicate are the other claims; they are empty if the unit alone exceeds what is published now.
     """
     own = frozenset((*(each.claim for each in unit.allocations), *unit.stand_ins))
-    wanted: Wanted = {}
-    for allocation in unit.allocations:
-        for result in allocation.allocation.results:
-            if not result.admin_access:
-                wanted.setdefault(result.device, []).append(result)
-    found: list[Duplicate] = []
-    for device, results in wanted.items():
-        others = tuple(sorted(store.allocated_devices.holders(device).keys() - own))
-        held = _exclusive_conflict(store, device, results, others, unit.namespace)
-        found += [held] if held is not None else _over_capacity(store, device, results, own)
-    found += _over_counters(store, wanted, own)
-    found += _incompatible(store, wanted, own)
-    found += _joined_conflicts(store, unit, own)
+    found = [*_conflicts(store, (each.allocation for each in unit.allocations), own, unit.namespace)]
+    for key in unit.claims:
+        if key not in own and not _is_running(store, key):
+            found += claim_conflicts(store, key, reader=unit.namespace)
     return tuple(found)
 
 
-def _joined_conflicts(store: ObjectStore, unit: Unit, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+def claim_conflicts(
+    store: ObjectStore, key: ClaimId, without: Collection[ClaimId] = (), *, reader: str = ""
+) -> tuple[Duplicate, ...]:
     """
-    Compare claims that were allocated before, while no pod runs with them: one of the allocations is removed then.
+    Compare an allocated claim with all claims but `without`, and return the duplicates that other claims share in.
 
-    Capacities and counters do not count: what is published may have changed since the allocation.
+    That a claim alone exceeds what is published now is no conflict: a driver may publish less after the allocation.
     """
-    for key in unit.claims:
-        claim = store.assumed_claims.get(key) if key not in own else None
-        if claim is None or claim.allocation is None or _is_running(store, key):
-            continue
-        for result in claim.allocation.results:
-            others = tuple(sorted(store.allocated_devices.holders(result.device).keys() - {key}))
-            held = _exclusive_conflict(store, result.device, [result], others, unit.namespace)
-            if held is not None and not result.admin_access:
-                yield held
+    claim = store.assumed_claims.get(key)
+    if claim is None or claim.allocation is None:
+        return ()
+    found = _conflicts(store, (claim.allocation,), frozenset((key, *without)), reader, is_old=True)
+    return tuple(each for each in found if each.claims)
 
 
 def _is_running(store: ObjectStore, claim: ClaimId) -> bool:
-    """Whether the watch has shown a pod with a node that uses a claim."""
+    """Whether the watch has shown a pod on a node that uses a claim: no allocation would be removed."""
     pods = (store.pods.get(key) for key in store.pods_by_claim.get(claim, ()))
-    return any(pod is not None and pod.node_name for pod in pods)
+    return any(pod is not None and holds_node(pod) for pod in pods)
+
+
+def _conflicts(
+    store: ObjectStore, allocations: Iterable[Allocation], own: frozenset[ClaimId], reader: str, *, is_old: bool = False
+) -> Iterator[Duplicate]:
+    """
+    Compare allocations with those of all claims but `own`.
+
+    A device draws on counters once, however many claims share it: a new share of a device in use adds nothing, and is
+    not compared. An allocation that `is_old` may be one of those that draw too much.
+    """
+    wanted: Wanted = {}
+    for allocation in allocations:
+        for result in allocation.results:
+            if not result.admin_access:
+                wanted.setdefault(result.device, []).append(result)
+    for device, results in wanted.items():
+        others = _holders(store, (device,), own)
+        held = _exclusive_conflict(store, device, results, others, reader)
+        if held is not None:
+            yield held
+        else:
+            yield from _over_capacity(store, device, results, own)
+    drawing = [each for each in wanted if is_old or not _holders(store, (each,), own)]
+    yield from _over_counters(store, drawing, own)
+    yield from _incompatible(store, drawing, own)
 
 
 def _exclusive_conflict(
@@ -79,6 +110,10 @@ def _exclusive_conflict(
         return Duplicate(
             device=device, claims=alone, message=f"device {device} is held alone by {_names(alone, reader)}"
         )
+    listing = store.slice_index.find(device) if others else None
+    if listing is not None and not listing.device.allow_multiple_allocations:
+        message = f"device {device} cannot be shared any more, and is held by {_names(others, reader)}"
+        return Duplicate(device=device, claims=others, message=message)
     return None
 
 
@@ -101,7 +136,7 @@ def _over_capacity(
                 f"device {device} has {plain(max(0, left.get(name, 0)), like)} of {name} left, "
                 f"{plain(amount, like)} is planned"
             )
-            yield Duplicate(device=device, claims=tuple(sorted(holders.keys() - own)), message=message)
+            yield Duplicate(device=device, claims=_holders(store, (device,), own), message=message)
 
 
 def _consume(consumed: dict[str, int], results: Iterator[DeviceResult], sign: int) -> None:
@@ -110,46 +145,46 @@ def _consume(consumed: dict[str, int], results: Iterator[DeviceResult], sign: in
             table.add(consumed, name, sign * amount.nano)
 
 
-def _over_counters(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+def _over_counters(store: ObjectStore, devices: Collection[DeviceId], own: frozenset[ClaimId]) -> Iterator[Duplicate]:
     """Compare counters. The check of pools covers those that the newest generation does not publish."""
-    allocated = store.allocated_devices
     planned: dict[CounterId, int] = {}
-    charged: dict[CounterId, int] = {}
     first: dict[CounterId, DeviceId] = {}
-    for device in wanted:
-        if allocated.holders(device).keys() - own:
-            continue  # a device is charged once, and another claim already holds it
-        for counter, amount in _consumed_counters(store, device):
+    for device in devices:
+        for counter, amount in _drawn(store, device).items():
             table.add(planned, counter, amount)
             first.setdefault(counter, device)
-        for counter, amount in allocated.draws(device):
-            table.add(charged, counter, amount)
     for counter, amount in planned.items():
         published = _published(store, counter)
         if published is None:
             continue
-        left = published.nano - allocated.charged(counter) + charged.get(counter, 0)
+        charged = store.allocated_devices.drawing(counter)
+        others = {each: _holders(store, (each,), own) for each in charged if each not in devices}
+        left = published.nano - sum(charged[each] for each, claims in others.items() if claims)
         if amount > left:
-            others = {claim for device in allocated.drawing(counter) for claim in allocated.holders(device)} - own
             message = (
                 f"device {first[counter]} draws {plain(amount, published.text)} of "
                 f"{counter.counter_set}/{counter.counter}, {plain(max(0, left), published.text)} is left"
             )
-            yield Duplicate(device=first[counter], claims=tuple(sorted(others)), message=message)
+            yield Duplicate(device=first[counter], claims=_holders(store, others, own), message=message)
 
 
-def _incompatible(store: ObjectStore, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+def _incompatible(store: ObjectStore, devices: Collection[DeviceId], own: frozenset[ClaimId]) -> Iterator[Duplicate]:
     """Compare the compatibility groups of devices that draw on one counter set."""
-    for pool in dict.fromkeys(device.pool_id for device in wanted):
+    for pool in dict.fromkeys(device.pool_id for device in devices):
         facts = store.slice_index.facts(pool)
-        for counter_set, devices in facts.groups if facts is not None else ():
-            holders = {device: store.allocated_devices.holders(device).keys() - own for device, _ in devices}
-            used = {device: groups for device, groups in devices if holders[device] or device in wanted}
-            new = [device for device in used if not holders[device]]
+        for counter_set, listed in facts.groups if facts is not None else ():
+            used = {each: groups for each, groups in listed if each in devices or _holders(store, (each,), own)}
+            new = [each for each in used if each in devices]
             if new and len(set(used.values())) > 1 and not frozenset.intersection(*used.values()):
                 message = f"device {new[0]} has no compatibility group of {counter_set} in common with devices in use"
-                others = {claim for device in used for claim in holders[device]}
-                yield Duplicate(device=new[0], claims=tuple(sorted(others)), message=message)
+                others = _holders(store, (each for each in used if each not in devices), own)
+                yield Duplicate(device=new[0], claims=others, message=message)
+
+
+def _holders(store: ObjectStore, devices: Iterable[DeviceId], own: frozenset[ClaimId]) -> tuple[ClaimId, ...]:
+    """Return the claims but `own` that hold one of the devices, sorted."""
+    found = {claim for device in devices for claim in store.allocated_devices.holders(device)}
+    return tuple(sorted(found - own))
 
 
 def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:
@@ -157,9 +192,15 @@ def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:
     return dict(facts.counters).get(counter) if facts is not None else None
 
 
-def _consumed_counters(store: ObjectStore, device: DeviceId) -> ConsumedCounters:
+def _drawn(store: ObjectStore, device: DeviceId) -> dict[CounterId, int]:
+    """Return what a device draws: as charged at its allocation, or as published now where that is more."""
     listing = store.slice_index.find(device)
-    return consumed_counters(device, listing.device) if listing is not None else store.allocated_devices.draws(device)
+    drawn: dict[CounterId, int] = {}
+    for counter, amount in consumed_counters(device, listing.device) if listing is not None else ():
+        table.add(drawn, counter, amount)
+    for counter, _ in store.allocated_devices.draws(device):
+        drawn[counter] = max(drawn.get(counter, 0), store.allocated_devices.drawing(counter)[device])
+    return drawn
 
 
 def _names(claims: tuple[ClaimId, ...], reader: str) -> str:

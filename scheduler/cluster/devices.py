@@ -5,7 +5,7 @@ The first also gives facts about pools (generation, completeness). The second al
 counters.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -162,9 +162,9 @@ class AllocatedDevices:
 
     __slots__ = (
         "_altered",
-        "_charged",
         "_consumed",
         "_contested",
+        "_drawing",
         "_draws",
         "_exclusive_count",
         "_former",
@@ -179,7 +179,8 @@ class AllocatedDevices:
         """The number of claims that hold a device exclusively."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         self._draws: dict[DeviceId, ConsumedCounters] = {}
-        self._charged: dict[CounterId, int] = {}
+        self._drawing: dict[CounterId, dict[DeviceId, int]] = {}
+        """`_draws` by counter."""
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
         self._former: dict[DeviceId, ConsumedCounters] = {}
@@ -200,13 +201,9 @@ class AllocatedDevices:
         """Return the counters charged for an allocated device; empty if it is free or was never published."""
         return self._draws.get(device, ())
 
-    def charged(self, counter: CounterId) -> int:
-        """Return the nano-units of a counter that allocated devices consume."""
-        return self._charged.get(counter, 0)
-
-    def drawing(self, counter: CounterId) -> Iterator[DeviceId]:
-        """Return the allocated devices that consume a counter. It scans all of them: use it only for messages."""
-        return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
+    def drawing(self, counter: CounterId) -> Mapping[DeviceId, int]:
+        """Return the allocated devices that consume a counter, with the nano-units that each is charged."""
+        return self._drawing.get(counter, {})
 
     def altered(self) -> tuple[tuple[DeviceId, ConsumedCounters], ...]:
         """Return the allocated devices whose slice now differs from what was charged, with the charge; sorted."""
@@ -269,7 +266,7 @@ class AllocatedDevices:
                 consumed_counters(device, listing.device) if listing is not None and draws is None else draws or ()
             )
             for counter, amount in self._draws[device]:
-                table.add(self._charged, counter, amount)
+                table.add(self._drawing.setdefault(counter, {}), device, amount)
 
     def _compare(self, device: DeviceId) -> None:
         listing = self._inventory.find(device)
@@ -281,8 +278,11 @@ class AllocatedDevices:
 
     def _discharge(self, device: DeviceId) -> None:
         self._altered.discard(device)
-        for counter, amount in self._draws.pop(device, ()):
-            table.add(self._charged, counter, -amount)
+        for counter, _ in self._draws.pop(device, ()):
+            charged = self._drawing.get(counter, {})
+            charged.pop(device, None)
+            if not charged:
+                self._drawing.pop(counter, None)
 
 
 def _holds_exclusively(results: tuple[DeviceResult, ...]) -> bool:

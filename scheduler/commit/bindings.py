@@ -6,7 +6,8 @@ however long that takes. It is retried while the pod is unbound. It is given up 
 or deleted, or where the API server refuses it.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -15,7 +16,7 @@ from scheduler.commit.claims import api_reason
 from scheduler.kube import pod_writes, writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import LATE_SECONDS, Writer
 from scheduler.observe import logs
 from scheduler.observe.unexpected_errors import together
 from solver.domain import NodeAllocatableClaimStatus, Placement, Pod, PodId, Reason, ReasonCode
@@ -39,44 +40,62 @@ class NotBound:
 
 
 class PodBinder:
-    """Binds pods and reads them."""
+    """Binds pods and reads them; `clock` gives monotonic seconds."""
 
-    def __init__(self, client: Client, writer: Writer) -> None:
+    def __init__(self, client: Client, writer: Writer, clock: Callable[[], float] = time.monotonic) -> None:
         self._client: Final = client
         self._writer: Final = writer
+        self._clock: Final = clock
 
     async def bind(self, placement: Placement) -> Placement | NotBound:
         """
         Bind a pod, and return when it is known to be bound or not.
 
-        Raise `FencedError` where no write may start any more.
+        Where the answer to one try is lost, no refusal of a later try says so before the first one cannot arrive any
+        more. Raise `FencedError` where no write may start any more.
         """
         send = partial(writes.bind, self._client, placement.pod, placement.pod_uid, placement.node)
         refusals = attempt = 0
+        arrives_until = float("-inf")
         while True:
             try:
                 await self._writer.write(send)
             except KubeError as error:
-                if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
-                    return NotBound(placement=placement, reason=api_reason(error))
+                is_refused = not (error.may_have_acted or isinstance(error, Conflict | NotFound))
                 refusals += not error.may_have_acted
                 if error.may_have_acted:
+                    arrives_until = self._clock() + LATE_SECONDS
                     _log.warning(logs.ANSWER_LOST, pod=str(placement.pod), node=placement.node, error=str(error))
                 last = error
             else:
                 return placement
+            is_certain = self._clock() > arrives_until
+            if is_refused and is_certain:
+                return NotBound(placement=placement, reason=api_reason(last))
             verdict = judge_pod(placement, await self._certainly_read(placement.pod))
             if verdict is not None:
                 return verdict
-            if refusals >= _TRIES:
+            if refusals >= _TRIES and is_certain:
                 return NotBound(placement=placement, reason=api_reason(last))
             await self._writer.pause(attempt)
             attempt += 1
 
     async def find(self, placement: Placement) -> Placement | NotBound:
-        """Find out by a live read whether a pod is bound as planned, after an exception ended its commit."""
-        verdict = judge_pod(placement, await self._certainly_read(placement.pod))
-        return verdict if verdict is not None else NotBound(placement=placement, reason=_ENDED)
+        """
+        Find out by live reads whether a pod is bound as planned, after an exception ended its commit.
+
+        A binding that was sent before may arrive yet: a pod is not bound when it is not bound later either.
+        """
+        arrives_until, attempt = self._clock() + LATE_SECONDS, 0
+        while True:
+            verdict = judge_pod(placement, await self._certainly_read(placement.pod))
+            if verdict is not None:
+                return verdict
+            if self._clock() > arrives_until:
+                return NotBound(placement=placement, reason=_ENDED)
+            self._writer.require_open()
+            await self._writer.pause(attempt)
+            attempt += 1
 
     async def read(self, pod: PodId) -> Pod | None:
         """Read a pod live."""

@@ -302,6 +302,8 @@ class ClaimWriter:
         """
         if latest is not None:
             return self._after(write, latest)
+        if isinstance(write, Allocate) and write.claim.allocation is not None:
+            return self._after(write, write.claim)  # a late write of the leader before has done it
         is_open = write.claim.allocation is not None and not _is_reserved(write.claim, write)
         if isinstance(write, Allocate) or is_open:
             return write

@@ -68,7 +68,7 @@ class Commit:
         own_writes = OwnWrites()
         self._wake: Callable[[Sequence[Transition]], None] = lambda _: None
         self.claims: Final = ClaimWriter(client, writer, own_writes, self._acknowledge)
-        self._pods: Final = PodBinder(client, writer)
+        self._pods: Final = PodBinder(client, writer, clock)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
         self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)
@@ -123,10 +123,14 @@ class Commit:
         Waits until the API server answers. What was written for pods that are not bound is rolled back.
         """
         try:
+            unit = self.extended_claims.renamed(unit)
             found = await together(self._pods.find(placement) for placement in unit.placements)
-            return await self._conclude(unit, unit.claims, found, None, uncertain=unit.claims)
+            outcome = await self._conclude(unit, unit.claims, found, None, uncertain=unit.claims)
+            await self._until_claims_known(outcome)
         except FencedError:
-            return Aborted(unit=unit)
+            outcome = Aborted(unit=unit)
+        self.extended_claims.forget(unit)
+        return outcome
 
     async def _wait_for_others(
         self, gangs: Sequence[asyncio.Event], dependencies: Dependencies, reader: str
@@ -145,12 +149,26 @@ class Commit:
         allocating = {each.claim: asyncio.Event() for each in unit.allocations}
         self._allocating.update(allocating)
         try:
-            return await self._commit(unit, allocating)
+            outcome = await self._commit(unit, allocating)
+            await self._until_claims_known(outcome)
         except FencedError:
-            return Aborted(unit=unit)
+            outcome = Aborted(unit=unit)
         finally:
-            self.extended_claims.forget(unit)
             self._end_allocating(allocating)
+        self.extended_claims.forget(unit)
+        return outcome
+
+    async def _until_claims_known(self, outcome: Outcome) -> None:
+        """Keep a unit assumed whose claims for extended resources may hold devices that no watch has shown."""
+        match outcome:
+            case Refused(unit=unit) | Undone(unit=unit) | LostRace(unit=unit):
+                await self.extended_claims.until_known(unit.placements)
+            case PartlyBound(unbound=unbound):
+                await self.extended_claims.until_known(placement for placement, _ in unbound)
+            case Bound() | Aborted():
+                pass
+            case _:
+                assert_never(outcome)
 
     async def _commit(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> Outcome:
         """Do it all in one unit slot, or in two where devices or volumes have to get ready in between."""

@@ -72,6 +72,15 @@ class ExtendedResourceClaims:
         self._left: dict[tuple[PodId, str], Claim] = {}
         """By pod (key, uid): what was created and could not be deleted again. The watch may not have shown it yet."""
         self._unserved: tuple[Reason, float] | None = None
+        self._inherited_until = float("-inf")
+
+    def inherit(self, seconds: float) -> None:
+        """
+        Take over from the leader before: its late bindings come within so many seconds.
+
+        Until then no claim is removed that is seen allocated: a pod that is bound late needs it on its node.
+        """
+        self._inherited_until = self._clock() + seconds
 
     async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
         """
@@ -95,6 +104,10 @@ class ExtendedResourceClaims:
             if isinstance(error, KubeError):
                 return ClaimNotCreated(reason=api_reason(error))
             raise
+        return self.renamed(unit)
+
+    def renamed(self, unit: Unit) -> Unit:
+        """Return a unit with the names of the claims that were created for it."""
         return _renamed(unit, self._created)
 
     def find(self, key: ClaimId) -> Claim | None:
@@ -112,14 +125,36 @@ class ExtendedResourceClaims:
     async def drop(self, placements: Iterable[Placement], unreleased: Collection[ClaimId]) -> None:
         """Delete the claims of some placements, except those that are kept; `OrphanedClaims` retries what fails."""
         for placement in placements:
-            claim = (
-                self._created.get(placement.extended_resource_claim.id)
-                if placement.extended_resource_claim is not None
-                else None
-            )
-            if claim is not None and (claim.id in unreleased or not await self._delete(claim)):
+            special = placement.extended_resource_claim
+            claim = self._created.get(special.id) if special is not None else None
+            if special is None or claim is None:
+                continue
+            if is_released := claim.id not in unreleased:
+                del self._created[special.id]
+            if not (is_released and await self._delete(claim)):
                 self._left = {key: each for key, each in self._left.items() if self._is_there(*key)}
                 self._left[placement.pod, placement.pod_uid] = claim
+
+    async def until_known(self, placements: Iterable[Placement]) -> None:
+        """
+        Wait until the watch has shown the claims of placements that may be allocated, or they are removed.
+
+        The cluster cache holds the devices of a claim that no watch has shown only while its unit is assumed. Raise
+        `FencedError` where no write may start any more.
+        """
+        for placement in placements:
+            special, attempt = placement.extended_resource_claim, 0
+            claim = self._created.get(special.id) if special is not None else None
+            while claim is not None and not self._is_shown(claim):
+                self._writer.require_open()
+                if await self.remove(claim, (placement.pod, placement.pod_uid)):
+                    break
+                await self._writer.pause(attempt)
+                attempt += 1
+
+    def _is_shown(self, claim: Claim) -> bool:
+        seen = self._cluster.observed_claim(claim.id)
+        return seen is not None and seen.uid == claim.uid
 
     def _is_there(self, key: PodId, uid: str) -> bool:
         pod = self._cluster.observed_pod(key)
@@ -134,8 +169,11 @@ class ExtendedResourceClaims:
         """
         Delete a claim that an earlier attempt left behind for a pod (key, uid); return whether that is done.
 
-        It stays where a live read shows the pod as bound. An allocation of it that is under way fails.
+        It stays where a live read shows the pod as bound. An allocation of it that is under way fails. One that is seen
+        allocated may be left alone for a while (`inherit`).
         """
+        if claim.allocation is not None and self._clock() < self._inherited_until:
+            return False
         key = (claim.id,)
         return not await self._rollback.release(key, (pod,), key, uncertain=key) and await self._delete(claim)
 
@@ -190,7 +228,9 @@ def _renamed(unit: Unit, made: dict[ClaimId, Claim]) -> Unit:
         msgspec.structs.replace(each, claims=tuple(made[key].id if key in made else key for key in each.claims))
         for each in unit.placements
     ]
-    return Unit(placements=tuple(placements), allocations=tuple(_allocations(unit.allocations, made)))
+    return msgspec.structs.replace(
+        unit, placements=tuple(placements), allocations=tuple(_allocations(unit.allocations, made))
+    )
 
 
 def _allocations(allocations: Sequence[ClaimAllocation], made: dict[ClaimId, Claim]) -> Iterable[ClaimAllocation]:
@@ -225,8 +265,9 @@ class OrphanedClaims:
         self._confined: Final = partial(Confined, metrics, Subsystem.ORPHANED_CLAIMS, passing=(FencedError,))
         self._tried: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
 
-    async def run(self) -> None:
-        """Remove them every second; end when no write may start any more."""
+    async def run(self, pause_seconds: float = 0.0) -> None:
+        """Remove them every second, after a pause (`inherit`); end when no write may start any more."""
+        await asyncio.sleep(pause_seconds)
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:

@@ -119,8 +119,8 @@ class PreBind:
     """
     Waits for units, each in the task of its commit.
 
-    `wall` gives seconds since the epoch, to compare with an allocationTimestamp that another process may have written.
-    Every other interval is measured by `clock`, which is monotonic.
+    `wall` gives seconds since the epoch, to compare with an allocationTimestamp that another process may have written
+    before the wait began. Every other interval is measured by `clock`, which is monotonic.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class PreBind:
         volumes = volume_readiness(self._cluster, wait.volumes)
         if volumes.problem:
             return WaitFailed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
-        states = [self._not_ready(claim, wait.started_wall) for claim in claims]
+        states = [self._not_ready(claim, wait) for claim in claims]
         late = tuple(
             each for state in states for each in state.awaited if state.left <= 0 and isinstance(each, DeviceCondition)
         )
@@ -287,11 +287,15 @@ class PreBind:
             return written
         return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was deallocated meanwhile")
 
-    def _not_ready(self, claim: Claim, started_wall: float) -> _NotReady:
+    def _not_ready(self, claim: Claim, wait: _Wait) -> _NotReady:
+        """Only the age of the allocation at the beginning of the wait is by `wall`, which may be set at any time."""
         at = allocated_at(claim)
-        since = at.timestamp() if at is not None else started_wall
-        until = since + self._timeout_seconds
-        return _NotReady(awaited=readiness(claim).awaited, since=since, until=until, left=until - self._wall())
+        since = at.timestamp() if at is not None else wait.started_wall
+        timeout = self._timeout_seconds
+        timeout_left = timeout - min(max(0.0, wait.started_wall - since), timeout)
+        left = wait.started + timeout_left - self._clock()
+        until = wait.started_wall + timeout_left
+        return _NotReady(awaited=readiness(claim).awaited, since=since, until=until, left=left)
 
     def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> WaitFailed:
         self._failed_devices.failed(each.device for each in conditions)

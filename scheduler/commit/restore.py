@@ -3,7 +3,7 @@ Restores waiting times after a restart: since when pods are unschedulable, and w
 
 Both are in the API: in the condition PodScheduled=False of waiting pods (also whether nodes were reserved for them),
 and in the start times of running ones. Pods that started and have ended since are not known, so that a wait is rather
-counted too short than too long.
+counted too short than too long. Where the clock was set back since, what lies in the future counts from now on.
 """
 
 import datetime as dt
@@ -56,7 +56,8 @@ async def restore_waiting_times(
     for each in problems[:_MOST_LOGGED]:
         _log.warning(logs.STATE_UNREADABLE, object=f"{each.kind} {each.key}", field=each.field, error=each.message)
     starvation, reports = receivers
-    behind = wall_clock() - clock()
+    now = clock()
+    behind = wall_clock() - now
     waiting, overdue = [], set()
     for wait in waits:
         pod = cluster.observed_pod(wait.pod)
@@ -64,11 +65,11 @@ async def restore_waiting_times(
             continue
         reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))
         if wait.reason in _FOR_ROOM:
-            waiting.append((pod, wait.since.timestamp() - behind))
+            waiting.append((pod, min(now, wait.since.timestamp() - behind)))
         if PASSED_OVER in wait.message:
             overdue.add(pod.uid)
     running = [
-        (pod, pod.started - behind)
+        (pod, min(now, pod.started - behind))
         for pod in cluster.snapshot().pods
         if pod.started and pod.scheduler_name in scheduler_names
     ]

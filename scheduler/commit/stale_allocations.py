@@ -1,9 +1,10 @@
 """
 Removes allocations that no bound pod uses and that block others, after live reads (`rollback.deallocate`).
 
-Two kinds. A device in two allocations: another scheduler or a former leader wrote at the same time. The allocation that
-no pod is bound to is removed. And the allocation of an earlier attempt: its pod is still unbound and now fits only on
-other nodes, so the claim is deallocated and the next attempt allocates it again.
+Two kinds. Allocations that exclude each other: a device in two of them, more shares than it has capacity, partitions
+that draw more than there is. Another scheduler or a former leader wrote at the same time. The newest to which no pod is
+bound is removed, until the others go together. And the allocation of an earlier attempt: its pod is still unbound and
+now fits only on other nodes, so the claim is deallocated and the next attempt allocates it again.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from functools import partial
 from typing import Final
 
 from scheduler.backoff import Cooldown
-from scheduler.cluster import Cluster
+from scheduler.cluster import Cluster, Unit
+from scheduler.cluster.assume_cache import is_same
 from scheduler.commit.rollback import NO_GROUPS, Pods, Rollback
 from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
@@ -23,7 +25,7 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.queue import SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import ALLOCATED_ELSEWHERE, Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
+from solver.domain import ALLOCATED_ELSEWHERE, Allocation, Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
@@ -70,6 +72,7 @@ class StaleAllocations:
         self._deallocating: ClaimId | None = None
         self._has_deallocated: Final = asyncio.Event()
         self._unused: Final[dict[ClaimId, Pod]] = {}
+        self._joined: Final[dict[ClaimId, None]] = {}
         self._tried: Final[Cooldown[DeviceId | ClaimId]] = Cooldown(_AGAIN_SECONDS, clock)
         self._reported: set[DeviceId] = set()
 
@@ -105,6 +108,11 @@ class StaleAllocations:
             if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & ALLOCATED_ELSEWHERE)):
                 self._unused[key] = pod
 
+    def note_refused(self, unit: Unit) -> None:
+        """Note the allocated claims of a unit that was not bound: they may exclude those of other claims."""
+        new = {each.claim for each in unit.allocations}
+        self._joined.update((key, None) for key in unit.claims if key not in new)
+
     async def run(self, pause_seconds: float = 0.0) -> None:
         """
         Look for them every second; end when no write may start any more.
@@ -116,17 +124,17 @@ class StaleAllocations:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
                 with self._confined():
-                    await self._resolve_duplicates()
+                    await self.resolve_duplicates()
                 with self._confined():
                     await self.deallocate_unused()
             except FencedError:
                 return
 
-    async def _resolve_duplicates(self) -> None:
-        """Resolve devices that two allocations hold."""
-        contested = self._cluster.contested_devices()
-        self._reported &= {device for device, _ in contested}
-        for device, claims in contested:
+    async def resolve_duplicates(self) -> None:
+        """Remove allocations that exclude others."""
+        contested = self._contested()
+        self._reported &= contested.keys()
+        for device, claims in contested.items():
             if device not in self._reported:
                 self._reported.add(device)
                 self._metrics.duplicate_devices.inc()
@@ -136,13 +144,30 @@ class StaleAllocations:
             with self._confined(device=str(device)):
                 await self._resolve_duplicate(device, claims)
 
+    def _contested(self) -> dict[DeviceId, tuple[ClaimId, ...]]:
+        """Return the devices that are held twice, and those for which a pod could not use its allocated claim."""
+        contested = dict(self._cluster.contested_devices())
+        for key in tuple(self._joined):
+            conflicts = self._cluster.claim_conflicts(key)
+            if not conflicts:
+                del self._joined[key]
+            for each in conflicts:
+                contested.setdefault(each.device, (key, *each.claims))
+        return contested
+
     async def _resolve_duplicate(self, device: DeviceId, claims: Sequence[ClaimId]) -> None:
-        """Remove allocations of a device, the newest first, but for the last one."""
-        left = len(claims)
-        for claim in sorted(claims, key=self._age, reverse=True):
-            if left > 1 and self._is_ours(claim) and await self._deallocate(claim, _holds(device)):
-                left -= 1
-                for pod in self._cluster.pods_using(claim):
+        """Remove allocations, the newest first, until those that are left go together."""
+        removed: list[ClaimId] = []
+        for key in sorted(claims, key=self._age, reverse=True):
+            conflicts = self._cluster.claim_conflicts(key, removed)
+            if not any(claim in claims for each in conflicts for claim in each.claims):
+                continue
+            claim = self._cluster.claim(key)
+            if claim is None or claim.allocation is None or not self._is_ours(key):
+                continue
+            if await self._deallocate(key, _is_allocated(claim.allocation)):
+                removed.append(key)
+                for pod in self._cluster.pods_using(key):
                     self._reports.record_lost_race(pod, (device,))
 
     async def deallocate_unused(self) -> None:
@@ -182,8 +207,8 @@ class StaleAllocations:
             self._has_deallocated.set()
 
     def _is_ours(self, key: ClaimId) -> bool:
-        """Whether every pod that uses the claim waits in our queue: none is bound or of another scheduler."""
-        pods = self._cluster.pods_using(key)
+        """Whether every pod that uses the claim waits in our queue, has ended, or has a scheduling gate."""
+        pods = [pod for pod in self._cluster.pods_using(key) if not (pod.is_terminal or pod.scheduling_gates)]
         return bool(pods) and all(self._pending.state(pod.id) is not None for pod in pods)
 
     def _age(self, key: ClaimId) -> tuple[str, ClaimId]:
@@ -200,8 +225,5 @@ def _is_reserved_at_most_for(is_unbound: IsUnboundConsumer, claim: Claim) -> boo
     return all(is_unbound(each.uid) for each in claim.reserved_for)
 
 
-def _holds(device: DeviceId) -> Callable[[Claim], bool]:
-    def is_wanted(claim: Claim) -> bool:
-        return claim.allocation is not None and any(each.device == device for each in claim.allocation.results)
-
-    return is_wanted
+def _is_allocated(judged: Allocation) -> Callable[[Claim], bool]:
+    return lambda claim: claim.allocation is not None and is_same(judged, claim.allocation)

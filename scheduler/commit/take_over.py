@@ -8,7 +8,8 @@ in order: that one may have taken over from one that crashed.
 
 Of the other writes, a late finalizer or status says what the new leader would write as well. A late binding puts a pod
 on the node of its allocated claims, where the new leader places it, too; so the new leader takes no such allocation
-back for another lease duration, and evicts no pod. The kubelet refuses a pod without claims that has no room.
+back for another lease duration, removes no allocated claim for extended resources, and evicts no pod. The kubelet
+refuses a pod without claims that has no room.
 """
 
 import asyncio

@@ -20,15 +20,13 @@ from scheduler.cluster import Cluster
 from scheduler.commit.claims import ClaimWriter
 from scheduler.kube.errors import KubeError
 from scheduler.kube.leader_election.boot_clock import boot_time
-from scheduler.kube.writer import FencedError
+from scheduler.kube.writer import LATE_SECONDS, FencedError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from solver.domain import Claim
 
 _PERIOD_SECONDS: Final = 1.0
-_LATE_SECONDS: Final = 30.0
-"""More than twice the longest time of a write: it is sent within that, and the API server ends it within that."""
 
 _log: Final = logs.logger()
 
@@ -60,7 +58,7 @@ class UncertainAllocations:
         self._since = {each.uid: self._since.get(each.uid, now) for each in uncertain}
         for claim in uncertain:
             with self._confined(claim=str(claim.id)):
-                await self._find_out(claim, is_late=now - self._since[claim.uid] > _LATE_SECONDS)
+                await self._find_out(claim, is_late=now - self._since[claim.uid] > LATE_SECONDS)
 
     async def _find_out(self, claim: Claim, *, is_late: bool) -> None:
         if await self._claims.fence(claim) or not is_late:

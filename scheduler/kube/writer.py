@@ -31,6 +31,8 @@ _IDEMPOTENT_TRIES: Final = 5
 """Attempts at an idempotent write whose answer is lost."""
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+LATE_SECONDS: Final = 30.0
+"""More than twice the longest time of a write: it is sent within that, and the API server ends it within that."""
 _LEAST_SECONDS: Final = 0.05
 """A write is not started when less than this is left: it could not end in time."""
 

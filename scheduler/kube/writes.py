@@ -9,18 +9,22 @@ under way when the next one starts.
 
 import datetime as dt
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, NamedTuple, cast
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from scheduler.change import Kind, Object
+from scheduler.change import Kind
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound, Unreachable
 from scheduler.kube.leader_election.boot_clock import boot_time
 from solver.domain import FINALIZER, Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
+
+T = TypeVar("T")
 
 
 async def patch_pod_status(
@@ -173,22 +177,59 @@ async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_s
 
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
     """Read a claim live, None where there is none."""
-    return cast("Claim | None", await _read(client, Kind.CLAIMS, paths.claim(claim), timeout_seconds))
+    return await _read(client, paths.claim(claim), timeout_seconds, partial(_decoded, claim))
+
+
+def _decoded(key: ClaimId, body: bytes) -> Claim:
+    """Decode a claim. Raises DecodeError where it is another object, such as a Status that a proxy has made."""
+    claim = cast("Claim", decode(Kind.CLAIMS, body))
+    if claim.id != key or not claim.uid:
+        raise DecodeError(Kind.CLAIMS.value, str(key), "metadata", "the answer is another object")
+    return claim
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str
+    deletion_timestamp: str | None = msgspec.field(name="deletionTimestamp", default=None)
+
+
+class _PodSpec(msgspec.Struct):
+    node_name: str = msgspec.field(name="nodeName", default="")
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _PodSpec
+
+
+_pod: Final = msgspec.json.Decoder(_Pod)
 
 
 async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> Pod | None:
-    """Read a pod live, None where there is none."""
-    return cast("Pod | None", await _read(client, Kind.PODS, paths.pod(pod), timeout_seconds))
+    """
+    Read the uid, the node and the deletion of a pod live, None where there is none.
+
+    Whatever else is wrong with it: its binding and its claims can be decided.
+    """
+
+    def decoded(body: bytes) -> Pod:
+        found = json_parts.decode(_pod, body)[0]
+        if found.metadata.name != pod.name or not found.metadata.uid:
+            raise DecodeError(Kind.PODS.value, str(pod), "metadata", "the answer is another object")
+        is_deleting = found.metadata.deletion_timestamp is not None
+        return Pod(id=pod, uid=found.metadata.uid, node_name=found.spec.node_name, is_deleting=is_deleting)
+
+    return await _read(client, paths.pod(pod), timeout_seconds, decoded)
 
 
-async def _read(client: Client, kind: Kind, path: str, timeout_seconds: float) -> Object | None:
+async def _read(client: Client, path: str, timeout_seconds: float, decoded: Callable[[bytes], T]) -> T | None:
     """Read an object live; an answer that is no object was damaged on its way, and counts as one that is lost."""
     try:
-        body = await client.request("GET", path, timeout_seconds=timeout_seconds)
-        return decode(kind, body)
+        return decoded(await client.request("GET", path, timeout_seconds=timeout_seconds))
     except NotFound:
         return None
-    except DecodeError as error:
+    except (DecodeError, ValueError, RecursionError) as error:
         raise Unreachable(f"GET {path}: the answer cannot be read: {error}") from error
 
 
@@ -291,7 +332,7 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
             timeout_seconds=_seconds_until(ends),
         )
     try:
-        return cast("Claim", decode(Kind.CLAIMS, answer))
+        return _decoded(claim.id, answer)
     except DecodeError as error:
         raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error
 

@@ -108,3 +108,25 @@ def test_shares_cost_a_step_of_what_they_ask_for(world: World, start: Start) -> 
     allocations = [each["status"]["allocation"] for each in world.claims() if each.get("status", {}).get("allocation")]
     consumed = [result["consumedCapacity"] for each in allocations for result in each["devices"]["results"]]
     assert consumed == [{"cores": step}] * count
+
+
+@pytest.mark.kubernetes(since="1.36", gates=("DRAPartitionableDevices",))
+def test_a_pod_is_not_bound_to_a_card_beside_its_partition_with_which_another_pod_runs(
+    world: World, start: Start
+) -> None:
+    """As two schedulers leave it that write at the same time."""
+    draws = {name: [{"counterSet": "card", "counters": {"slices": {"value": name}}}] for name in ("7", "1")}
+    card, part = ({"name": name, "consumesCounters": draws[value]} for name, value in (("card", "7"), ("part", "1")))
+    publish(world, card, part, {"name": "spare"})
+    (node,) = world.nodes
+    for name in ("ours", "theirs"):
+        world.claim(name)
+    stranger = world.pod("stranger", claim="theirs", schedulerName="somebody-else", nodeName=node)
+    world.allocate("theirs", "part", node, stranger)
+    world.allocate("ours", "card", node, world.pod("p", claim="ours"))
+
+    start()
+    wait_until(lambda: "p" in world.bound())
+
+    assert (world.devices("ours"), world.devices("theirs")) == ([f"{node}/spare"], [f"{node}/part"])
+    assert world.problems() == []

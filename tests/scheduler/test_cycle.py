@@ -44,6 +44,8 @@ from solver import solve_greedily
 from solver.domain import Batch, Budget, Claim, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
+from tests.support.extended_builders import RESOURCE, container
+from tests.support.extended_builders import pod as extended_pod
 from tests.support.shell_clock import VirtualClock
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="another client was faster")
@@ -158,6 +160,7 @@ class Repairing:
 
     def __init__(self) -> None:
         self.loosened: list[str] = []
+        self.refused: list[str] = []
 
     @asynccontextmanager
     async def excluding(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
@@ -165,6 +168,9 @@ class Repairing:
 
     def note_unplaced(self, pod: Pod, _: Sequence[Reason]) -> None:
         self.loosened.append(pod.id.name)
+
+    def note_refused(self, unit: Unit) -> None:
+        self.refused += [each.name for each in unit.claims]
 
 
 class Hall:
@@ -494,6 +500,7 @@ async def test_a_unit_that_no_longer_fits_is_forgotten_and_its_pods_are_tried_ag
     assert hall.cluster.assumptions().pods == ()
     assert state(hall, "p") is PodState.BACKING_OFF
     assert hall.series("dovetail_commit_conflicts_total") == 1
+    assert hall.repairing.refused == ["c"]
 
 
 async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
@@ -530,6 +537,25 @@ async def test_of_a_unit_that_is_partly_bound_the_allocations_of_the_rest_are_no
     assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
 
 
+async def test_a_claim_for_extended_resources_of_a_pod_that_is_gone_when_it_is_bound_holds_nothing() -> None:
+    hall = Hall()
+    wanted = extended_pod("p", container(cpu=1, gpu=1))
+
+    def bound(unit: Unit) -> Bound:
+        hall.cycle.see([gone(wanted)])
+        assert hall.cluster.assumptions().specials
+        return Bound(unit=unit, seconds=0.0)
+
+    hall.committing.answer = bound
+    async with running(hall):
+        hall.cycle.see([seen(msgspec.structs.replace(gpu_class(), extended_resource_name=RESOURCE))])
+        hall.arrive(wanted)
+        await settle()
+
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
+    assert hall.cluster.assumptions().specials == ()
+
+
 async def test_a_unit_that_yielded_is_told_and_counted() -> None:
     hall = Hall()
     device = DeviceId("gpu.example.com", "n1", "gpu-0")
@@ -540,6 +566,7 @@ async def test_a_unit_that_yielded_is_told_and_counted() -> None:
 
     assert ("p", "yielded 1") in hall.telling.told
     assert hall.series("dovetail_duplicate_devices_total") == 1
+    assert hall.repairing.refused == ["c"]
     assert state(hall, "p") is PodState.BACKING_OFF
 
 

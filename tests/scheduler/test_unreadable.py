@@ -14,7 +14,7 @@ from scheduler.kube.decode import objects
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.worker import frames
 from solver import solve, verify
-from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, PreemptionRules
+from solver.domain import Batch, Budget, Namespace, Plan, Pod, PodId, Policy, PreemptionRules
 from solver.domain.gang import DISRUPT_ALL
 from tests.support.kube_objects import claim, container, line, metadata, page, pod, resource_slice, result
 
@@ -381,8 +381,8 @@ def test_a_node_that_was_never_readable_gets_no_pods(scene: Scene) -> None:
 def test_a_namespace_keeps_its_last_readable_labels(scene: Scene) -> None:
     scene.show(Kind.NAMESPACES, cluster_object("ml", meta={"labels": {"team": "a"}}))
     scene.show(Kind.NAMESPACES, cluster_object("ml", version=2, meta={"labels": 7}))
-    found = scene.cluster.namespace("ml")
-    assert found is not None
+    found = scene.cluster.seen(Kind.NAMESPACES, "ml")
+    assert isinstance(found, Namespace)
     assert dict(found.labels) == {"team": "a"}
 
 

@@ -164,11 +164,11 @@ def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Consum
     assert set(store.allocated_devices.contested()) == {
         each for each, how in held.items() if len({name for name, _ in how}) > 1 and not all(share for _, share in how)
     }
-    charged: defaultdict[object, int] = defaultdict(int)
-    for draws in remembered.values():
+    charged: defaultdict[object, dict[DeviceId, int]] = defaultdict(dict)
+    for one, draws in remembered.items():
         for counter, amount in draws:
-            charged[counter] += amount
-    assert store.allocated_devices._charged == charged  # noqa: SLF001 - all counters, those at zero too
+            charged[counter][one] = amount
+    assert store.allocated_devices._drawing == charged  # noqa: SLF001 - all counters, those at zero too
     assert_seats_are_right(store)
 
 

@@ -33,7 +33,7 @@ DEVICES = resource_slice(
 COUNTERS = resource_slice("n1", name="counters", slice_count=2, counter_sets={"card": {"memory": 40}})
 
 
-def share(number: int, memory: int) -> object:
+def share(number: int, memory: int) -> DeviceResult:
     return result("gpu", "shared", "n1", share_id=share_id(number), consumed={"memory": memory})
 
 
@@ -201,15 +201,119 @@ def test_a_pod_joins_a_claim_with_which_another_pod_runs() -> None:
     assert cluster.check(JOINING) == ()
 
 
+def test_a_pod_that_has_ended_does_not_run_with_its_claim() -> None:
+    ended = msgspec.structs.replace(pod("q", "c", node_name="n1"), is_terminal=True)
+    cluster = cluster_of(node("n1"), POD, ended, JOINED, held("other", result("gpu", "a", "n1")), DEVICES, COUNTERS)
+
+    assert cluster.check(JOINING)
+
+
+SHAREABLE = device("s", is_shareable=True, consumes={"card": {"memory": 20}})
+SLICES = msgspec.structs.replace(DEVICES, devices=(*DEVICES.devices, SHAREABLE))
+
+
+def part(number: int) -> DeviceResult:
+    return result("gpu", "s", "n1", share_id=share_id(number))
+
+
 @pytest.mark.parametrize(
-    "ours",
+    ("ours", "theirs", "message"),
     [
-        pytest.param(result("gpu", "a", "n1", is_admin=True), id="admin access"),
-        pytest.param(result("gpu", "b", "n1"), id="over counters"),
+        pytest.param(share(1, 50), share(2, 40), "shared has 40 of memory left, 50 is planned", id="over capacity"),
+        pytest.param(
+            result("gpu", "a", "n1"),
+            result("gpu", "b", "n1"),
+            "a draws 20 of card/memory, 10 is left",
+            id="over counters",
+        ),
+        pytest.param(
+            part(1),
+            (part(2), result("gpu", "b", "n1")),
+            "s draws 20 of card/memory, 10 is left",
+            id="a share of a device that draws too much",
+        ),
     ],
 )
-def test_a_claim_that_was_allocated_before_is_joined_whatever_its_counters_are(ours: DeviceResult) -> None:
-    others = held("other", result("gpu", "a", "n1"))
-    cluster = cluster_of(node("n1"), POD, held("c", ours), others, DEVICES, COUNTERS)
+def test_a_pod_does_not_join_an_allocated_claim_whose_devices_others_leave_no_room_for(
+    ours: DeviceResult, theirs: DeviceResult | tuple[DeviceResult, ...], message: str
+) -> None:
+    """As two schedulers leave it that write at the same time."""
+    others = theirs if isinstance(theirs, tuple) else (theirs,)
+    cluster = cluster_of(node("n1"), POD, held("c", ours), other(*others), SLICES, COUNTERS)
+
+    (before,) = cluster.check(JOINING)
+    cluster.assume(JOINING)
+    (after,) = cluster.compare_after_write(JOINING)
+
+    assert before.message == after.message == f"device gpu.example.com/n1/{message}"
+    assert after.claims == (claim("other").id,)
+
+
+def test_a_pod_does_not_join_a_claim_with_a_partition_that_has_no_compatibility_group_in_common() -> None:
+    slices = msgspec.structs.replace(DEVICES, devices=(grouped("a", "a"), grouped("b", "b")))
+    theirs = other(result("gpu", "b", "n1"))
+    cluster = cluster_of(node("n1"), POD, JOINED, theirs, slices, COUNTERS)
+
+    (reason,) = cluster.check(JOINING)
+
+    assert "has no compatibility group of card in common with devices in use" in reason.message
+
+
+def test_a_pod_does_not_join_a_share_of_a_device_that_others_hold_and_that_allows_one_allocation_by_now() -> None:
+    alone = msgspec.structs.replace(DEVICES, devices=(device("shared", capacities={"memory": 80}),))
+    cluster = cluster_of(node("n1"), POD, held("c", share(1, 10)), other(share(2, 10)), alone, COUNTERS)
+
+    (reason,) = cluster.check(JOINING)
+
+    assert reason.message == (
+        "device gpu.example.com/n1/shared cannot be shared any more, and is held by claim default/other"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        pytest.param(result("gpu", "a", "n1", is_admin=True), result("gpu", "a", "n1"), id="admin access"),
+        pytest.param(share(1, 50), share(2, 30), id="shares that fill the device"),
+        pytest.param(part(1), part(2), id="shares of a device that draws once"),
+        pytest.param(result("gpu", "a", "n1"), part(2), id="partitions that fill the card"),
+    ],
+)
+def test_a_pod_joins_an_allocated_claim_that_goes_with_the_others(ours: DeviceResult, theirs: DeviceResult) -> None:
+    cluster = cluster_of(node("n1"), POD, held("c", ours), other(theirs), SLICES, COUNTERS)
 
     assert cluster.check(JOINING) == ()
+
+
+@pytest.mark.parametrize("ours", [share(1, 90), result("gpu", "greedy", "n1")], ids=["capacity", "counters"])
+def test_a_pod_joins_a_claim_that_alone_holds_more_than_its_driver_publishes_by_now(ours: DeviceResult) -> None:
+    slices = msgspec.structs.replace(
+        DEVICES, devices=(*DEVICES.devices, device("greedy", consumes={"card": {"memory": 50}}))
+    )
+    cluster = cluster_of(node("n1"), POD, held("c", ours), slices, COUNTERS)
+
+    assert cluster.check(JOINING) == ()
+
+
+def test_what_a_device_was_charged_counts_when_its_driver_publishes_less_of_it() -> None:
+    cluster = cluster_of(node("n1"), POD, JOINED, other(result("gpu", "b", "n1")), DEVICES, COUNTERS)
+    show(cluster, msgspec.structs.replace(DEVICES, devices=(device("a"), *DEVICES.devices[1:])))
+
+    assert [each.message for each in cluster.check(JOINING)] == [
+        "device gpu.example.com/n1/a draws 20 of card/memory, 10 is left"
+    ]
+
+
+def test_claims_that_are_to_be_removed_do_not_count() -> None:
+    """Of three shares two fit; of a card and two partitions of it the partitions do."""
+    cards = msgspec.structs.replace(
+        DEVICES, devices=(*DEVICES.devices, device("card", consumes={"card": {"memory": 40}}))
+    )
+    shares = [held(f"s{number}", share(number, 40)) for number in (1, 2, 3)]
+    parts = [held(name, result("gpu", name, "n1")) for name in ("a", "card")]
+    cluster = cluster_of(cards, COUNTERS, *shares, *parts)
+
+    assert cluster.claim_conflicts(shares[0].id)
+    assert not cluster.claim_conflicts(shares[0].id, (shares[1].id,))
+    assert cluster.claim_conflicts(parts[0].id)
+    assert not cluster.claim_conflicts(parts[0].id, (parts[1].id,))

@@ -111,9 +111,29 @@ def test_it_is_forgotten_under_the_name_that_the_server_gave_too(assumed: Cluste
 
 
 def test_it_goes_with_its_pod(assumed: Cluster) -> None:
+    assumed.settled(UNIT.placements[0])
+    assert _holders(assumed) == [STAND_IN.name]
     assumed.apply(gone(POD))
 
     assert _holders(assumed) == []
+
+
+def test_it_stays_while_a_commit_may_write_it_though_its_pod_is_gone(assumed: Cluster) -> None:
+    """Its allocation may be under way: another claim would get the device as well."""
+    assumed.apply(gone(POD))
+    assert _holders(assumed) == [STAND_IN.name]
+    transitions = assumed.forget(UNIT)
+
+    assert _holders(assumed) == []
+    assert [each.key for each in transitions] == [str(STAND_IN)]
+
+
+def test_it_goes_when_the_commit_of_a_pod_that_is_gone_has_ended(assumed: Cluster) -> None:
+    assumed.apply(gone(POD))
+    transitions = assumed.settled(UNIT.placements[0])
+
+    assert _holders(assumed) == []
+    assert [each.key for each in transitions] == [str(STAND_IN)]
 
 
 def test_a_device_that_another_claim_took_is_noticed() -> None:

@@ -1,6 +1,7 @@
 """A claim that cannot be written, and what its pods are told; one that needs no write, and gets one all the same."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -142,6 +143,20 @@ async def test_a_claim_that_another_process_reserved_becomes_another_version_onc
     assert (server.done, answer.claim.resource_version) == (["adopt"], "2")
     await server.reserve("p")
     assert server.done == ["adopt"]
+
+
+@pytest.mark.parametrize(("device", "done"), [("gpu-0", ["adopt"]), ("gpu-7", [])], ids=["as planned", "otherwise"])
+async def test_a_claim_that_was_allocated_between_the_decision_and_the_write(
+    monkeypatch: pytest.MonkeyPatch, device: str, done: list[str]
+) -> None:
+    """By a late write of the leader before, which has decided the same, or by another client."""
+    allocation = b.allocation(b.result("r", device, "n1"))
+    server = Server(monkeypatch, msgspec.structs.replace(HELD, allocation=allocation))
+    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), server.own, lambda _: None)
+    answer = await writer.write(replace(WRITE, claim=server.claim))
+
+    assert isinstance(answer, Written if done else NotWritten)
+    assert server.done == done
 
 
 async def test_a_claim_that_this_process_reserved_costs_no_write(monkeypatch: pytest.MonkeyPatch) -> None:

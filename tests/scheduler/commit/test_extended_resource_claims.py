@@ -12,7 +12,7 @@ from scheduler.kube.writer import Writer
 from solver.domain import ClaimId, ReasonCode
 from solver.feasibility.extended_resources import extended_resource_claim
 from tests.support import builders as b
-from tests.support.cluster_builders import cluster_of, unit
+from tests.support.cluster_builders import cluster_of, show, unit
 from tests.support.extended_builders import RESOURCE, container, pod
 
 POD = pod("p", container("main", cpu=1, gpu=2))
@@ -98,3 +98,35 @@ async def test_no_claim_is_made_while_one_of_an_earlier_attempt_may_hold_devices
     specials.forget(UNIT)
     assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
     assert rollback.released == [claim.name] * 2
+
+
+async def test_a_claim_of_the_leader_before_stays_while_a_late_binding_of_its_pod_may_come() -> None:
+    """The pod would be bound to the node of this claim, and wait there for ever."""
+    now, server, rollback = 0.0, Server(), Releasing(leaves=0)
+    cluster, line = cluster_of(POD), cast("Writer", OpenLine())
+    specials = ExtendedResourceClaims(
+        cast("Client", server), cluster, line, cast("Rollback", rollback), clock=lambda: now
+    )
+    earlier = msgspec.structs.replace(
+        SPECIAL.as_claim(POD.uid), id=ClaimId("default", "earlier"), uid="earlier", allocation=b.allocation()
+    )
+    show(cluster, earlier)
+    specials.inherit(15.0)
+
+    assert isinstance(await specials.make(UNIT), ClaimNotCreated)
+    assert not await specials.remove(earlier, (POD.id, POD.uid))
+    assert rollback.released == []
+    now = 15.0
+    assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
+    assert rollback.released == ["earlier"]
+
+
+async def test_a_claim_that_no_write_has_allocated_is_removed_at_once_after_taking_over() -> None:
+    server, rollback = Server(), Releasing(leaves=0)
+    cluster, line = cluster_of(POD), cast("Writer", OpenLine())
+    specials = ExtendedResourceClaims(cast("Client", server), cluster, line, cast("Rollback", rollback))
+    show(cluster, msgspec.structs.replace(SPECIAL.as_claim(POD.uid), id=ClaimId("default", "earlier"), uid="earlier"))
+    specials.inherit(15.0)
+
+    assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
+    assert rollback.released == ["earlier"]

@@ -257,3 +257,30 @@ async def test_a_clock_that_is_set_does_not_change_the_preemption_backoff(set_ah
     assert POD.uid in scene.waits.preemption_backoff
     scene.now += 2.0
     assert POD.uid not in scene.waits.preemption_backoff
+
+
+@pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
+async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_device_is_waited_for(set_ahead: float) -> None:
+    """Set ahead, every wait would end, and its device would be avoided; set back, it would last a day."""
+    scene = PreBindScene()
+    task = await scene.wait()
+    scene.set_ahead = set_ahead
+    scene.now = ALLOCATED + 599
+    scene.see([seen(msgspec.structs.replace(saying(attached="False"), resource_version="7"))])
+    await asyncio.sleep(0)
+    assert not task.done()
+
+    scene.now = ALLOCATED + 600
+    scene.see([seen(msgspec.structs.replace(saying(attached="False"), resource_version="8"))])
+    assert isinstance(await asyncio.wait_for(task, 5), WaitFailed)
+
+
+async def test_an_allocation_of_the_future_is_waited_for_as_long_as_one_of_now() -> None:
+    """The clock of the leader before was ahead."""
+    scene = PreBindScene()
+    scene.now = ALLOCATED - 86_400
+    task = await scene.wait()
+    scene.now += 600
+    scene.see([seen(saying(attached="False"))])
+
+    assert isinstance(await asyncio.wait_for(task, 5), WaitFailed)

@@ -11,6 +11,7 @@ from scheduler.commit.restore import restore_waiting_times
 from scheduler.kube.client import Client
 from scheduler.queue import StarvationTracker
 from scheduler.status.status_writer import StatusWriter
+from solver.domain import PASSED_OVER
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
 from tests.support.kube_objects import encoded
@@ -63,3 +64,24 @@ async def test_a_condition_that_cannot_be_read_is_named_and_the_others_count(sin
     assert [(each["event"], each["object"], each["field"]) for each in lines] == [
         ("state_unreadable", "pods default/bad", "status.conditions[PodScheduled]")
     ]
+
+
+@pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
+async def test_a_pod_whose_nodes_were_reserved_is_overdue_soon_whatever_the_clock_was_set_to(set_ahead: float) -> None:
+    """Set back, its wait would begin in a day."""
+    cluster, tracker, now = Cluster(), StarvationTracker(60.0), 500.0
+    waiting = b.pod("p", namespace="default")
+    cluster.apply(seen(waiting))
+    body = manifest("p")
+    body["status"]["conditions"][0]["message"] = PASSED_OVER
+    since = dt.datetime.fromisoformat(SINCE).timestamp()
+    await restore_waiting_times(
+        cast("Client", Server(body)),
+        cluster,
+        (tracker, cast("StatusWriter", Restored())),
+        ("dovetail",),
+        wall_clock=lambda: since + 10.0 + set_ahead,
+        clock=lambda: now,
+    )
+
+    assert tracker.is_overdue(waiting, now + 61.0)

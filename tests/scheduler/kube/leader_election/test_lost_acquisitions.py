@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler.kube.client import Client
-from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden, LeadershipLost, NotFound
 from scheduler.kube.leader_election.elector import LeaderElector
 from scheduler.kube.leader_election.lease import Timing
 from tests.support.shell_clock import VirtualClock
@@ -225,3 +225,37 @@ async def test_where_the_marker_is_forbidden_the_work_of_a_leader_counts_alone(c
     candidates.server.lease = None
     await candidates.make("them").acquire(was_led=lambda: True)
     assert candidates.clock() - began >= TIMING.lease_duration
+
+
+async def test_a_standby_that_runs_waits_where_both_leases_are_deleted(candidates: Candidates) -> None:
+    leader, standby = candidates.make("them"), candidates.make("us")
+    await leader.acquire()
+    waits = asyncio.Event()
+    acquiring = asyncio.create_task(standby.acquire(on_wait=waits.set))
+    await waits.wait()
+    candidates.server.lease, candidates.server.is_marked, deleted = None, False, candidates.clock()
+    await acquiring
+    assert candidates.clock() - deleted >= TIMING.lease_duration
+
+
+@pytest.mark.parametrize("was_led", [True, False])
+async def test_where_both_leases_are_deleted_a_new_replica_goes_by_what_the_leader_has_placed(
+    candidates: Candidates,
+    was_led: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """Without a trace of it two processes may write until the leader meets the missing Lease: docs/robustness.md."""
+    await candidates.make("them").acquire()
+    candidates.server.lease, candidates.server.is_marked, deleted = None, False, candidates.clock()
+    await candidates.make("us").acquire(was_led=lambda: was_led)
+    waited = candidates.clock() - deleted
+    assert waited >= TIMING.lease_duration if was_led else waited == 0.0
+
+
+async def test_a_leader_that_meets_the_missing_lease_writes_no_more(candidates: Candidates) -> None:
+    leader = candidates.make("them")
+    await leader.acquire()
+    candidates.server.lease, candidates.server.is_marked, deleted = None, False, candidates.clock()
+    with pytest.raises(LeadershipLost):
+        await leader.hold()
+    assert candidates.clock() - deleted <= 1.2 * TIMING.retry_period
+    assert not leader.may_write()

@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
+    "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the cluster.",
+    "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
     "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
@@ -36,7 +38,7 @@ COMMANDS: Final = {
 }
 """What each command does. Its module in this package has its name, and is imported only when it is called."""
 _DEFAULT: Final = "run"
-_LASTING: Final = {_DEFAULT, "page"}
+_LASTING: Final = {_DEFAULT, "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""

@@ -85,7 +85,8 @@ class ClusterComparison:
         self.counterfactual.begin(now)
         self._has_begun = True
         for life in self.counterfactual.lives:
-            self._follow_gang(life.pod, now)
+            if life.bound_at is None:
+                self._follow_gang(life.pod, now)
 
     def advance(self, now: float) -> None:
         """Let pods leave whose time is over, and settle what is known by now."""
@@ -125,13 +126,14 @@ class ClusterComparison:
         return (*behind, *(each for each in found[-_MOST_OPEN:] if each.seconds_ahead > 0))
 
     def _follow_gang(self, pod: Pod, now: float) -> None:
-        """Follow a gang from the first moment at which its minimum does not run yet."""
+        """Follow a gang from the first moment at which a pod of it waits and its minimum does not run."""
         gang = self._gang_of(pod)
         if gang is None or not self._is_observed(pod):
             return
         life = self._gang_lives.get(gang.id)
         if life is None:
-            if gang.running_count >= gang.min_count:
+            is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting)
+            if not is_waiting or gang.running_count >= gang.min_count:
                 return
             life = self._gang_lives[gang.id] = _GangLife(gang.id, now)
         self._look_at_gang(life, now)

@@ -77,7 +77,7 @@ class PodLife:
             return None
         if self.run_seconds is None:
             return self.ended_at  # deleted while it really waited
-        return None if self.placed_at is None else max(self.ended_at, self.placed_at + self.run_seconds)
+        return None if self.placed_at is None else self.placed_at + self.run_seconds
 
 
 def as_waiting(pod: Pod) -> Pod:

@@ -152,6 +152,7 @@ def test_pods_of_a_node_that_is_gone_wait_again_unless_they_are_really_there() -
 
     scene.compared.apply(gone(b.node("n1")), 5)
     assert scene.counterfactual == {"here": "n0", "there": ""}
+    assert scene.held == {b.device_id("gpu-0", "n0"): ["here"]}
     scene.compared.apply(gone(b.node("n0")), 6)
     assert scene.counterfactual == {"there": ""}
 
@@ -170,18 +171,20 @@ def test_a_victim_waits_again_and_starts_over() -> None:
 
 
 def test_a_plan_is_left_out_where_its_pod_or_its_claim_has_changed_meanwhile(scene: ObservedScene) -> None:
-    scene.create(0, b.pod("p"), b.pod("q"))
-    counterfactual = scene.compared.counterfactual
-    p, q = scene.pods["p"], scene.pods["q"]
-    made = [
-        b.claim_allocation(scene.claims[each], b.result("request", f"gpu-{i}", "n0")) for i, each in enumerate("pq")
-    ]
-    plan = b.plan(b.placement(p, "n0"), b.placement(q, "n0"), *made)
-    scene.delete(1, "p")
-    scene.compared.take(plan, b.batch(p, q), 2)
-    assert scene.counterfactual == {"q": "n0"}
-    scene.compared.take(plan, b.batch(p, q), 3)  # what is placed is not placed again
-    assert [life.placed_at for life in counterfactual.lives] == [2]
+    pods = [b.pod(name) for name in ("gone", "other-claim", "as-planned")]
+    scene.create(0, *pods)
+    made = [b.claim_allocation(claim, b.result("request", "gpu-0", "n0")) for claim in scene.claims.values()]
+    scene.show(1, replace(scene.claims["other-claim"], uid="another"))
+    scene.delete(1, "gone")
+    for pod, allocation in zip(pods, made, strict=True):
+        waiting = replace(pod, claims=(b.entry(pod.id.name),))
+        scene.compared.take(b.plan(b.placement(waiting, "n0"), allocation), b.batch(waiting), 2)
+    assert scene.counterfactual == {"other-claim": "", "as-planned": "n0"}
+    assert scene.held == {b.device_id("gpu-0", "n0"): ["as-planned"]}
+
+    again = replace(pods[2], claims=(b.entry("as-planned"),))
+    scene.compared.take(b.plan(b.placement(again, "n0"), made[2]), b.batch(again), 9)
+    assert [life.placed_at for life in scene.compared.counterfactual.lives] == [None, 2]
 
 
 def test_a_claim_that_nobody_runs_with_keeps_its_device_until_it_is_really_free() -> None:

@@ -80,7 +80,7 @@ async def observe(client: Client, options: ObserverOptions, record: ObservationR
         except WatchGapError as gap:
             options.say(f"{gap}; a new observation begins")
         except KubeError as error:
-            if is_first or isinstance(error, Forbidden | ConfigurationError):
+            if is_first or isinstance(error, ConfigurationError):
                 raise
             options.say(f"{error}; trying again")
             await asyncio.sleep(_RETRY_SECONDS)
@@ -123,7 +123,7 @@ class _Observation:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _listed(self, reflectors: Sequence[Reflector], stop: asyncio.Event) -> bool:
-        """Wait until every kind was listed; false where it was stopped before. Raise `Forbidden`."""
+        """Wait until every kind was listed; false where it was stopped before. Raise `ConfigurationError`."""
         listing = asyncio.gather(*(each.synced.wait() for each in reflectors))
         waits = listing, asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._refused.wait())
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +132,7 @@ class _Observation:
             each.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
         if not is_listed and self._missing_right is not None:
-            raise self._missing_right
+            raise ConfigurationError(f"{self._missing_right}; the ClusterRole dovetail-observe allows what is needed")
         return is_listed
 
     async def _follow(self, stop: asyncio.Event) -> None:

@@ -36,7 +36,9 @@ COMMANDS: Final = {
     "completion": "Print the completion script of a shell.",
     "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
 }
-"""What each command does. Its module in this package has its name, and is imported only when it is called."""
+"""What each command does. Its module has its name, and is imported only when it is called."""
+_FOLDERS: Final = {"observe": "adoption", "report": "adoption"}
+"""The commands whose module is in a package of this one; those of all others are in this package."""
 _DEFAULT: Final = "run"
 _LASTING: Final = {_DEFAULT, "page", "observe"}
 """Commands that go on until they are stopped."""
@@ -144,7 +146,8 @@ def _parser_for(command: str, program: str) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if name == command:
-            module = importlib.import_module(f"scheduler.cli.{name}")
+            folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
+            module = importlib.import_module(f"scheduler.cli.{folder}{name}")
             module.add(added)
             added.add_argument("--debug", action="store_true", help="print the traceback of a defect")
             added.set_defaults(execute=module.execute)

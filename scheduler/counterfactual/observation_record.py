@@ -150,15 +150,18 @@ class RecordReader:
     def _lines_of(self, path: Path) -> Iterator[RecordLine]:
         try:
             with path.open("rb") as file:
-                while raw := file.readline(_LONGEST_LINE):
-                    try:
-                        line = _decoder.decode(raw)
-                    except msgspec.MsgspecError:
-                        self.unreadable += bool(raw.strip())
-                        continue
-                    yield _checked(path, line)
+                for raw in iter(lambda: file.readline(_LONGEST_LINE), b""):
+                    yield from self._decoded(path, raw)
         except OSError as error:
             raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def _decoded(self, path: Path, raw: bytes) -> Iterator[RecordLine]:
+        try:
+            line = _decoder.decode(raw)
+        except msgspec.MsgspecError:
+            self.unreadable += bool(raw.strip())
+            return
+        yield _checked(path, line)
 
 
 def _checked(path: Path, line: RecordLine) -> RecordLine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.cli import observe
+from scheduler.cli.adoption import observe
 from scheduler.cli.main import COMMANDS
 from scheduler.kube import paths
 

@@ -76,9 +76,9 @@ def observed(world: World, kubeconfig: Path, tmp_path: Path) -> Iterator[Observe
 
 
 def rules(access: Access) -> list[Any]:
-    """Return what the account may do with objects."""
+    """Return what the account may do, without the reviews of itself that every account may create."""
     found = access.request("POST", REVIEWS, {"spec": {"namespace": "default"}})["status"]["resourceRules"]
-    return [each for each in found if "authorization.k8s.io" not in each["apiGroups"]]
+    return [each for each in found if not all(name.startswith("selfsubject") for name in each["resources"])]
 
 
 def bind(world: World, pod: str, node: str) -> None:
@@ -127,7 +127,7 @@ def test_the_account_of_the_component_can_write_nothing(kubeconfig: Path, world:
     del kubeconfig
     access = world.plane.access_for_service_account(OWN_NAMESPACE, "dovetail-observe")
     granted = {verb for rule in rules(access) for verb in rule["verbs"]}
-    assert granted == {"list", "watch"}
+    assert {"list", "watch"} <= granted <= {"get", "list", "watch"}
 
 
 def test_a_right_that_is_missing_is_named(world: World, tmp_path: Path) -> None:
@@ -138,5 +138,5 @@ def test_a_right_that_is_missing_is_named(world: World, tmp_path: Path) -> None:
     )
     assert ended.returncode == 2
     assert "403 Forbidden" in ended.stderr
-    assert "cannot list resource" in ended.stderr
+    assert "cannot watch resource" in ended.stderr
     assert "ClusterRole dovetail-observe" in ended.stderr

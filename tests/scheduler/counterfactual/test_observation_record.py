@@ -10,6 +10,7 @@ from scheduler.counterfactual.observation_record import (
     ObservationStart,
     OutcomeLine,
     RecordError,
+    RecordLine,
     RecordReader,
     older,
 )
@@ -22,7 +23,7 @@ def lines_of(path: Path) -> list[object]:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
-    written = [start(100.0), sample(101.0, still_open=(outcome("open"),)), OutcomeLine(of=outcome("p"))]
+    written: list[RecordLine] = [start(100.0), sample(101.0, still_open=(outcome("open"),)), OutcomeLine(of=outcome("p"))]
     with ObservationRecord(path) as record:
         for each in written:
             record.add(each)

@@ -25,8 +25,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "It goes on until it is stopped, and `dovetail report` shows what it has found at any time. Nothing is written "
-        "to the cluster. Exit status: 0 it was stopped by SIGTERM, 2 arguments are wrong, the record cannot be written "
-        "or the cluster cannot be read."
+        "to the cluster. Exit status: 0 it was stopped by Ctrl-C or SIGTERM, 2 arguments are wrong, the record cannot "
+        "be written or the cluster cannot be read."
     )
     add_cluster(parser)
     parser.add_argument(

@@ -23,7 +23,8 @@ def lines_of(path: Path) -> list[object]:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
-    written: list[RecordLine] = [start(100.0), sample(101.0, still_open=(outcome("open"),)), OutcomeLine(of=outcome("p"))]
+    waits = sample(101.0, still_open=(outcome("open"),))
+    written: list[RecordLine] = [start(100.0), waits, OutcomeLine(of=outcome("p"))]
     with ObservationRecord(path) as record:
         for each in written:
             record.add(each)

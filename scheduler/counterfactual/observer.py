@@ -8,6 +8,7 @@ times: another one begins, in which both clusters are equal again.
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +34,7 @@ from scheduler.settings import Settings
 from scheduler.unreadable import cut
 from scheduler.worker import checked_plan, decision_limits
 from solver import SolverCache, solve, verify
-from solver.domain import Batch, Budget, Plan, Pod, Policy, Snapshot
+from solver.domain import Batch, Budget, GangId, Plan, Pod, Policy, Snapshot
 
 SAMPLE_ROUNDS: Final = 12
 """A sample is taken in every twelfth round."""
@@ -76,7 +77,7 @@ async def observe(client: Client, options: ObserverOptions, record: ObservationR
     is_first = True
     while not stop.is_set():
         try:
-            await _Observation(client, options, record).run(stop)
+            await Observation(client, options, record).run(stop)
         except WatchGapError as gap:
             options.say(f"{gap}; a new observation begins")
         except KubeError as error:
@@ -87,25 +88,30 @@ async def observe(client: Client, options: ObserverOptions, record: ObservationR
         is_first = False
 
 
-class _Observation:
-    """One observation: from the listing of every kind to a gap in the watches, or to the end."""
+class Observation:
+    """
+    One observation: from the listing of every kind to a gap in the watches, or to the end.
+
+    `failed_decisions` counts pods and gangs on which the solver failed, once for each decision about them.
+    """
 
     def __init__(self, client: Client, options: ObserverOptions, record: ObservationRecord) -> None:
         self._client: Final = client
         self._options: Final = options
         self._record: Final = record
         self._ages: Final = WatchAges(options.settings.commit.max_watch_age_seconds)
-        self._compared: Final = ClusterComparison(
+        self.compared: Final = ClusterComparison(
             options.scheduler_names, options.tolerance, lambda each: record.add(OutcomeLine(of=each))
         )
         self._caches: Final = SolverCache(), SolverCache()
         self._verifier: Final = verify.VerifierCache()
         self._refused: Final = asyncio.Event()
         self._missing_right: Forbidden | None = None
-        self._failed_decisions = 0
+        self.failed_decisions = 0
         self._is_changed = True
 
     async def run(self, stop: asyncio.Event) -> None:
+        """Observe until `stop` is set. Raise `WatchGapError`, and `KubeError` where it cannot begin."""
         served = await discovery.discover(self._client)
         if served.problem:
             raise ConfigurationError(served.problem)
@@ -137,7 +143,7 @@ class _Observation:
 
     async def _follow(self, stop: asyncio.Event) -> None:
         options, now = self._options, self._options.clock()
-        self._compared.begin(now)
+        self.compared.begin(now)
         start = ObservationStart(
             started=now,
             schedulers=options.scheduler_names,
@@ -150,7 +156,7 @@ class _Observation:
         rounds = 0
         while not stop.is_set():
             began = time.monotonic()
-            await self._decide_all()
+            await self.decide_all()
             if rounds % SAMPLE_ROUNDS == 0:
                 await self._sample()
             rounds += 1
@@ -165,7 +171,7 @@ class _Observation:
     def _see(self, served: discovery.DiscoveredKinds, changes: Sequence[Change]) -> None:
         now = self._options.clock()
         for change in served.as_meant(changes):
-            self._compared.apply(change, now)
+            self.compared.apply(change, now)
         self._is_changed = True
 
     def _failed(self, kind: Kind, error: Exception) -> None:
@@ -178,26 +184,26 @@ class _Observation:
         elif isinstance(error, DecodeError):
             self._options.say(f"left out: {why}")
 
-    async def _decide_all(self) -> None:
-        """Decide all pods that wait, in batches; again only where something has changed."""
-        before = len(self._compared.counterfactual.lives)
-        self._compared.advance(self._options.clock())
-        if not self._is_changed and len(self._compared.counterfactual.lives) == before:
+    async def decide_all(self) -> None:
+        """Decide all pods that wait in the counterfactual cluster, unless nothing has changed."""
+        before = len(self.compared.counterfactual.lives)
+        self.compared.advance(self._options.clock())
+        if not self._is_changed and len(self.compared.counterfactual.lives) == before:
             return
         self._is_changed = False
-        pods = self._compared.counterfactual.waiting()
-        while pods:
-            chosen = _first(pods, self._options.settings.batch.max_pods)
-            uids = {pod.uid for pod in chosen}
-            pods = [pod for pod in pods if pod.uid not in uids]
-            cluster = self._compared.counterfactual.cluster
-            batch = Batch(pods=tuple(chosen), gangs=cluster.gangs(chosen))
+        batches = _split(self.compared.counterfactual.waiting(), self._options.settings.batch.max_pods)
+        while batches:
+            pods = batches.popleft()
+            cluster = self.compared.counterfactual.cluster
+            batch = Batch(pods=tuple(pods), gangs=cluster.gangs(pods))
             plan = await asyncio.to_thread(self._decided, cluster.snapshot(), batch)
-            if plan is None:
-                self._failed_decisions += 1
-                continue
-            self._compared.take(plan, batch, self._options.clock())
-            self._is_changed = self._is_changed or bool(plan.preemptions)
+            if plan is not None:
+                self.compared.take(plan, batch, self._options.clock())
+                self._is_changed = self._is_changed or bool(plan.preemptions)
+            elif len(halves := _split(pods, -(-len(pods) // 2))) > 1:
+                batches.extendleft(reversed(halves))  # so that one pod does not keep the others waiting
+            else:
+                self.failed_decisions += 1
 
     def _decided(self, snapshot: Snapshot, batch: Batch) -> Plan | None:
         """Decide a batch; None where the solver failed or broke a rule."""
@@ -220,9 +226,9 @@ class _Observation:
         return plan
 
     async def _sample(self) -> None:
-        real, counterfactual = self._compared.real.snapshot(), self._compared.counterfactual.cluster.snapshot()
+        real, counterfactual = self.compared.real.snapshot(), self.compared.counterfactual.cluster.snapshot()
         now, policy = self._options.clock(), self._options.policy()
-        totals, still_open = self._compared.totals(now), self._compared.still_open(now)
+        totals, still_open = self.compared.totals(now), self.compared.still_open(now)
         both = await asyncio.to_thread(self._measured, (real, counterfactual), policy)
         sample = ObservationSample(
             at=now,
@@ -230,7 +236,7 @@ class _Observation:
             real=both[0],
             counterfactual=both[1],
             still_open=still_open,
-            failed_decisions=self._failed_decisions,
+            failed_decisions=self.failed_decisions,
         )
         self._record.add(sample)
 
@@ -238,7 +244,14 @@ class _Observation:
         return measured(snapshots[0], policy, self._caches[1]), measured(snapshots[1], policy, self._caches[0])
 
 
-def _first(pods: Sequence[Pod], most: int) -> list[Pod]:
-    """Return the first pods, and with them the others of their gangs."""
-    gangs = {pod.gang for pod in pods[:most]} - {None}
-    return [*pods[:most], *(pod for pod in pods[most:] if pod.gang in gangs)]
+def _split(pods: Sequence[Pod], most: int) -> deque[list[Pod]]:
+    """Split pods into batches of at most so many, in order; a gang stays whole, so a batch may have more."""
+    units: dict[GangId | str, list[Pod]] = {}
+    for pod in pods:
+        units.setdefault(pod.gang or pod.uid, []).append(pod)
+    found: deque[list[Pod]] = deque()
+    for unit in units.values():
+        if not found or len(found[-1]) + len(unit) > most:
+            found.append([])
+        found[-1] += unit
+    return found

@@ -50,13 +50,14 @@ class ObserverOptions:
     """
     What is observed: pods of these schedulers, decided every `interval` seconds with these settings.
 
-    `say` takes lines for a person.
+    `say` takes what a person should know at once, `show` a line of numbers with each sample.
     """
 
     scheduler_names: tuple[str, ...]
     interval: float
     settings: Settings
     say: Callable[[str], None]
+    show: Callable[[str], None]
     clock: Callable[[], float] = field(default=time.time)
 
     @property
@@ -239,6 +240,7 @@ class Observation:
             failed_decisions=self.failed_decisions,
         )
         self._record.add(sample)
+        self._options.show(_line(sample))
 
     def _measured(self, snapshots: tuple[Snapshot, Snapshot], policy: Policy) -> tuple[FleetMeasure, FleetMeasure]:
         return measured(snapshots[0], policy, self._caches[1]), measured(snapshots[1], policy, self._caches[0])
@@ -255,3 +257,13 @@ def _split(pods: Sequence[Pod], most: int) -> deque[list[Pod]]:
             found.append([])
         found[-1] += unit
     return found
+
+
+def _line(sample: ObservationSample) -> str:
+    """Write a sample in one line."""
+    pods, totals = sample.totals.pods, sample.totals
+    sooner, later = pods.sooner + pods.only_counterfactual, pods.later + pods.only_real
+    waiting = f"{totals.real_waiting} really, {totals.counterfactual_waiting} with Dovetail"
+    whole = f"{sample.real.whole_free_nodes} really, {sample.counterfactual.whole_free_nodes} with Dovetail"
+    count = f"{pods.total} pod{'' if pods.total == 1 else 's'}"
+    return f"{count}: {sooner} sooner with Dovetail, {later} later; waiting: {waiting}; whole free nodes: {whole}"

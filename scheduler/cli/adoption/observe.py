@@ -64,15 +64,20 @@ def execute(options: argparse.Namespace) -> int:
         interval=options.interval,
         settings=load(options.config, warn=warn),
         say=say,
+        show=_show,
     )
     try:
         with ObservationRecord(options.record) as record:
-            sys.stdout.write(f"recording to {options.record}; `dovetail report` shows it, Ctrl-C ends it\n")
-            sys.stdout.flush()
+            _show(f"recording to {options.record}; `dovetail report` shows it, Ctrl-C ends it")
             asyncio.run(_observe(access, chosen, record))
     except OSError as error:
         raise UsageError(f"--record: {options.record} cannot be written: {error.strerror or error}") from error
     return ExitStatus.OK
+
+
+def _show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 async def _observe(access: "ClusterAccess", chosen: "ObserverOptions", record: "ObservationRecord") -> None:

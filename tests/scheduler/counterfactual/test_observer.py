@@ -26,7 +26,12 @@ Run = Callable[[int, asyncio.Event], None]
 
 def options(said: list[str]) -> ObserverOptions:
     return ObserverOptions(
-        scheduler_names=("dovetail",), interval=1.0, settings=default(), say=said.append, clock=lambda: 100.0
+        scheduler_names=("dovetail",),
+        interval=1.0,
+        settings=default(),
+        say=said.append,
+        show=print,
+        clock=lambda: 100.0,
     )
 
 

@@ -9,6 +9,7 @@ When the file has half of its size it becomes `FILE.1`, in place of the one befo
 those since the start, so that the totals survive. Two observations must not write into one file.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -75,15 +76,20 @@ _decoder: Final = msgspec.json.Decoder(RecordLine)
 _encoder: Final = msgspec.json.Encoder()
 
 
+class RecordError(ValueError):
+    """A record cannot be written or used; the message names the file and the problem."""
+
+
 class ObservationRecord:
-    """Appends lines to a file. Raise `OSError` where it cannot be written."""
+    """Appends lines to a file. Raise `RecordError` where it cannot be written."""
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         """Open the file; a line that a crash has cut is ended."""
         self._path: Final = path
         self._most: Final = most_bytes // 2
         self._start: ObservationStart | None = None
-        self._file: IO[bytes] = self._opened()
+        with _named(path):
+            self._file: IO[bytes] = self._opened()
 
     def __enter__(self) -> Self:
         """Return the record."""
@@ -91,17 +97,19 @@ class ObservationRecord:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # every line was flushed; what failed then was raised then
+            self._file.close()
 
     def add(self, line: RecordLine) -> None:
         """Write a line, so that a reader sees it."""
         if isinstance(line, ObservationStart):
             self._start = line
         encoded = _encoder.encode(line) + b"\n"
-        if self._file.tell() + len(encoded) > self._most and self._file.tell():
-            self._begin_file()
-        self._file.write(encoded)
-        self._file.flush()
+        with _named(self._path):
+            if self._file.tell() + len(encoded) > self._most and self._file.tell():
+                self._begin_file()
+            self._file.write(encoded)
+            self._file.flush()
 
     def _begin_file(self) -> None:
         self._file.close()
@@ -119,13 +127,17 @@ class ObservationRecord:
         return file
 
 
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
 def older(path: Path) -> Path:
     """Return the file of the older lines."""
     return path.with_name(f"{path.name}.1")
-
-
-class RecordError(ValueError):
-    """A record cannot be used; the message names the file and the problem."""
 
 
 class RecordReader:

@@ -25,6 +25,7 @@ from scheduler.counterfactual.observation_record import (
     ObservationSample,
     ObservationStart,
     OutcomeLine,
+    RecordError,
 )
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
@@ -157,9 +158,14 @@ class Observation:
         rounds = 0
         while not stop.is_set():
             began = time.monotonic()
-            await self.decide_all()
-            if rounds % SAMPLE_ROUNDS == 0:
-                await self._sample()
+            try:
+                await self.decide_all()
+                if rounds % SAMPLE_ROUNDS == 0:
+                    await self._sample()
+            except RecordError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a defect must not end an observation of days
+                options.say(f"a round failed: {type(error).__name__}: {cut(str(error))}")
             rounds += 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(options.interval, time.monotonic() - began)):

@@ -55,8 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Observe until stopped."""
     access = cluster_access(options)
-    from scheduler.counterfactual.observation_record import ObservationRecord  # noqa: PLC0415 - it imports the solver
-    from scheduler.counterfactual.observer import ObserverOptions  # noqa: PLC0415 - as above
+    from scheduler.counterfactual.observation_record import ObservationRecord, RecordError  # noqa: PLC0415 - as above
+    from scheduler.counterfactual.observer import ObserverOptions  # noqa: PLC0415 - it imports the solver
     from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
 
     chosen = ObserverOptions(
@@ -70,8 +70,8 @@ def execute(options: argparse.Namespace) -> int:
         with ObservationRecord(options.record) as record:
             _show(f"recording to {options.record}; `dovetail report` shows it, Ctrl-C ends it")
             asyncio.run(_observe(access, chosen, record))
-    except OSError as error:
-        raise UsageError(f"--record: {options.record} cannot be written: {error.strerror or error}") from error
+    except RecordError as error:
+        raise UsageError(f"--record: {error}") from error
     return ExitStatus.OK
 
 

@@ -80,3 +80,12 @@ def test_a_file_that_is_no_record_is_named(text: str, expected: str, tmp_path: P
 def test_a_record_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be read: No such file or directory"):
         lines_of(tmp_path / "none.jsonl")
+
+
+def test_a_disk_that_is_full_is_said(tmp_path: Path) -> None:
+    (tmp_path / "record.jsonl").symlink_to("/dev/full")
+    with (
+        pytest.raises(RecordError, match="cannot be written: No space left on device"),
+        ObservationRecord(tmp_path / "record.jsonl") as record,
+    ):
+        record.add(start(1.0))

@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.counterfactual.observation_report import ClusterFigures, ObservationReport, SeriesPoint
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 180, 48, 22
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 500, 170, 44, 22
 _STYLE: Final = """
 :root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--line:#dde2e8;--ink:#1d2530;--quiet:#566172;
 --ours:#16578c;--theirs:#8a5300;--good:#1c6b45;--bad:#a3283a}
@@ -27,6 +27,8 @@ h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:32px 0 8px}h3{font-siz
 p{margin:0 0 8px;max-width:75ch}.quiet{color:var(--quiet)}
 .lead{font-size:18px;margin-top:14px}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(310px,1fr));gap:14px}
+.charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}
+figure{margin:0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
 .card ul{margin:0;padding-left:20px}.good h3{color:var(--good)}.bad h3{color:var(--bad)}
 .scroll{overflow-x:auto}
@@ -177,7 +179,7 @@ def _charts(series: Sequence[SeriesPoint], names: str) -> str:
         ("Devices in use", lambda each: each.devices_in_use),
     )
     cards = "".join(_chart(title, series, value) for title, value in drawn)
-    return f'<h2>Over time</h2>\n{key}\n<div class="cards">{cards}</div>'
+    return f'<h2>Over time</h2>\n{key}\n<div class="cards charts">{cards}</div>'
 
 
 def _chart(title: str, series: Sequence[SeriesPoint], value: Callable[[ClusterFigures], float]) -> str:
@@ -237,8 +239,10 @@ def _numbers(report: ObservationReport, names: str) -> str:
 
 
 def _cells(count: int, counts: OutcomeCounts) -> str:
-    share = f" ({100 * count / counts.total:.0f} %)" if counts.total and count else ""
-    return f"<td class=number>{count}{share}</td>"
+    if not count:
+        return "<td class=number>0</td>"
+    share = 100 * count / counts.total
+    return f"<td class=number>{count} ({f'{share:.0f}' if share >= 1 else '&lt;1'} %)</td>"
 
 
 def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str) -> str:
@@ -270,6 +274,7 @@ def _reading(report: ObservationReport, names: str) -> str:
         f"{equal} {names} run in a copy of the cluster. Nothing was written.",
         f"{lives} So no pod gives up its devices sooner there than it really does.",
         "A pod that was deleted while it really waited left the copy, too.",
+        "The pods of a gang are compared as one: by the moment when its minimum runs.",
         f"Differences of up to {_duration(report.tolerance_seconds)} count as the same time.",
         "More devices in use can mean that more pods run. Whole free nodes have devices, none of them in use.",
     ]

@@ -25,7 +25,7 @@ from scheduler.queue import in_queue_order
 from solver import missing_claims
 from solver.domain import Batch, Claim, ClaimId, Placement, Plan, Pod, PodId, with_node_allocatable
 
-MOST_LATE_PODS: Final = 20_000
+MOST_LATE_PODS: Final = 5_000
 """Pods that have really ended and still wait or run here; beyond it the one that ended first is given up."""
 
 Closed = Callable[[PodLife, float], None]

@@ -45,6 +45,7 @@ CASES: Final = (
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
+    Case("observe", ("overlays/observe", "overlays/example"), {"observe": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
     Case(
         "fenced",

@@ -32,6 +32,7 @@ PARTS: Final = {
     "secure-metrics": ("components/secure-metrics", "secureMetrics.enabled"),
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),
+    "observe": ("observe", "observe.enabled"),
     "admission-features": ("admission/features", "admission.features.enabled"),
     "admission-limits": ("admission/limits", "admission.limits.enabled"),
     "admission-allocations": ("admission/allocations", "admission.allocations.enabled"),
@@ -75,6 +76,10 @@ VALUES: Final[dict[tuple[str, str], dict[Steps, str]]] = {
     ("Deployment", "dovetail-page"): {
         (*_POD, "nodeSelector"): "nodeSelector",
         (*_CONTAINER, "resources"): "page.resources",
+    },
+    ("Deployment", "dovetail-observe"): {
+        (*_POD, "nodeSelector"): "nodeSelector",
+        (*_CONTAINER, "resources"): "observe.resources",
     },
     ("ResourceQuota", "dovetail-critical-pods"): {
         ("spec", "hard", "pods"): "quota.pods",
@@ -305,6 +310,7 @@ FREE: Final = {
     "monitoring.endpoint",
     "monitoring.labels",
     "nodeSelector",
+    "observe.resources",
     "page.resources",
     "podAnnotations",
     "podLabels",

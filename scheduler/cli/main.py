@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "page": "Serve the map, the queue and the last decisions as a web page that follows the cluster.",
     "history": "Show what the running scheduler decided: pods placed with node and devices, waiting, evicted, and why.",
     "usage": "Show for how long devices were in use and idle, as the running scheduler has seen it.",
+    "observe": "Record what Dovetail would do with the pods of another scheduler. Nothing is written to the cluster.",
+    "report": "Show what `dovetail observe` has found: pods placed sooner and later, free nodes, gangs, evictions.",
     "defrag": "Show which pods to move so that a waiting pod or gang fits: the smallest set, proven where possible.",
     "drain": "Stop scheduling and take back what was begun for pods that wait, before Dovetail is removed.",
     "replay": "Repeat a decision that `dovetail simulate --save`, or the scheduler after a defect, saved to a file.",
@@ -34,9 +36,11 @@ COMMANDS: Final = {
     "completion": "Print the completion script of a shell.",
     "version": "Print the versions of this program, of the API server and of the scheduler in the cluster.",
 }
-"""What each command does. Its module in this package has its name, and is imported only when it is called."""
+"""What each command does. Its module has its name, and is imported only when it is called."""
+_FOLDERS: Final = {"observe": "adoption", "report": "adoption"}
+"""The commands whose module is in a package of this one; those of all others are in this package."""
 _DEFAULT: Final = "run"
-_LASTING: Final = {_DEFAULT, "page"}
+_LASTING: Final = {_DEFAULT, "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
@@ -142,7 +146,8 @@ def _parser_for(command: str, program: str) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         if name == command:
-            module = importlib.import_module(f"scheduler.cli.{name}")
+            folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
+            module = importlib.import_module(f"scheduler.cli.{folder}{name}")
             module.add(added)
             added.add_argument("--debug", action="store_true", help="print the traceback of a defect")
             added.set_defaults(execute=module.execute)

@@ -249,8 +249,8 @@ class Metrics:
         )
         self.duplicate_devices = self._counter(
             "dovetail_duplicate_devices",
-            "Devices in allocations that exclude each other: held twice, or above capacity or counters. Another scheduler may "
-            "allocate from the same pools.",
+            "Devices in allocations that exclude each other: held twice, or above capacity or counters. Another "
+            "scheduler may allocate from the same pools.",
         )
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "The present limit of concurrent writes, adapted to the API server."

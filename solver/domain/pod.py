@@ -194,6 +194,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_terminal: bool = False
     has_failed: bool = False
     """Whether its phase is Failed and no disruption (condition DisruptionTarget) is the cause."""
+    is_preempted: bool = False
+    """Whether a scheduler evicts it for a pod of higher priority (DisruptionTarget, PreemptionByScheduler)."""
     unhealthy: tuple[UnhealthyDevice, ...] = ()
     invalid: str = ""
 

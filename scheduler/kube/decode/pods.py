@@ -21,6 +21,7 @@ from scheduler.kube.decode.storage import VolumeWire, pod_volumes
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, UnhealthyDevice
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
+_PREEMPTED = "PreemptionByScheduler"
 _LONGEST_IMAGE = 512
 """Characters; the API server sets no limit."""
 
@@ -218,6 +219,7 @@ def _convert(wire: PodWire) -> Pod:
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
         has_failed=_has_failed(status),
+        is_preempted=any(each.reason == _PREEMPTED for each in _disruptions(status)),
         unhealthy=tuple(_unhealthy(status)),
     )
 
@@ -260,9 +262,12 @@ def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
         yield from each.ports or ()
 
 
+def _disruptions(status: _Status) -> list[_Condition]:
+    return [each for each in status.conditions or () if each.type == "DisruptionTarget" and each.status == "True"]
+
+
 def _has_failed(status: _Status) -> bool:
-    is_disrupted = any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions or ())
-    return status.phase == "Failed" and not is_disrupted
+    return status.phase == "Failed" and not _disruptions(status)
 
 
 def _unhealthy(status: _Status) -> Iterator[UnhealthyDevice]:

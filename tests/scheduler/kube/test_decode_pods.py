@@ -214,6 +214,12 @@ def test_a_pod_that_was_disrupted_has_not_failed_itself(status: Any, expected: b
     assert decoded(status=status).has_failed is expected
 
 
+@pytest.mark.parametrize(("reason", "expected"), [("PreemptionByScheduler", True), ("EvictionByEvictionAPI", False)])
+def test_a_pod_that_a_scheduler_evicts_is_preempted(reason: str, expected: bool) -> None:  # noqa: FBT001 - a column
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+    assert decoded(status={"conditions": conditions}).is_preempted is expected
+
+
 def test_devices_that_the_kubelet_reports_unhealthy_are_read() -> None:
     reports = [
         {

@@ -29,7 +29,8 @@ SETS_APART = {"gang", "pod_group", "volumes", "nominated_node_name", "invalid"}
 DECIDES_NOTHING = {
     *("id", "uid", "labels", "creation", "generation", "controller", "images", "is_preemptible", "gang_note"),
     *("preferred_node_affinity", "preferred_affinity", "preferred_anti_affinity"),
-    *("node_name", "scheduling_gates", "started", "is_deleting", "is_terminal", "has_failed", "unhealthy"),
+    *("node_name", "scheduling_gates", "started", "is_deleting", "is_terminal", "has_failed", "is_preempted"),
+    "unhealthy",
 }
 
 

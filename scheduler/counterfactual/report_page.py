@@ -1,0 +1,320 @@
+"""
+The report as one HTML file without a script: it loads nothing, and its policy allows its own style only.
+
+Every text is escaped where it enters the page.
+"""
+
+import base64
+import datetime as dt
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Final
+
+from scheduler.counterfactual.observation_report import ClusterFigures, ObservationReport, SeriesPoint
+from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 500, 170, 44, 22
+_STYLE: Final = """
+:root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--line:#dde2e8;--ink:#1d2530;--quiet:#566172;
+--ours:#16578c;--theirs:#8a5300;--good:#1c6b45;--bad:#a3283a}
+@media (prefers-color-scheme:dark){:root{--page:#11161d;--card:#1a212b;--line:#2d3745;--ink:#e5e9ef;--quiet:#9aa6b6;
+--ours:#8ec3ef;--theirs:#e6b872;--good:#7fcba4;--bad:#f093a0}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
+main{max-width:1080px;margin:0 auto;padding:24px 20px 48px}
+h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:32px 0 8px}h3{font-size:15px;margin:0 0 6px}
+p{margin:0 0 8px;max-width:75ch}.quiet{color:var(--quiet)}
+.lead{font-size:18px;margin-top:14px}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(310px,1fr));gap:14px}
+.charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}
+figure{margin:0}
+.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
+.card ul{margin:0;padding-left:20px}.good h3{color:var(--good)}.bad h3{color:var(--bad)}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line)}
+caption{text-align:left;color:var(--quiet);padding:0 0 6px}
+th,td{text-align:left;padding:6px 12px;border-top:1px solid var(--line);vertical-align:top}
+th.number,td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+tbody th{font-weight:400}
+svg{display:block;width:100%;height:auto}
+svg text{fill:var(--quiet);font-size:12px}
+.axis{stroke:var(--line);stroke-width:1}
+.ours{stroke:var(--ours)}.theirs{stroke:var(--theirs);stroke-dasharray:5 4}
+.ours,.theirs{fill:none;stroke-width:2;stroke-linejoin:round}
+.key svg{display:inline-block;width:28px;height:10px;vertical-align:middle}
+.key span{margin-right:18px}
+@media print{body{background:#fff}.card,table,svg{break-inside:avoid}}
+""".strip()
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="dovetail">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+_LEAST_NODES: Final = 0.1
+"""A smaller difference of averages is not named."""
+_OUTCOMES: Final = (
+    (PlacementOutcome.SOONER, "sooner", "Dovetail sooner"),
+    (PlacementOutcome.SAME, "same", "at the same time"),
+    (PlacementOutcome.LATER, "later", "Dovetail later"),
+    (PlacementOutcome.ONLY_COUNTERFACTUAL, "only_counterfactual", "only by Dovetail"),
+    (PlacementOutcome.ONLY_REAL, "only_real", "only by {}"),
+    (PlacementOutcome.NEITHER, "neither", "by neither"),
+)
+"""Each outcome with its field in `OutcomeCounts`, and in words."""
+
+
+def page(report: ObservationReport) -> str:
+    """Return the page. The same report gives the same page."""
+    names = ", ".join(report.schedulers)
+    parts = (
+        _heading(report, names),
+        _verdicts(report, names),
+        _charts(report.series, names),
+        _numbers(report, names),
+        _named("Where Dovetail would have been sooner", report.sooner, names, "ahead"),
+        _named("Where Dovetail would have been later", report.later, names, "behind"),
+        _reading(report, names),
+    )
+    title = escape(f"Dovetail beside {names}")
+    return _PAGE.format(policy=_policy(), title=title, style=_STYLE, body="\n".join(parts))
+
+
+def _policy() -> str:
+    """Allow this style, and nothing from elsewhere (Content Security Policy Level 3)."""
+    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _heading(report: ObservationReport, names: str) -> str:
+    pods, gangs = report.totals.pods, report.totals.gangs
+    first, last = report.observations[0].started, report.observations[-1].ended
+    count = len(report.observations)
+    times = f"{_time(first)} to {_time(last)}, {_duration(report.observed_seconds)} observed"
+    more = f" in {count} observations, with gaps between them" if count > 1 else ""
+    better = pods.sooner + pods.only_counterfactual
+    worse = pods.later + pods.only_real
+    lead = f"No pod of {names} had to be placed alone."
+    if pods.total:
+        same = pods.same + pods.neither
+        of = f"Of {_counted(pods.total, 'pod')}"
+        lead = (
+            f"{of}, Dovetail would have placed {better} sooner than {names}, {worse} later, and {same} no differently."
+        )
+    if gangs.total:
+        won, lost = gangs.sooner + gangs.only_counterfactual, gangs.later + gangs.only_real
+        lead += f" Of {_counted(gangs.total, 'gang')}, {won} would have started sooner and {lost} later."
+    return (
+        f"<h1>What Dovetail would have done beside {escape(names)}</h1>\n"
+        f'<p class="quiet">{escape(times + more)}</p>\n<p class="lead">{escape(lead)}</p>'
+    )
+
+
+def _verdicts(report: ObservationReport, names: str) -> str:
+    """List what would have been better, and what worse; each of them also where there is nothing."""
+    good: list[str] = []
+    bad: list[str] = []
+    pods, gangs = report.totals.pods, report.totals.gangs
+    for count, to, text in (
+        (pods.sooner, good, f"placed sooner than by {names}"),
+        (pods.only_counterfactual, good, f"placed that {names} did not place"),
+        (pods.later, bad, f"placed later than by {names}"),
+        (pods.only_real, bad, f"not placed that {names} placed"),
+    ):
+        to.extend([f"{_counted(count, 'pod')} {text}"] if count else ())
+    for count, to, text in (
+        (gangs.sooner, good, f"started sooner than by {names}"),
+        (gangs.only_counterfactual, good, f"started that {names} did not start"),
+        (gangs.later, bad, f"started later than by {names}"),
+        (gangs.only_real, bad, f"not started that {names} started"),
+    ):
+        to.extend([f"{_counted(count, 'gang')} {text}"] if count else ())
+    for counts, what in ((pods, "pods"), (gangs, "gangs")):
+        good += [f"{_duration(counts.seconds_sooner)} less waiting, over all {what}"] if counts.seconds_sooner else []
+        bad += [f"{_duration(counts.seconds_later)} more waiting, over all {what}"] if counts.seconds_later else []
+    spared = report.totals.real_evictions - report.totals.counterfactual_evictions
+    if spared:
+        (good if spared > 0 else bad).append(
+            f"{_counted(abs(spared), 'eviction')} {'spared' if spared > 0 else 'more'}"
+        )
+    whole = report.counterfactual.whole_free_nodes - report.real.whole_free_nodes
+    if abs(whole) >= _LEAST_NODES:
+        way = "more whole nodes free" if whole > 0 else "fewer whole nodes free"
+        (good if whole > 0 else bad).append(f"{_number(abs(whole))} {way}, on average")
+    return (
+        f'<h2>In short</h2>\n<div class="cards">{_card("good", "Better with Dovetail", good, "Nothing was better.")}'
+        f"{_card('bad', 'Worse with Dovetail', bad, 'Nothing was worse.')}</div>"
+    )
+
+
+def _card(style: str, title: str, items: Sequence[str], nothing: str) -> str:
+    listed = "".join(f"<li>{escape(each)}</li>" for each in items)
+    inner = f"<ul>{listed}</ul>" if items else f'<p class="quiet">{nothing}</p>'
+    return f'<section class="card {style}"><h3>{title}</h3>{inner}</section>'
+
+
+def _charts(series: Sequence[SeriesPoint], names: str) -> str:
+    dash = '<svg viewBox="0 0 28 10" aria-hidden="true"><path class="{}" d="M0 5H28"/></svg>'
+    key = (
+        f'<p class="key"><span>{dash.format("ours")} Dovetail</span>'
+        f"<span>{dash.format('theirs')} {escape(names)}</span></p>"
+    )
+    drawn = (
+        ("Pods that wait", lambda each: each.waiting),
+        ("Whole free nodes with devices", lambda each: each.whole_free_nodes),
+        ("Devices in use", lambda each: each.devices_in_use),
+    )
+    cards = "".join(_chart(title, series, value) for title, value in drawn)
+    return f'<h2>Over time</h2>\n{key}\n<div class="cards charts">{cards}</div>'
+
+
+def _chart(title: str, series: Sequence[SeriesPoint], value: Callable[[ClusterFigures], float]) -> str:
+    ours = [value(each.counterfactual) for each in series]
+    theirs = [value(each.real) for each in series]
+    top = max(1.0, *ours, *theirs)
+    first, last = series[0].at, series[-1].at
+    floor = _HEIGHT - _BOTTOM
+    xs = [_LEFT + (_WIDTH - _LEFT - 8) * (each.at - first) / max(1e-9, last - first) for each in series]
+    said = f"{title}: at the end {_number(ours[-1])} with Dovetail, {_number(theirs[-1])} really"
+    lines = "".join(
+        f'<path class="{style}" d="{_path(xs, [floor - (floor - 12) * each / top for each in values])}"/>'
+        for style, values in (("theirs", theirs), ("ours", ours))
+    )
+    return (
+        f'<figure class="card"><h3>{escape(title)}</h3><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="{escape(said)}"><path class="axis" d="M{_LEFT} 12H{_WIDTH}M{_LEFT} {floor}H{_WIDTH}"/>'
+        f'<text x="{_LEFT - 6}" y="16" text-anchor="end">{_number(top)}</text>'
+        f'<text x="{_LEFT - 6}" y="{floor + 4}" text-anchor="end">0</text>'
+        f'<text x="{_LEFT}" y="{_HEIGHT - 4}">{_time(first)}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{_time(last)}</text>{lines}</svg></figure>'
+    )
+
+
+def _path(xs: Sequence[float], ys: Sequence[float]) -> str:
+    """Draw steps: a value holds until the next one. A single point becomes a line to the right edge."""
+    steps = [f"M{xs[0]:.1f} {ys[0]:.1f}"]
+    steps += [f"H{x:.1f}V{y:.1f}" for x, y in zip(xs[1:], ys[1:], strict=True)]
+    return "".join(steps) + (f"H{_WIDTH - 8}" if len(xs) == 1 else "")
+
+
+def _numbers(report: ObservationReport, names: str) -> str:
+    totals = report.totals
+    outcomes = "".join(
+        f"<tr><th scope=row>{escape(words.format(names))}</th>{_cells(getattr(totals.pods, field), totals.pods)}"
+        f"{_cells(getattr(totals.gangs, field), totals.gangs)}</tr>"
+        for _, field, words in _OUTCOMES
+    )
+    figures = (
+        ("evictions for pods of higher priority", totals.counterfactual_evictions, totals.real_evictions),
+        ("pods that wait at the end", totals.counterfactual_waiting, totals.real_waiting),
+        ("devices in use, on average", report.counterfactual.devices_in_use, report.real.devices_in_use),
+        ("free devices, on average", report.counterfactual.devices_free, report.real.devices_free),
+        ("whole free nodes, on average", report.counterfactual.whole_free_nodes, report.real.whole_free_nodes),
+    )
+    both = "".join(
+        f"<tr><th scope=row>{escape(what)}</th><td class=number>{_number(ours)}</td>"
+        f"<td class=number>{_number(theirs)}</td></tr>"
+        for what, ours, theirs in figures
+    )
+    return (
+        '<h2>In numbers</h2>\n<div class="cards"><div class="scroll"><table><thead><tr><th>placed</th>'
+        f"<th class=number>pods</th><th class=number>gangs</th></tr></thead><tbody>{outcomes}</tbody></table></div>"
+        '<div class="scroll"><table><thead><tr><th></th><th class=number>Dovetail</th>'
+        f"<th class=number>{escape(names)}</th></tr></thead><tbody>{both}</tbody></table></div></div>"
+    )
+
+
+def _cells(count: int, counts: OutcomeCounts) -> str:
+    if not count:
+        return "<td class=number>0</td>"
+    share = 100 * count / counts.total
+    return f"<td class=number>{count} ({f'{share:.0f}' if share >= 1 else '&lt;1'} %)</td>"
+
+
+def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str) -> str:
+    if not found:
+        return f'<h2>{title}</h2>\n<p class="quiet">No pod and no gang.</p>'
+    words = {outcome: text.format(names) for outcome, _, text in _OUTCOMES}
+    rows = "".join(
+        "<tr>"
+        f"<th scope=row>{escape(f'{each.kind} {each.namespace}/{each.name}')}</th>"
+        f"<td class=number>{_duration(abs(each.seconds_ahead))}</td>"
+        f"<td class=number>{_since(each.counterfactual, each.seen)}</td>"
+        f"<td class=number>{_since(each.real, each.seen)}</td>"
+        f"<td>{escape(words[each.outcome])}</td></tr>"
+        for each in found
+    )
+    caption = "Those that differ most. Times are since the pod or gang was first seen."
+    return (
+        f'<h2>{title}</h2>\n<div class="scroll"><table><caption>{caption}</caption>'
+        f"<thead><tr><th></th><th class=number>{way} by</th><th class=number>Dovetail</th>"
+        f"<th class=number>{escape(names)}</th><th>placed</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _reading(report: ObservationReport, names: str) -> str:
+    """Say what the numbers mean, and what they leave out."""
+    equal = "Both clusters were equal when the observation began. From then on Dovetail decided where the pods of"
+    lives = "A pod runs in the copy as long as it really ran. While it still runs, it keeps its devices there."
+    notes = [
+        f"{equal} {names} run in a copy of the cluster. Nothing was written.",
+        f"{lives} So no pod gives up its devices sooner there than it really does.",
+        "A pod that was deleted while it really waited left the copy, too.",
+        "The pods of a gang are compared as one: by the moment when its minimum runs.",
+        f"Differences of up to {_duration(report.tolerance_seconds)} count as the same time.",
+        "More devices in use can mean that more pods run. Whole free nodes have devices, none of them in use.",
+    ]
+    if len(report.observations) > 1:
+        notes.append("A gap ended an observation; the next one began with equal clusters again.")
+    for count, text in (
+        (report.totals.given_up, "pods had really ended and were forgotten before the copy placed or ended them"),
+        (report.failed_decisions, "decisions failed; their pods went on waiting in the copy"),
+        (report.unreadable_lines, "lines of the record could not be read"),
+    ):
+        if count:
+            notes.append(f"{count} {text}.")
+    listed = "".join(f"<li>{escape(each)}</li>" for each in notes)
+    made = escape(f"Dovetail {report.version}" if report.version else "Dovetail")
+    return f'<h2>How to read this</h2>\n<ul>{listed}</ul>\n<p class="quiet">{made}. Times are UTC.</p>'
+
+
+def _since(at: float | None, seen: float) -> str:
+    return "–" if at is None else f"after {_duration(max(0.0, at - seen))}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _number(value: float) -> str:
+    """Write at most one decimal."""
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _duration(seconds: float) -> str:
+    """Write two units: 2 d 3 h, 5 min 10 s, 4 s."""
+    units: Iterable[tuple[int, str]] = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    left, found = round(seconds), list[str]()
+    for size, unit in units:
+        count, left = divmod(left, size)
+        if count or (unit == "s" and not found):
+            found.append(f"{count} {unit}")
+    return " ".join(found[:2])

@@ -1,0 +1,63 @@
+"""Builders for the lines of an observation's record."""
+
+from scheduler.counterfactual.comparison import ComparisonTotals
+from scheduler.counterfactual.fleet_measure import FleetMeasure
+from scheduler.counterfactual.observation_record import ObservationSample, ObservationStart
+from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
+
+NONE = OutcomeCounts()
+
+
+def start(at: float, *schedulers: str) -> ObservationStart:
+    return ObservationStart(started=at, schedulers=schedulers or ("default-scheduler",), tolerance_seconds=10.0)
+
+
+def outcome(
+    name: str, ahead: float = 60.0, kind: str = "pod", word: PlacementOutcome = PlacementOutcome.SOONER
+) -> ComparedPlacement:
+    """A pod that was seen at 1000, and that Dovetail would have placed a second later."""
+    return ComparedPlacement(
+        kind=kind,
+        namespace="team",
+        name=name,
+        seen=1000.0,
+        counterfactual=1001.0,
+        real=1001.0 + ahead,
+        outcome=word,
+        seconds_ahead=ahead,
+    )
+
+
+def sample(
+    at: float,
+    *,
+    pods: OutcomeCounts = NONE,
+    gangs: OutcomeCounts = NONE,
+    real: tuple[int, int, int] = (4, 4, 0),
+    counterfactual: tuple[int, int, int] = (4, 4, 1),
+    waiting: tuple[int, int] = (0, 0),
+    evictions: tuple[int, int] = (0, 0),
+    still_open: tuple[ComparedPlacement, ...] = (),
+    failed_decisions: int = 0,
+) -> ObservationSample:
+    """Fleets as (devices in use, devices free, whole free nodes); pairs are of the real cluster, then of the other."""
+    fleets = [
+        FleetMeasure(devices_in_use=in_use, devices_free=free, whole_free_nodes=whole)
+        for in_use, free, whole in (real, counterfactual)
+    ]
+    totals = ComparisonTotals(
+        pods=pods,
+        gangs=gangs,
+        real_evictions=evictions[0],
+        counterfactual_evictions=evictions[1],
+        real_waiting=waiting[0],
+        counterfactual_waiting=waiting[1],
+    )
+    return ObservationSample(
+        at=at,
+        totals=totals,
+        real=fleets[0],
+        counterfactual=fleets[1],
+        still_open=still_open,
+        failed_decisions=failed_decisions,
+    )

@@ -46,6 +46,8 @@ CASES: Final = (
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
+    Case("opt-in", ("overlays/opt-in",), {"optIn": {"policy": True}}),
+    Case("opt-in-warning", ("overlays/opt-in-warning",), {"optIn": {"warning": True}}),
     Case(
         "fenced",
         ("overlays/fenced",),

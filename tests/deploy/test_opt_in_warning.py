@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.plane import REPOSITORY, ControlPlane
 from tests.support.controlplane import wait_until
 from tests.support.opt_in import DEFAULT, LABEL, WITHOUT_LABEL, apply_policies, label, owned, pod
 
@@ -102,6 +102,12 @@ def test_who_writes_no_scheduler_is_told_what_to_write(
 )
 def test_others_are_not_told_anything(warning_policy: ControlPlane, warned: str, manifest: Json) -> None:
     assert _warning(warning_policy, warned, manifest) == ""
+
+
+def test_the_page_shows_the_warning_as_it_is(warning_policy: ControlPlane, warned: str) -> None:
+    said = _warning(warning_policy, warned, _deployment()).removeprefix('299 - "').removesuffix('"')
+    page = (REPOSITORY / "docs" / "opt-in.md").read_text(encoding="utf-8")
+    assert f"Warning: {said.replace(warned, 'ml')}" in " ".join(page.split())
 
 
 def test_the_server_finds_no_mistake_in_the_policy_that_warns(warning_policy: ControlPlane) -> None:

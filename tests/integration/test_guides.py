@@ -1,4 +1,4 @@
-"""The pages that lead to Dovetail from other schedulers, done step by step on the real API server."""
+"""The pages that lead to Dovetail from other schedulers, done step by step on an API server as it is shipped."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.plane import ControlPlane
-from e2e.dovetail import Dovetail
+from e2e.dovetail import Dovetail, install
 from e2e.fleet import nvidia, publish
 from e2e.fleet.fleets import together
 from e2e.hostile.stage import definition
@@ -28,18 +28,31 @@ NODES = ("gpu-0001", "gpu-0002", "gpu-0003")
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 
 
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[ControlPlane]:
+    """A control plane without a flag for feature gates, as most readers have; Dovetail is installed."""
+    with ControlPlane.start(feature_gates="defaults", kubelet=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def account(shipped: ControlPlane) -> Path:
+    """The kubeconfig of Dovetail's account."""
+    return install(shipped)
+
+
 @pytest.fixture
-def plane(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def plane(shipped: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """Three nodes with GPUs (eight each, or the parameter), and the namespace; gone afterwards."""
     fleet = together(*(nvidia.gpu_node(name, gpus=getattr(request, "param", 8)) for name in NODES))
-    publish.publish_to(control_plane.kubeconfig, fleet)
-    control_plane.kubectl("create", "namespace", NAMESPACE)
-    wait_until(lambda: bool(_list(control_plane, "serviceaccounts")))
-    yield control_plane
-    control_plane.kubectl("delete", "namespace", NAMESPACE)
-    control_plane.kubectl("delete", *(f"node/{name}" for name in NODES))
+    publish.publish_to(shipped.kubeconfig, fleet)
+    shipped.kubectl("create", "namespace", NAMESPACE)
+    wait_until(lambda: bool(_list(shipped, "serviceaccounts")))
+    yield shipped
+    shipped.kubectl("delete", "namespace", NAMESPACE)
+    shipped.kubectl("delete", *(f"node/{name}" for name in NODES))
     for kind, objects in (("resourceslice", fleet.slices), ("deviceclass", fleet.classes)):
-        control_plane.kubectl("delete", *(f"{kind}/{each['metadata']['name']}" for each in objects))
+        shipped.kubectl("delete", *(f"{kind}/{each['metadata']['name']}" for each in objects))
 
 
 Follow = Callable[[str], Guide]
@@ -176,7 +189,7 @@ def test_from_kube_scheduler(plane: ControlPlane, follow: Follow, begin: Begin) 
     assert ours == [("dovetail", "gpu-0001")] * 2
 
 
-@pytest.mark.kubernetes(gates=("DRAExtendedResource",))
+@pytest.mark.kubernetes(since="1.36")
 def test_from_device_plugins(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
     begin()
     guide = follow("from-device-plugins.md")

@@ -9,11 +9,12 @@ import pytest
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.marks import MUTATING_POLICIES
 from tests.support.opt_in import DEFAULT, LABEL, WITHOUT_LABEL, apply_policies, label, owned, pod, scheduler_of
 
 POLICY = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/dovetail-opt-in"
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.kubernetes(since="1.36")]
+pytestmark = [pytest.mark.controlplane, MUTATING_POLICIES]
 
 Json = dict[str, Any]
 

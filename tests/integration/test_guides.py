@@ -16,6 +16,7 @@ from e2e.fleet.fleets import together
 from e2e.hostile.stage import definition
 from tests.support.controlplane import wait_until
 from tests.support.guides import Guide
+from tests.support.marks import MUTATING_POLICIES
 from tests.support.opt_in import DEFAULT, apply_policies, pod, scheduler_of
 
 pytestmark = pytest.mark.controlplane
@@ -134,7 +135,7 @@ def wait_for_scheduler(plane: ControlPlane, name: str) -> None:
     wait_until(lambda: scheduler_of(plane, NAMESPACE, pod()) == name)
 
 
-@pytest.mark.kubernetes(since="1.36")
+@MUTATING_POLICIES
 @pytest.mark.usefixtures("opt_in", "kube_scheduler")
 def test_opt_in(plane: ControlPlane, follow: Follow) -> None:
     guide = follow("opt-in.md")
@@ -157,7 +158,7 @@ def test_opt_in(plane: ControlPlane, follow: Follow) -> None:
     wait_until(lambda: "dovetail" in [each["spec"]["schedulerName"] for each in _list(plane, "pods")])
 
 
-@pytest.mark.kubernetes(since="1.36")
+@MUTATING_POLICIES
 @pytest.mark.usefixtures("opt_in", "kube_scheduler")
 @pytest.mark.parametrize("plane", [2], indirect=True)
 def test_from_kube_scheduler(plane: ControlPlane, follow: Follow, begin: Begin) -> None:

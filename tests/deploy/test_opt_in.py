@@ -45,10 +45,6 @@ def labelled(policies: ControlPlane, namespace: str) -> str:
             pod(owned("ReplicaSet")),
             id="of a controller",
         ),
-        pytest.param(
-            pod(containers=[{"name": "main", "image": "i", "env": [{"name": "A"}, {"name": "A"}]}]),
-            id="a list that cannot be merged",
-        ),
     ],
 )
 def test_a_pod_without_a_scheduler_of_its_own_gets_that_of_the_label(

@@ -47,6 +47,8 @@ CASES: Final = (
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
     Case("observe", ("overlays/observe", "overlays/example"), {"observe": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
+    Case("opt-in", ("overlays/opt-in",), {"optIn": {"policy": True}}),
+    Case("opt-in-warning", ("overlays/opt-in-warning",), {"optIn": {"warning": True}}),
     Case(
         "fenced",
         ("overlays/fenced",),

@@ -33,6 +33,8 @@ PARTS: Final = {
     "api": ("api", "api.enabled"),
     "page": ("page", "page.enabled"),
     "observe": ("observe", "observe.enabled"),
+    "opt-in": ("opt-in", "optIn.policy"),
+    "opt-in-warning": ("opt-in-warning", "optIn.warning"),
     "admission-features": ("admission/features", "admission.features.enabled"),
     "admission-limits": ("admission/limits", "admission.limits.enabled"),
     "admission-allocations": ("admission/allocations", "admission.allocations.enabled"),

@@ -10,6 +10,7 @@ from e2e.controlplane.access import Access
 from e2e.controlplane.plane import ControlPlane
 from scheduler.features import Feature
 from tests.support.controlplane import wait_until
+from tests.support.marks import MUTATING_POLICIES
 
 OVERLAYS = sorted(path for path in (Path(__file__).parents[2] / "deploy" / "overlays").iterdir())
 DEFAULT = next(path for path in OVERLAYS if path.name == "default")
@@ -207,6 +208,9 @@ def _flow(account: Access, path: str) -> str:
     return str(headers["X-Kubernetes-PF-FlowSchema-UID"])
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "overlay",
+    [pytest.param(path, id=path.name, marks=[MUTATING_POLICIES] if path.name == "opt-in" else []) for path in OVERLAYS],
+)
 def test_every_overlay_would_be_accepted(deployed: ControlPlane, overlay: Path) -> None:
     deployed.kubectl("apply", "--server-side", "--dry-run=server", "-k", str(overlay))

@@ -1,0 +1,277 @@
+"""The pages that lead to Dovetail from other schedulers, done step by step on an API server as it is shipped."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail, install
+from e2e.fleet import nvidia, publish
+from e2e.fleet.fleets import together
+from e2e.hostile.stage import definition
+from tests.support.controlplane import wait_until
+from tests.support.guides import Guide
+from tests.support.marks import MUTATING_POLICIES
+from tests.support.opt_in import DEFAULT, apply_policies, pod, scheduler_of
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+
+NAMESPACE = "ml"
+"""That of the pages."""
+NODES = ("gpu-0001", "gpu-0002", "gpu-0003")
+CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[ControlPlane]:
+    """A control plane without a flag for feature gates, as most readers have; Dovetail is installed."""
+    with ControlPlane.start(feature_gates="defaults", kubelet=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def account(shipped: ControlPlane) -> Path:
+    """The kubeconfig of Dovetail's account."""
+    return install(shipped)
+
+
+@pytest.fixture
+def plane(shipped: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Three nodes with GPUs (eight each, or the parameter), and the namespace; gone afterwards."""
+    fleet = together(*(nvidia.gpu_node(name, gpus=getattr(request, "param", 8)) for name in NODES))
+    publish.publish_to(shipped.kubeconfig, fleet)
+    shipped.kubectl("create", "namespace", NAMESPACE)
+    wait_until(lambda: bool(_list(shipped, "serviceaccounts")))
+    yield shipped
+    shipped.kubectl("delete", "namespace", NAMESPACE)
+    shipped.kubectl("delete", *(f"node/{name}" for name in NODES))
+    for kind, objects in (("resourceslice", fleet.slices), ("deviceclass", fleet.classes)):
+        shipped.kubectl("delete", *(f"{kind}/{each['metadata']['name']}" for each in objects))
+
+
+Follow = Callable[[str], Guide]
+
+
+@pytest.fixture
+def follow(plane: ControlPlane, tmp_path: Path) -> Iterator[Follow]:
+    """Open a page; all of its commands have to be done in the end."""
+    guides = []
+
+    def follow_page(page: str) -> Guide:
+        folder = tmp_path / "guide"
+        folder.mkdir()
+        guides.append(Guide(page, plane, folder))
+        return guides[-1]
+
+    yield follow_page
+    for each in guides:
+        each.end()
+
+
+Begin = Callable[..., Dovetail]
+
+
+@pytest.fixture
+def begin(account: Path, tmp_path: Path) -> Iterator[Begin]:
+    """Start Dovetail with its own scheduler name."""
+    with ExitStack() as running:
+
+        def start(*arguments: str) -> Dovetail:
+            return running.enter_context(
+                Dovetail.start(account, tmp_path / "dovetail.log", *arguments, leader_elect=False)
+            )
+
+        yield start
+
+
+def _list(plane: ControlPlane, plural: str) -> list[Json]:
+    items: list[Json] = plane.request("GET", f"/api/v1/namespaces/{NAMESPACE}/{plural}")["items"]
+    return items
+
+
+def placed(plane: ControlPlane, beginning: str = "") -> list[tuple[str, str]]:
+    """Scheduler and node of each pod that has one, in order."""
+    return sorted(
+        (each["spec"]["schedulerName"], each["spec"]["nodeName"])
+        for each in _list(plane, "pods")
+        if each["spec"].get("nodeName") and each["metadata"]["name"].startswith(beginning)
+    )
+
+
+def waiting(plane: ControlPlane) -> list[str]:
+    """The schedulers of pods that have no node, where one has said why."""
+    return [
+        each["spec"]["schedulerName"]
+        for each in _list(plane, "pods")
+        if not each["spec"].get("nodeName") and each["status"].get("conditions")
+    ]
+
+
+@pytest.fixture
+def opt_in(plane: ControlPlane) -> Iterator[None]:
+    """The policy of `deploy/opt-in`; gone afterwards."""
+    names = apply_policies(plane, "opt-in")
+    yield
+    plane.kubectl("delete", *names)
+
+
+@pytest.fixture
+def kube_scheduler(plane: ControlPlane) -> Iterator[None]:
+    """The other scheduler of the cluster."""
+    running = plane.start_kube_scheduler()
+    yield
+    running.stop()
+
+
+def wait_for_scheduler(plane: ControlPlane, name: str) -> None:
+    """Wait until new pods of the namespace get this scheduler."""
+    wait_until(lambda: scheduler_of(plane, NAMESPACE, pod()) == name)
+
+
+@MUTATING_POLICIES
+@pytest.mark.usefixtures("opt_in", "kube_scheduler")
+def test_opt_in(plane: ControlPlane, follow: Follow) -> None:
+    guide = follow("opt-in.md")
+    guide.run("kubectl label namespace ml")
+    wait_for_scheduler(plane, "dovetail")
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod()["spec"]}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    workload["spec"] = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=json.dumps(workload))
+    wait_until(lambda: [each["spec"]["schedulerName"] for each in _list(plane, "pods")] == ["dovetail"] * 2)
+
+    guide.run("kubectl label namespace ml")
+    wait_for_scheduler(plane, DEFAULT)
+    assert placed(plane) == []  # Dovetail does not run here
+    guide.run("kubectl -n ml delete pods")
+
+    wait_until(lambda: [name for name, _ in placed(plane)] == [DEFAULT] * 2)
+    (guide.folder / "workloads.yaml").write_text(yaml.safe_dump(workload))
+    guide.run("kubectl -n ml apply -k")
+    wait_until(lambda: "dovetail" in [each["spec"]["schedulerName"] for each in _list(plane, "pods")])
+
+
+@MUTATING_POLICIES
+@pytest.mark.usefixtures("opt_in", "kube_scheduler")
+@pytest.mark.parametrize("plane", [2], indirect=True)
+def test_from_kube_scheduler(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    plane.kubectl("delete", "namespace", NAMESPACE)
+    guide = follow("from-kube-scheduler.md")
+    guide.run("kubectl label node gpu-0001")
+    guide.run("kubectl taint node gpu-0001")
+    begin(f"--config={guide.folder / 'config.yaml'}")
+    guide.run("kubectl create namespace ml")
+    guide.run("kubectl label namespace ml")
+    wait_until(lambda: bool(_list(plane, "serviceaccounts")))
+    wait_for_scheduler(plane, "dovetail")
+    guide.run("kubectl -n ml apply -f trainer.yaml")
+    wait_until(lambda: placed(plane) == [("dovetail", "gpu-0001")] * 2 and waiting(plane) == ["dovetail"])
+    shown = guide.run("kubectl -n ml get pods")
+    assert shown.count("dovetail") == 3
+    assert shown.count("gpu-0001") == 2
+
+    guide.run("kubectl label namespace ml")
+    wait_for_scheduler(plane, DEFAULT)
+    guide.run("kubectl taint node gpu-0001")
+    guide.run("kubectl label node gpu-0001")
+    guide.run("kubectl -n ml delete pods")
+
+    wait_until(lambda: len(placed(plane)) == 3)
+    (theirs, node), *ours = placed(plane)
+    assert theirs == DEFAULT
+    assert node in NODES[1:]
+    assert ours == [("dovetail", "gpu-0001")] * 2
+
+
+@pytest.mark.kubernetes(since="1.36")
+def test_from_device_plugins(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    begin()
+    guide = follow("from-device-plugins.md")
+    assert guide.run("kubectl get deviceclass") == "nvidia.com/gpu"
+    guide.run("kubectl -n ml apply -f before.yaml")
+    wait_until(lambda: len(placed(plane, "before")) == 1)
+    assert "before-extended-resources-" in guide.run("kubectl -n ml get resourceclaims")
+
+    guide.run("kubectl -n ml delete pod before")
+    guide.run("kubectl -n ml apply -f after.yaml")
+    wait_until(lambda: len(placed(plane, "after")) == 1)
+    (claim,) = [each for each in plane.request("GET", CLAIMS)["items"] if each["metadata"]["name"].startswith("after")]
+    assert len(claim["status"]["allocation"]["devices"]["results"]) == 2
+
+    def quota() -> Json:
+        found = plane.request("GET", f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/gpus")
+        used: Json = found.get("status", {}).get("used", {})
+        return used
+
+    wait_until(lambda: quota() == {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "2"})
+    assert "2/4" in guide.run("kubectl -n ml get resourcequota gpus")
+
+
+def test_from_gang_schedulers(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    crd = definition()
+    plane.kubectl("apply", "-f", "-", input=json.dumps(crd))
+    try:
+        plane.kubectl("wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}")
+        begin()
+        guide = follow("from-gang-schedulers.md")
+        guide.run("kubectl -n ml apply -f claims.yaml")
+        for page, gang in (("coscheduling", "tuning"), ("volcano", "training"), ("kai", "sweep")):
+            guide.run(f"kubectl -n ml apply -f {page}.yaml")
+            wait_until(lambda gang=gang: len(placed(plane, gang)) == 2)  # type: ignore[misc]  # binds the loop's value
+    finally:
+        plane.kubectl("delete", f"crd/{crd['metadata']['name']}")
+
+
+def test_a_gang_of_the_page_that_does_not_fit_waits_as_a_whole(
+    plane: ControlPlane, follow: Follow, begin: Begin
+) -> None:
+    """Twelve GPUs are left for two gangs of eight: one runs, and no member of the other."""
+    plane.kubectl("cordon", "gpu-0003")
+    begin()
+    guide = follow("from-gang-schedulers.md")
+    guide.run("kubectl -n ml apply -f claims.yaml")
+    guide.skip("kubectl -n ml apply -f coscheduling.yaml")
+    held = {**pod({"name": "held"}), "spec": {**pod()["spec"], "schedulerName": "dovetail"}}
+    held["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]
+    plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=json.dumps(held))
+    wait_until(lambda: len(placed(plane, "held")) == 1)
+    guide.run("kubectl -n ml apply -f volcano.yaml")
+    wait_until(lambda: len(placed(plane, "training")) == 2)
+    guide.run("kubectl -n ml apply -f kai.yaml")
+    wait_until(lambda: waiting(plane) == ["dovetail"] * 2)
+    assert placed(plane, "sweep") == []
+
+
+def test_kueue(plane: ControlPlane, follow: Follow, begin: Begin) -> None:
+    """The test does to the job and to the pod what Kueue does."""
+    begin()
+    guide = follow("kueue.md")
+    guide.run("kubectl -n ml apply -f job.yaml")
+    assert guide.run("kubectl -n ml get job queued") == "true"
+    assert _list(plane, "pods") == []
+    flavour = {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "gpu-0002"}}}}}
+    plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", json.dumps(flavour))
+    plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", '{"spec": {"suspend": false}}')
+    wait_until(lambda: placed(plane, "queued") == [("dovetail", "gpu-0002")] * 2)
+    guide.skip("kubectl -n ml get workloads.kueue.x-k8s.io")
+    assert "gpu-0002" in guide.run("dovetail explain gang/queued -n ml")
+    plane.kubectl("-n", NAMESPACE, "patch", "job", "queued", "-p", '{"spec": {"suspend": true}}')
+    wait_until(lambda: _list(plane, "pods") == [] and plane.request("GET", CLAIMS)["items"] == [])
+
+    gated = {**pod({"name": "gated"}), "spec": {**pod()["spec"], "schedulerName": "dovetail"}}
+    gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    open_ = {**gated, "metadata": {"name": "open"}, "spec": {**gated["spec"], "schedulingGates": []}}
+    for each in (gated, open_):
+        plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", input=json.dumps(each))
+    wait_until(lambda: len(placed(plane, "open")) == 1)
+    assert placed(plane, "gated") == []
+    gone = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
+    plane.kubectl("-n", NAMESPACE, "patch", "pod", "gated", "--type=json", "-p", gone)
+    wait_until(lambda: len(placed(plane, "gated")) == 1)

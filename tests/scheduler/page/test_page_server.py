@@ -15,6 +15,9 @@ from tests.scheduler.page.test_decision_answers import Scheduler
 from tests.scheduler.page.test_live_fleet import Source
 
 
+NO_DECISIONS = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
+
+
 @asynccontextmanager
 async def served(
     source: Source, scheduler: Scheduler | None = None
@@ -41,6 +44,8 @@ async def test_the_state_names_the_picture_and_its_age() -> None:
         "ageSeconds": 0.0,
         "failure": None,
         "hasDecisions": False,
+        "hasFit": False,
+        "namespace": "",
     }
 
 
@@ -90,7 +95,7 @@ async def test_other_paths_and_parameters_are_refused(path: str) -> None:
 
 async def test_a_page_without_a_scheduler_has_no_decisions() -> None:
     status, refusal, _ = await get(Source(), "/v1alpha1/decisions")
-    assert (status, refusal["message"]) == (404, "this page shows no decisions: ask with `dovetail history`")
+    assert (status, refusal["message"]) == (404, NO_DECISIONS)
 
 
 async def test_a_page_with_a_scheduler_has_its_decisions() -> None:

@@ -14,7 +14,6 @@ from scheduler.settings import Address
 from tests.scheduler.page.test_decision_answers import Scheduler
 from tests.scheduler.page.test_live_fleet import Source
 
-
 NO_DECISIONS = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
 
 

@@ -62,13 +62,14 @@ async def ask_as(address: SchedulerAddress, token: str, name: str, parameters: M
 
     Behind the URL of a Service each connection leads to one of the replicas, so each try has one of its own.
     """
+    path = f"{PREFIX}/{name}"
     for _ in range(_MOST_TRIES):
-        async with _direct(address, token) as scheduler:
-            try:
-                return await scheduler.request("GET", f"{PREFIX}/{name}", query=parameters, timeout_seconds=_SECONDS)
-            except ApiError as error:
-                if error.reason != NOT_LEADING:
-                    raise
+        try:
+            async with _direct(address, token) as scheduler:
+                return await scheduler.request("GET", path, query=parameters, timeout_seconds=_SECONDS)
+        except ApiError as error:
+            if error.reason != NOT_LEADING:
+                raise
     raise ConfigurationError(f"no replica behind {address.server} leads: look at /readyz?verbose of each")
 
 

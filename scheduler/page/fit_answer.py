@@ -157,7 +157,7 @@ def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
         else tuple(
             FitMove(seen.pod(each.pod), seen.node(each.source), seen.node(each.target)) for each in found.moves.moves
         ),
-        changes=tuple(FitChange(each.message, each.node) for each in found.changes) if seen.everything else (),
+        changes=tuple(FitChange(each.message, each.node) for each in found.changes),
         warnings=tuple(_defects(found, seen)),
         leaves_out="" if seen.everything else _left_out(found),
     )

@@ -115,6 +115,13 @@ def loses_the_cluster(seen: Visit, cluster: Cluster, server: LiveServer) -> None
     seen.panel("NVIDIA H100 80GB HBM3")
 
 
+def has_no_scheduler(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """A page that is not connected to a scheduler says so where the decisions would be."""
+    del cluster, server
+    seen.page.get_by_role("link", name="Decisions").click()
+    expect(seen.page.get_by_role("region")).to_contain_text("not connected to the API of a running scheduler")
+
+
 def uses_the_keyboard(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     """The views are links, and the queue opens without a pointer."""
     del cluster, server
@@ -150,6 +157,7 @@ STOPS: Final[tuple[tuple[str, _Act, dict[str, Any]], ...]] = (
     ("asks whether a manifest fits", fit_journey.asks_whether_it_fits, {}),
     ("pastes something hostile", fit_journey.pastes_something_hostile, {}),
     ("asks with the keyboard", fit_journey.asks_with_the_keyboard, {}),
+    ("sees that there are no decisions", has_no_scheduler, {}),
     ("uses the keyboard in the live page", uses_the_keyboard, {}),
     ("has a phone for the live page", fits_a_phone, {"size": NARROW}),
 )

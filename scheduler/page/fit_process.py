@@ -32,13 +32,16 @@ from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child, frames
 from solver.domain import Pod, PodAffinityTerm
 
+_HAS_LIMITS: Final = sys.platform == "linux"
+"""On a person's machine of another kind only the server's own limit of time holds."""
 _NAME: Final = "manifest"
 """What errors call the text."""
 
 
 def main() -> None:
     """Answer the question on standard input. The argument is the process id of the parent."""
-    child.end_with(int(sys.argv[1]))
+    if _HAS_LIMITS:
+        child.end_with(int(sys.argv[1]))
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but the answer is written there
     try:
@@ -58,7 +61,8 @@ def _limited(question: FitQuestion) -> FitAnswer | FitFailure:
         limits = frames.IsolationLimits(
             end_seconds=SECONDS, cpu_seconds=SECONDS, memory_limit_mib=solver.memory_limit_mib
         )
-        child.restrict(limits, solver.workers)
+        if _HAS_LIMITS:
+            child.restrict(limits, solver.workers)
         return answer(question, config)
     except (KubeError, SettingsError) as error:
         return FitFailure(str(error))

@@ -22,7 +22,7 @@ from scheduler.worker import child
 from scheduler.worker.fork_server import ENVIRONMENT
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.page.fit_process")
-SECONDS: Final = 45.0
+SECONDS: Final = 60.0
 """How long an answer may take, the reading of the cluster included."""
 MOST_BYTES: Final = 1024 * 1024
 """The largest manifest; etcd takes no larger object either."""

@@ -58,8 +58,8 @@ async def test_a_failure_says_why() -> None:
     ("script", "message"),
     [
         (f"raise SystemExit({child.NO_MEMORY})", "needs more memory than solver.memoryLimitMiB"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGALRM)", "there is no answer within 45 seconds"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "there is no answer within 45 seconds"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGALRM)", "there is no answer within 60 seconds"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "there is no answer within 60 seconds"),
         ("import os; os.abort()", "has ended (status -6)"),
     ],
     ids=["memory", "wall time", "CPU time", "crash"],

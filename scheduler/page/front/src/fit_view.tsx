@@ -174,6 +174,9 @@ export function FitView({ namespace }: { namespace: string }) {
         <p class="verdict" role="status">
           {state.isAsking ? <span class="quiet">The cluster is read, and the question solved …</span> : state.answer && <Verdict answer={state.answer} />}
         </p>
+        {!state.answer && !state.isAsking && !state.problem && (
+          <p class="quiet">The answer comes here: where each pod would start and with which devices, or why it would wait.</p>
+        )}
         {state.answer && !state.isAsking && <Answer answer={state.answer} at={state.at} />}
       </div>
     </section>
@@ -181,13 +184,14 @@ export function FitView({ namespace }: { namespace: string }) {
 }
 
 function Verdict({ answer }: { answer: FitAnswer }) {
-  if (answer.fits === null) return <>The manifest cannot be decided about: {counted(answer.problems.length, "mistake")}</>;
+  const mistakes = answer.problems.length ? `The manifest has ${counted(answer.problems.length, "mistake")}. ` : "";
+  if (answer.fits === null) return <>{mistakes}Nothing can be decided.</>;
   return (
     <>
       <span class={answer.fits ? "mark yes" : "mark no"} aria-hidden="true">
         {answer.fits ? "✓" : "✕"}
       </span>
-      {visible(answer.sentence)}
+      {mistakes + visible(answer.sentence)}
     </>
   );
 }
@@ -270,7 +274,7 @@ function WaitingPods({ rows }: { rows: Waiting[] }) {
   return (
     <>
       <h3>Pods that would wait</h3>
-      <table>
+      <table class="waiting-pods">
         <thead>
           <tr>
             <th scope="col">Pods</th>

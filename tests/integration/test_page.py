@@ -25,7 +25,7 @@ from tests.integration.test_own_api import Desk
 from tests.support.controlplane import wait_until
 from tests.support.forwarding import forward
 from tests.support.people import kubeconfig_of
-from tests.support.shell_world import World
+from tests.support.shell_world import Start, World
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OWN_NAMESPACE = "dovetail-system"
@@ -284,9 +284,15 @@ def test_a_manifest_is_posted_through_the_proxy_with_the_role_of_the_component(s
     wait_until(is_answered, seconds=60)
 
 
-def test_decisions_come_from_the_scheduler_with_the_rights_of_the_caller(desk: Desk) -> None:
-    world, certificate = desk.world, desk.plane.folder / "serving.crt"
+def test_decisions_come_from_the_scheduler_with_the_rights_of_the_caller(
+    world: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    desk = Desk(world, tmp_path)
+    start(account, f"--config={desk.config(5.0)}")
     desk.place("placed")
+    certificate = world.plane.folder / "serving.crt"  # itself, not what signed it
     api = (f"--server=https://127.0.0.1:{desk.port}", f"--certificate-authority={certificate}")
     with serving(world, *api) as page:
         status, found = page.ask(f"decisions?namespace={world.namespace}&pod=placed", page.token("dovetail-viewer"))

@@ -87,8 +87,8 @@ function useAsked(): Asked {
 async function send(): Promise<void> {
   if (asked.isAsking) return;
   const problem = unsendable(asked.text);
-  change({ problem, isAsking: !problem });
-  if (problem) return;
+  if (problem) return change({ problem, answer: null });
+  change({ problem: "", isAsking: true });
   const parameters = new URLSearchParams();
   if (asked.namespace.trim()) parameters.set("namespace", asked.namespace.trim());
   if (asked.all) parameters.set("count", "max");

@@ -15,6 +15,11 @@ class VisibleNamespaces(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return self.everything or bool(self.names)
 
+    def __and__(self, other: "VisibleNamespaces") -> "VisibleNamespaces":
+        if self.everything or other.everything:
+            return other if self.everything else self
+        return VisibleNamespaces(self.names & other.names)
+
 
 class HiddenCounts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """How much a document leaves out, because the caller may not list it."""

@@ -39,6 +39,47 @@ def empty() -> list[Manifest]:
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}]
 
 
+def asking(devices: int, pods: int) -> str:
+    """Write a Job of pods in namespace research that ask for so many GPUs each."""
+    return f"""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: gpus
+  namespace: research
+spec:
+  spec:
+    devices:
+      requests:
+        - name: gpu
+          exactly:
+            deviceClassName: gpu.nvidia.com
+            count: {devices}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+  namespace: research
+spec:
+  parallelism: {pods}
+  completions: {pods}
+  template:
+    spec:
+      schedulerName: dovetail
+      restartPolicy: Never
+      resourceClaims:
+        - name: gpu
+          resourceClaimTemplateName: gpus
+      containers:
+        - name: train
+          image: {IMAGE}
+          resources:
+            claims:
+              - name: gpu
+"""
+
+
 def large(nodes: int) -> list[Manifest]:
     """Make nodes of eight GPUs, half of them held."""
     fleet = gpu_fleet(nodes, gpus=_GPUS)

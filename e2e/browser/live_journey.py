@@ -11,7 +11,7 @@ from typing import Any, Final
 from playwright.sync_api import Error, expect
 
 from e2e import dovetail
-from e2e.browser import clusters
+from e2e.browser import clusters, fit_journey
 from e2e.browser.live_server import LiveServer
 from e2e.browser.visit import NARROW, WIDE, Chromium, UnseenError, Visit, visit
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
@@ -115,6 +115,13 @@ def loses_the_cluster(seen: Visit, cluster: Cluster, server: LiveServer) -> None
     seen.panel("NVIDIA H100 80GB HBM3")
 
 
+def has_no_scheduler(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """A page that is not connected to a scheduler says so where the decisions would be."""
+    del cluster, server
+    seen.page.get_by_role("link", name="Decisions").click()
+    expect(seen.page.get_by_role("region")).to_contain_text("not connected to the API of a running scheduler")
+
+
 def uses_the_keyboard(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     """The views are links, and the queue opens without a pointer."""
     del cluster, server
@@ -128,9 +135,13 @@ def uses_the_keyboard(seen: Visit, cluster: Cluster, server: LiveServer) -> None
 
 
 def fits_a_phone(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
-    """Nothing is wider than a narrow window, in both views."""
+    """Nothing is wider than a narrow window, in each view."""
     del cluster, server
-    for name in ("Queue", "Map"):
+    fit_journey.open_view(seen)
+    seen.page.get_by_label("Manifest").fill(clusters.asking(9, 1))
+    seen.page.get_by_role("button", name="Ask").click()
+    expect(fit_journey.verdict(seen)).to_contain_text("It does not fit", timeout=60_000)
+    for name in ("Fit", "Queue", "Decisions", "Map"):
         seen.page.get_by_role("link", name=name).click()
         if not seen.fits():
             raise UnseenError(f"the view {name} is wider than the window")
@@ -143,6 +154,10 @@ STOPS: Final[tuple[tuple[str, _Act, dict[str, Any]], ...]] = (
     ("sees changes come by themselves", follows, {}),
     ("sees that the server is gone", loses_the_server, {}),
     ("sees that the cluster cannot be read", loses_the_cluster, {}),
+    ("asks whether a manifest fits", fit_journey.asks_whether_it_fits, {}),
+    ("pastes something hostile", fit_journey.pastes_something_hostile, {}),
+    ("asks with the keyboard", fit_journey.asks_with_the_keyboard, {}),
+    ("sees that there are no decisions", has_no_scheduler, {}),
     ("uses the keyboard in the live page", uses_the_keyboard, {}),
     ("has a phone for the live page", fits_a_phone, {"size": NARROW}),
 )
@@ -180,6 +195,7 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
                 seen.page.get_by_role("link", name="Queue").click()
                 seen.page.locator("summary").first.click()
                 yield _picture(seen, pictures / f"live-queue-{name}.png")
+                yield from fit_journey.photograph(seen, pictures, name)
         with visit(chromium, server.address) as seen:
             seen.expects_failures()
             server.stop()

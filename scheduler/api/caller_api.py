@@ -41,13 +41,15 @@ class AnswerRule(NamedTuple, Generic[S]):
     How a question is answered, with which parameters.
 
     `listed` is what a caller that names a namespace must be allowed to list there, `everywhere` what every caller must
-    be allowed to list in all namespaces.
+    be allowed to list in all namespaces. A question with content is asked with POST, others with GET; its answer takes
+    long, and bounds itself how many there are at once.
     """
 
     answer: Callable[[S, Query, CallerRights], Awaitable[Document]]
     parameters: Parameters
     listed: Listed
     everywhere: Listed | None = None
+    has_content: bool = False
 
 
 class Callers(Protocol):
@@ -71,7 +73,7 @@ class TokenCallers:
     async def rights(self, request: web.Request) -> CallerRights:
         """Find the user of the token. Raise `Refusal`."""
         token = http_server.bearer_token(request.headers)
-        return self._reviews.rights_of(await self._authentication.user(token, request.remote or ""))
+        return self._reviews.rights_of(await self._authentication.user(token, request.remote or ""), token)
 
     def count(self, caller: str) -> None:
         """Count a request of a caller. Raise `Refusal` where there are too many."""
@@ -128,11 +130,16 @@ class CallerApi(Generic[S]):
         self._callers.count(rights.caller)
         if name not in self._answers:
             raise Refusal(404, f"unknown path, write one of: {', '.join(self._answers)}", reason="NotFound")
+        methods = ("POST",) if self._answers[name].has_content else ("GET", "HEAD")
+        if request.method not in methods:
+            raise Refusal(405, f"ask with {methods[0]}", reason="MethodNotAllowed")
         try:
             query = queries.read(request.query, self._answers[name].parameters)
         except QueryError as error:
             raise Refusal(400, str(error)) from error
         with self._counted(rights.caller):
+            if self._answers[name].has_content:
+                query = msgspec.structs.replace(query, content=await http_server.content(request))
             response = await self._document(name, query, subjects, rights)
             await http_server.send(request, response)
         return response
@@ -150,7 +157,7 @@ class CallerApi(Generic[S]):
 
     async def _document(self, name: str, query: Query, subjects: S, rights: CallerRights) -> web.Response:
         rule = self._answers[name]
-        async with self._slots:
+        async with contextlib.nullcontext() if rule.has_content else self._slots:
             try:
                 await _require(rights, rule, query.namespace)
                 document = await rule.answer(subjects, query, rights)

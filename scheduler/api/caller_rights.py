@@ -97,22 +97,27 @@ class Reviews:
         self._rights.put(key, found)
         return found
 
-    def rights_of(self, user: AuthenticatedUser) -> "CallerRights":
-        """Return the rights of a user."""
+    def rights_of(self, user: AuthenticatedUser, token: str = "") -> "CallerRights":
+        """Return the rights of a user, who came with a token."""
 
         async def may_list(listed: Listed, namespace: str) -> bool:
             group, resource = listed.value
             return await self.may(user, ResourceAttributes("list", group, resource, namespace))
 
-        return CallerRights(user.username, may_list)
+        return CallerRights(user.username, may_list, token)
 
 
 class CallerRights:
     """What one caller may list. Raises `KubeError` where the API server does not say it."""
 
-    def __init__(self, caller: str, may_list: Callable[[Listed, str], Awaitable[bool]]) -> None:
-        """`may_list` says whether the caller may list objects of a namespace (""; of all of them)."""
+    def __init__(self, caller: str, may_list: Callable[[Listed, str], Awaitable[bool]], token: str = "") -> None:
+        """
+        `may_list` says whether the caller may list objects of a namespace (""; of all of them).
+
+        `token` is the caller's own, for a question to another server of ours.
+        """
         self.caller: Final = caller
+        self.token: Final = token
         self._may_list: Final = may_list
 
     async def sees(self, listed: Listed, namespace: str = "") -> bool:

@@ -29,7 +29,8 @@ _MOST_HEADERS: Final = 64
 _FIRST_REQUEST_SECONDS: Final = 10.0
 """How long a new connection may take until its first request; longer than for a handshake. `aiohttp` waits for ever."""
 _SEND_SECONDS: Final = 10.0
-"""How long a caller may take to read a document, which is in memory until then."""
+"""How long a caller may take to read a document, or to send one, which is in memory until then."""
+_MANIFESTS: Final = ("application/yaml", "application/json")
 _CERTIFICATE_SECONDS: Final = 60.0
 """How often it is looked whether the certificate has changed."""
 
@@ -49,18 +50,19 @@ async def serving(
     *,
     headers: Mapping[str, str] = MappingProxyType({}),
     middlewares: Iterable[Middleware] = (),
+    most_content: int = 1024,
 ) -> AsyncIterator[Address]:
     """
     Serve while the block runs, and return the bound address. Raise `OSError`, for a wrong certificate too.
 
-    Every response has `headers`.
+    Every response has `headers`. `most_content` is the most bytes of the content of a request.
     """
 
     async def prepare(_: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(headers)
 
     silent = _SilentConnections()
-    application = web.Application(client_max_size=1024, middlewares=(silent.heard, *middlewares))
+    application = web.Application(client_max_size=most_content, middlewares=(silent.heard, *middlewares))
     application.add_routes(routes)
     application.on_response_prepare.append(prepare)
     runner = web.AppRunner(
@@ -94,6 +96,25 @@ def bearer_token(headers: Mapping[str, str]) -> str:
     if scheme.lower() != "bearer" or not token.strip() or len(token) > _LONGEST_TOKEN or not token.isascii():
         raise Refusal(401, f"send a bearer token in Authorization, or in {CALLER_HEADER} through the API server")
     return token.strip()
+
+
+async def content(request: web.Request) -> bytes:
+    """
+    Return the content of a request that is posted: a manifest. Raise `Refusal`.
+
+    Its media types are none of those that a foreign site may send without being asked for leave (CORS).
+    """
+    if request.content_type not in _MANIFESTS:
+        message = f"send the manifest with the Content-Type {' or '.join(_MANIFESTS)}"
+        raise Refusal(415, message, reason="UnsupportedMediaType")
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        message = f"the manifest is larger than {request.client_max_size // 1024} KiB: leave out what decides nothing"
+        raise Refusal(413, message, reason="RequestEntityTooLarge") from error
+    except (TimeoutError, web.RequestPayloadError, ConnectionError) as error:
+        raise Refusal(400, "the manifest did not come whole") from error
 
 
 async def send(request: web.Request, response: web.Response) -> None:

@@ -19,6 +19,8 @@ MOST_ITEMS: Final = 1_000
 MOST_DEVICES: Final = 50_000
 """The most devices of a document: about 20 MB."""
 _NAME: Final = re.compile(r"[-.a-z0-9]{0,253}")
+_MAX: Final = "max"
+_MOST_COPIES: Final = 100_000
 _LONGEST_SECONDS: Final = 366 * 86400.0
 
 
@@ -30,7 +32,8 @@ class Query(msgspec.Struct, frozen=True):
     """
     One question: about a namespace (""; all), a pod of it ("": all), the last `since` seconds.
 
-    `limit` is the most items; `by` is what usage is summed up by. `fleet`, `groupings` and `group_label` ("": that of
+    `limit` is the most items; `by` is what usage is summed up by. `content` was posted, and `count` is how many copies
+    of it are asked about (None: not asked, 0: as many as fit). `fleet`, `groupings` and `group_label` ("": that of
     the configuration) are for questions about devices.
     """
 
@@ -39,6 +42,8 @@ class Query(msgspec.Struct, frozen=True):
     since: float = 3600.0
     limit: int = 200
     by: str = "namespace"
+    count: int | None = None
+    content: bytes = b""
     fleet: FleetQuery = FleetQuery()
     groupings: tuple[Grouping, ...] = ()
     group_label: str = ""
@@ -84,6 +89,7 @@ def read(parameters: Mapping[str, str], taken: Parameters) -> Query:
         since=_number(parameters, "since", 3600.0, _LONGEST_SECONDS),
         limit=int(_number(parameters, "limit", 200, taken.most_items)),
         by=by[0] if by else "",
+        count=_count(parameters),
         fleet=FleetQuery(
             node=node,
             nodes=_selector(parameters),
@@ -101,6 +107,12 @@ def _name(parameters: Mapping[str, str], name: str) -> str:
     if _NAME.fullmatch(value) is None:
         raise QueryError(f"{name}: is no name, write at most 253 of a-z, 0-9, - and .")
     return value
+
+
+def _count(parameters: Mapping[str, str]) -> int | None:
+    if parameters.get("count", _MAX) == _MAX:
+        return 0 if "count" in parameters else None
+    return int(_number(parameters, "count", 1, _MOST_COPIES))
 
 
 def _selector(parameters: Mapping[str, str]) -> LabelSelector | None:

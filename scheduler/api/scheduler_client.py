@@ -52,9 +52,25 @@ async def ask(access: ClusterAccess, address: SchedulerAddress, name: str, param
     async with access.connect() as client:
         token = await _token(client, address.service_account)
         if address.server:
-            async with _direct(address, token) as scheduler:
-                return await scheduler.request("GET", f"{PREFIX}/{name}", query=parameters, timeout_seconds=_SECONDS)
+            return await ask_as(address, token, name, parameters)
         return await _through_the_proxy(client, address.service, token, (name, parameters))
+
+
+async def ask_as(address: SchedulerAddress, token: str, name: str, parameters: Mapping[str, str]) -> bytes:
+    """
+    Return the document that the scheduler at a URL answers the caller of a token. Raise `KubeError`.
+
+    Behind the URL of a Service each connection leads to one of the replicas, so each try has one of its own.
+    """
+    path = f"{PREFIX}/{name}"
+    for _ in range(_MOST_TRIES):
+        try:
+            async with _direct(address, token) as scheduler:
+                return await scheduler.request("GET", path, query=parameters, timeout_seconds=_SECONDS)
+        except ApiError as error:
+            if error.reason != NOT_LEADING:
+                raise
+    raise ConfigurationError(f"no replica behind {address.server} leads: look at /readyz?verbose of each")
 
 
 async def _token(client: Client, service_account: str) -> str:

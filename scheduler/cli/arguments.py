@@ -139,13 +139,9 @@ def settings_for(config: Path | None, scheduler_name: str | None) -> "tuple[str,
 
     Print a warning for each deprecated key. Raise `SettingsError`.
     """
-    from scheduler.settings import Overrides, load  # noqa: PLC0415 - as above
+    from scheduler.settings import load_for  # noqa: PLC0415 - as above
 
-    settings = load(config, warn=warn)
-    name = scheduler_name or settings.profiles[0].scheduler_name
-    if name not in settings.scheduler_names:
-        settings = load(config, Overrides(scheduler_names=(name,)))
-    return name, settings
+    return load_for(config, scheduler_name or "", warn)
 
 
 def warn_of_other_scheduler(config: Path | None, what: str, name: str) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from scheduler.cli.arguments import (
     TABLE,
@@ -79,7 +79,10 @@ def execute(options: argparse.Namespace) -> int:
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
-    name, settings = settings_for(options.config, options.scheduler_name or _scheduler_name(made))
+    try:
+        name, settings = settings_for(options.config, options.scheduler_name or fitting.scheduler_of(made))
+    except fitting.SchedulerNameError as error:
+        raise UsageError(f"{error}: choose with --scheduler-name") from error
     warn_of_other_scheduler(options.config, "a pod of the files", name)
     case = made.case(name)
     report(case.warnings, case.problems)
@@ -104,11 +107,3 @@ def _count(text: str | None) -> int | None:
     if number < 1:
         raise UsageError(f"--count {text}: write max, or a number from 1 to {'9' * _MOST_DIGITS}")
     return number
-
-
-def _scheduler_name(made: Any) -> str:
-    """Return the scheduler that the pods of the files name. Raise `UsageError` where they name several."""
-    names = sorted({pod.scheduler_name for pod in made.pods if pod.id in made.own})
-    if len(names) > 1:
-        raise UsageError(f"the pods name several schedulers, {', '.join(names)}: choose with --scheduler-name")
-    return names[0] if names else ""

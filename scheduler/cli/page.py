@@ -13,10 +13,11 @@ from scheduler.cli import map as map_command
 from scheduler.cli.arguments import UsageError, cluster_access, manifests
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources import fleet_arguments
-from scheduler.cli.sources.running_scheduler import add_scheduler, scheduler_address
+from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, scheduler_address
 
 if TYPE_CHECKING:
     from scheduler.page.decision_answers import AskScheduler
+    from scheduler.page.fit_questions import FitSource
     from scheduler.page.page_server import Entrance
     from scheduler.page.reading import FleetReading
     from scheduler.settings import Address
@@ -76,14 +77,15 @@ def _address(text: str, *, has_tokens: bool) -> "Address":
 
 
 async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]", address: "Address") -> None:
-    from scheduler.page import live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
+    from scheduler.page import fit_questions, live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
 
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with contextlib.AsyncExitStack() as ends:
         is_live = not manifests(options) and not options.snapshot
-        own = _scheduler(options) if is_live and not options.tls_cert_file else None
-        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read), own)
+        scheduler = _scheduler(options) if is_live else None
+        fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options))
+        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read), scheduler, fit)
         entrance = await ends.enter_async_context(_entrance(options)) if options.tls_cert_file else None
         try:
             bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))
@@ -95,17 +97,45 @@ async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]"
         await stopped.wait()
 
 
-def _scheduler(options: argparse.Namespace) -> "AskScheduler":
-    """Return what asks a running scheduler with the credentials of the kubeconfig, as `dovetail history` does."""
+def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
+    """
+    Return what asks a running scheduler: with the credentials of the kubeconfig, as `dovetail history` does.
+
+    Where callers have tokens it asks with these, and straight: the scheduler checks them, and what each caller may see.
+    """
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
+    from scheduler.kube.errors import ConfigurationError, Unreachable  # noqa: PLC0415 - as above
 
     access = cluster_access(options)
     address = scheduler_address(options)
 
-    async def ask(name: str, parameters: "Mapping[str, str]") -> bytes:
+    async def ask(name: str, parameters: "Mapping[str, str]", token: str) -> bytes:
+        del token
         return await scheduler_client.ask(access, address, name, parameters)
 
-    return ask
+    async def ask_as_caller(name: str, parameters: "Mapping[str, str]", token: str) -> bytes:
+        try:
+            return await scheduler_client.ask_as(address, token, name, parameters)
+        except (ConfigurationError, Unreachable) as error:
+            raise ConfigurationError(f"{address.server} does not answer. {API_IS_OFF} ({error})") from error
+
+    if not options.tls_cert_file:
+        return ask
+    return ask_as_caller if address.server else None
+
+
+def _fit_source(options: argparse.Namespace) -> "FitSource":
+    """Return what questions about manifests are about."""
+    from scheduler.page.fit_questions import FitSource  # noqa: PLC0415 - as above
+
+    config = str(options.config) if options.config else None
+    files = tuple(map(str, manifests(options)))
+    if files:
+        return FitSource(files=files, config=config)
+    access = cluster_access(options)
+    path = str(access.path) if access.path is not None else None
+    namespace = "default" if options.tls_cert_file else access.namespace  # callers have other contexts
+    return FitSource(kubeconfig=path, context=access.context, namespace=namespace, config=config)
 
 
 @contextlib.asynccontextmanager

@@ -209,6 +209,8 @@ def tls_context(access: ClientConfig) -> ssl.SSLContext | None:
         raise ConfigurationError(f"{which}: no usable certificate or key: {error}") from error
     # Cluster CAs are often made without the key identifiers that Python 3.13 began to insist on.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # As in Go, and in Python from 3.13 on: whatever is in the file is trusted, also a certificate that signs no other.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not access.tls.is_verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

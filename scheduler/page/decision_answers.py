@@ -11,12 +11,12 @@ from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
 from scheduler.history import level_words
 from scheduler.history.records import DecisionRecord
-from scheduler.kube.errors import KubeError
+from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import history_listing
 from scheduler.visibility import HiddenCounts
 
-AskScheduler = Callable[[str, Mapping[str, str]], Awaitable[bytes]]
-"""Asks a running scheduler a question by its name and parameters. Raises `KubeError`."""
+AskScheduler = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
+"""Asks a running scheduler a question by its name, its parameters, and the caller's token. Raises `KubeError`."""
 _SECONDS: Final = "86400"
 _MOST_RECORDS: Final = "200"
 
@@ -60,12 +60,14 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     events: tuple[EventRow, ...]
 
 
-async def answer(ask: AskScheduler, query: Query) -> Decisions:
-    """Answer about all pods, or about one. Raise `Refusal`."""
+async def answer(ask: AskScheduler, query: Query, token: str = "") -> Decisions:
+    """Answer about all pods, or about one, as the scheduler answers the caller of a token. Raise `Refusal`."""
     asked = {"namespace": query.namespace, "pod": query.pod, "since": _SECONDS, "limit": _MOST_RECORDS}
     try:
-        received = await ask("history", {name: value for name, value in asked.items() if value})
+        received = await ask("history", {name: value for name, value in asked.items() if value}, token)
         return _document(msgspec.json.decode(received, type=HistoryAnswer))
+    except Forbidden as error:
+        raise Refusal(403, str(error)) from error
     except KubeError as error:
         raise Refusal(503, str(error)) from error
     except msgspec.MsgspecError as error:

@@ -5,10 +5,11 @@ The HTTP server of `dovetail page`, a process of its own.
     GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
     GET /v1alpha1/map       the picture: the document of `dovetail map`
     GET /v1alpha1/decisions the last decisions of the running scheduler, or the way of a pod (`namespace`, `pod`)
+    POST /v1alpha1/fit      whether the pods of the manifests that are sent would start now; nothing is written
 
 The page asks for the state every few seconds, and for the picture where it is another one. Where callers have tokens,
 each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only requests that name this
-machine as their host: a name of a foreign site that leads here is refused.
+machine as their host: a name of a foreign site that leads here is refused, and so is what a foreign site posts.
 """
 
 import contextlib
@@ -21,14 +22,16 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.api import http_server
+from scheduler.api.answer_threads import in_thread
 from scheduler.api.caller_api import AnswerRule, CallerApi, Callers
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.http_server import Certificate
 from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
 from scheduler.api.refusals import Refusal
 from scheduler.observe.metrics import Metrics
-from scheduler.page import decision_answers, map_page, visible_part
+from scheduler.page import decision_answers, fit_questions, map_page, visible_part
 from scheduler.page.decision_answers import AskScheduler, Decisions
+from scheduler.page.fit_questions import FitQuestion, FitQuestions
 from scheduler.page.live_fleet import LiveFleet, ReadingFailure
 from scheduler.settings import Address
 
@@ -43,10 +46,15 @@ _HEADERS: Final = {
 
 
 class PageSubjects(msgspec.Struct, frozen=True):
-    """What the page shows. `ask_scheduler` is None where it shows no decisions."""
+    """
+    What the page shows.
+
+    `ask_scheduler` is None where it shows no decisions, and `fit` where nothing can be placed: in a saved decision.
+    """
 
     fleet: LiveFleet
     ask_scheduler: AskScheduler | None = None
+    fit: FitQuestions | None = None
 
 
 class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -54,7 +62,8 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     The document. `picture` is the tag of the map; it and `age_seconds` are None where nothing has been read yet.
 
     `failure` says why the fleet cannot be read now; the picture is the last one then. `has_decisions` says that there
-    are answers about decisions.
+    are answers about decisions, and `has_fit` about manifests; objects in these that name no namespace are in
+    `namespace`.
     """
 
     api_version: str = API_VERSION
@@ -63,6 +72,8 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     age_seconds: float | None
     failure: ReadingFailure | None
     has_decisions: bool
+    has_fit: bool
+    namespace: str
 
 
 async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
@@ -73,6 +84,8 @@ async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> Pag
         age_seconds=None,
         failure=about.fleet.failure,
         has_decisions=about.ask_scheduler is not None,
+        has_fit=about.fit is not None,
+        namespace=about.fit.source.namespace if about.fit else "",
     )
     if reading is None:
         return found
@@ -90,16 +103,36 @@ async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
 
 
 async def _decisions(about: PageSubjects, query: Query, rights: CallerRights) -> Decisions:
-    del rights  # the scheduler has asked what the person may list
     if about.ask_scheduler is None:
-        raise Refusal(404, "this page shows no decisions: ask with `dovetail history`", reason="NotFound")
-    return await decision_answers.answer(about.ask_scheduler, query)
+        message = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
+        raise Refusal(404, message, reason="NotFound")
+    return await decision_answers.answer(about.ask_scheduler, query, rights.token)
+
+
+async def _fit(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
+    if about.fit is None:
+        raise Refusal(404, "this page is about a saved decision: ask with `dovetail fit`", reason="NotFound")
+    reading = await about.fleet.last()
+    source = about.fit.source
+    named = await in_thread(fit_questions.named_namespaces, query.content)
+    among = (query.namespace or source.namespace, *named, *(reading.waiting if reading else ()))
+    pods, claims = [await rights.namespaces(each, among) for each in (Listed.PODS, Listed.CLAIMS)]
+    question = FitQuestion(
+        source=source,
+        content=query.content,
+        namespace=query.namespace or source.namespace,
+        wanted=query.count,
+        namespaces=pods & claims,
+        sees_nodes=await rights.sees(Listed.NODES),
+    )
+    return await about.fit.ask(rights.caller, question)
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
     "state": AnswerRule(_state, _NONE, Listed.PODS, Listed.SLICES),
     "map": AnswerRule(_map, _NONE, Listed.PODS, Listed.SLICES),
     "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod")), Listed.PODS),
+    "fit": AnswerRule(_fit, Parameters(("namespace", "count")), Listed.PODS, Listed.SLICES, has_content=True),
 }
 """The answers by the last part of their path."""
 
@@ -143,19 +176,33 @@ async def serving(subjects: PageSubjects, address: Address, entrance: Entrance |
     async def page(_: web.Request) -> web.Response:
         return web.Response(text=html, content_type="text/html", headers={"Content-Security-Policy": policy})
 
-    routes = (web.get("/", page), web.get(f"{PREFIX}/{{name}}", api.handle))
+    asked, posted = web.get(f"{PREFIX}/{{name}}", api.handle), web.post(f"{PREFIX}/{{name:fit}}", api.handle)
     middlewares = () if entrance else (_from_this_machine,)
-    async with http_server.serving(routes, address, certificate, headers=_HEADERS, middlewares=middlewares) as bound:
+    async with http_server.serving(
+        (web.get("/", page), asked, posted),
+        address,
+        certificate,
+        headers=_HEADERS,
+        middlewares=middlewares,
+        most_content=fit_questions.MOST_BYTES,
+    ) as bound:
         yield bound
 
 
 @web.middleware
 async def _from_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse other hosts: a site whose name leads to this machine could read the page (DNS rebinding)."""
+    """
+    Refuse other hosts, and what another site posts.
+
+    A site whose name leads to this machine could read the page (DNS rebinding). Browsers say from where they post.
+    """
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         host = ""
     if not Address(host, 0).is_loopback:
         return http_server.refused(Refusal(403, "this page is for this machine: open it as localhost or 127.0.0.1"))
+    origin = request.headers.get("Origin")
+    if request.method == "POST" and origin is not None and origin.partition("://")[2] != request.host:
+        return http_server.refused(Refusal(403, "this page answers no question of another site"))
     return await handler(request)

@@ -114,6 +114,19 @@ def load(
     return _overridden(settings, overrides, "command line" if path is None else f"{path} with the command line")
 
 
+def load_for(path: Path | None, scheduler_name: str, warn: Callable[[str], None] = _ignore) -> tuple[str, Settings]:
+    """
+    Return a scheduler name ("": that of the first profile), and settings that have a profile for it.
+
+    `warn` gets a message for each deprecated key. Raise `SettingsError`.
+    """
+    settings = load(path, warn=warn)
+    name = scheduler_name or settings.profiles[0].scheduler_name
+    if name not in settings.scheduler_names:
+        settings = load(path, Overrides(scheduler_names=(name,)))
+    return name, settings
+
+
 def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Settings:
     """Read the text of a configuration file; `source` names it in messages, `warn` gets one for each old key."""
     try:

@@ -6,7 +6,7 @@ is left: at once, after evictions, after moves (`defragment`), or after one of t
 """
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import msgspec
 from msgspec.structs import replace
@@ -20,11 +20,26 @@ from scheduler.worker.recording import Record
 from solver import SolverCache, max_count
 from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, Relocation
 
+if TYPE_CHECKING:
+    from scheduler.simulation.case_builder import CaseBuilder
+
 MOST_COPIES: Final = 100_000
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
 _MOST_MOVED_FOR: Final = 64
 """Moves are searched for so many pods at most: the model has a row for each pod and node."""
+
+
+class SchedulerNameError(ValueError):
+    """The pods of the manifests name several schedulers; the message names them."""
+
+
+def scheduler_of(made: "CaseBuilder") -> str:
+    """Return the scheduler that the pods of the manifests name, "" without pods. Raise `SchedulerNameError`."""
+    names = sorted({pod.scheduler_name for pod in made.pods if pod.id in made.own})
+    if len(names) > 1:
+        raise SchedulerNameError(f"the pods name several schedulers, {', '.join(names)}")
+    return names[0] if names else ""
 
 
 class Fit(NamedTuple):
@@ -52,8 +67,12 @@ class Fit(NamedTuple):
         return self.copies is not None and self.copies.count >= self.most
 
 
-def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
-    """Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many."""
+def fit(asked: Record, own: Collection[PodId], most: int | None, *, says_changes: bool = True) -> Fit:
+    """
+    Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many.
+
+    The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
+    """
     cache = SolverCache()
     left = simulator.after_others(asked, own, cache)
     result = simulator.answer(left, cache)
@@ -65,15 +84,23 @@ def fit(asked: Record, own: Collection[PodId], most: int | None) -> Fit:
     found = Fit(result, copies, len(unit.pods), most or 0)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
     stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]
-    return _with_help(found, left, stuck[0], cache) if stuck else found
+    if not stuck:
+        return found
+    helped = _with_moves(found, left)
+    return helped if helped.moves or not says_changes else _with_changes(found, left, stuck[0], cache)
 
 
-def _with_help(found: Fit, left: Record, stuck: PodId, cache: SolverCache) -> Fit:
-    """Add the moves that let all pods in, else the changes that let one of them in that does not start."""
+def _with_moves(found: Fit, left: Record) -> Fit:
+    """Add the moves that let all pods in."""
     if len(left.batch.pods) <= _MOST_MOVED_FOR:
         moves = defragment.relocation(left, left.batch, seconds=_MOVES_SECONDS)
         if moves.is_found and moves.moves:
             return found._replace(moves=moves)
+    return found
+
+
+def _with_changes(found: Fit, left: Record, stuck: PodId, cache: SolverCache) -> Fit:
+    """Add the changes that let one of the pods in that does not start."""
     pod = next(pod for pod in left.batch.pods if pod.id == stuck)
     plan = found.result.plan
     own = frozenset(claim for each in plan.placements for claim in each.claims)
@@ -126,7 +153,7 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
     """Print the answer in a sentence, then where the pods start, and what has to change for those that do not."""
     console = printing.console(to)
     colour = "green" if found.fits(wanted) else "yellow"
-    console.print(Text(_sentence(found), colour))
+    console.print(Text(sentence(found), colour))
     plan_output.show(found.result, to)
     if found.moves is not None:
         console.print("All of them fit after these moves (dovetail defrag makes them one by one):")
@@ -138,7 +165,8 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
             console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), (0, 0, 0, 2), expand=False))
 
 
-def _sentence(found: Fit) -> str:
+def sentence(found: Fit) -> str:
+    """Write the answer in a sentence."""
     plan = found.result.plan
     total = len(plan.placements) + len(plan.unplaced)
     if found.copies is not None:

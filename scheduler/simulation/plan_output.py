@@ -126,7 +126,7 @@ def show(answer: SimulationResult, to: TextIO) -> None:
         console.print(_table(answer))
     if any(each.victims for each in answer.plan.preemptions):
         console.print(_victims(answer))
-    console.print(Text(_summary(answer)))
+    console.print(Text(summary(answer)))
     for line in _others(answer):
         console.print(Text(line))
 
@@ -147,7 +147,7 @@ def _table(answer: SimulationResult) -> Table:
     table.add_column("NODE", overflow="fold", max_width=28)
     table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
     for placement in answer.plan.placements:
-        devices = "\n".join(_claims(placement, answer))
+        devices = "\n".join(claim_lines(placement, answer))
         table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
     by_reasons: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
     for unplaced in answer.plan.unplaced:
@@ -186,7 +186,7 @@ def _name(pod: object) -> Text:
     return Text(str(pod).removeprefix("default/"))
 
 
-def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
+def claim_lines(placement: Placement, answer: SimulationResult) -> Iterator[str]:
     """Return one line per request, with the claim's name if the pod has several claims."""
     special = placement.extended_resource_claim
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
@@ -223,11 +223,12 @@ def _reasons(reasons: Iterable[Reason]) -> Text:
     for hint in dict.fromkeys(hint for _, _, hint in split if hint):
         text.append("\n" if text else "").append(f"→ {hint}", "cyan")
     for reason, message, _ in split:
-        text.append("\n" if text else "").append(f"{_nodes(reason)}{message}", "yellow")
+        text.append("\n" if text else "").append(f"{nodes_of(reason)}{message}", "yellow")
     return text
 
 
-def _nodes(reason: Reason) -> str:
+def nodes_of(reason: Reason) -> str:
+    """Write on how many nodes a reason holds, before its message; empty where it is about no nodes."""
     return f"{counted(reason.node_count, 'node')}: " if reason.node_count else ""
 
 
@@ -244,7 +245,8 @@ def _others(answer: SimulationResult) -> Iterator[str]:
         yield f"{waiting} of the cluster {'wait' if others.waiting_count > 1 else 'waits'} too (dovetail queue)."
 
 
-def _summary(answer: SimulationResult) -> str:
+def summary(answer: SimulationResult) -> str:
+    """Say in one line how many pods are placed, how well that is proven, and how long it took."""
     plan = answer.plan
     placed, total = len(plan.placements), len(plan.placements) + len(plan.unplaced)
     if not total:

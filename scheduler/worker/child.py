@@ -25,7 +25,7 @@ from scheduler.worker import frames
 
 _MIB: Final = 1024 * 1024
 _NICENESS: Final = 10
-_NO_MEMORY: Final = 77
+NO_MEMORY: Final = 77
 """Exit status of a process that was refused memory."""
 _PARENT_DEATH_SIGNAL: Final = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -62,7 +62,7 @@ def run_forked(work: Callable[[], None]) -> int:
         work()
         status = 0
     except MemoryError:
-        status = _NO_MEMORY
+        status = NO_MEMORY
     except BaseException:  # noqa: BLE001 - whatever it is, this process must not return into its parent's code
         traceback.print_exc(file=sys.stderr)
     finally:
@@ -89,7 +89,7 @@ class Child:
         def decide() -> None:
             connection.close()
             os.close(reading)
-            _restrict(limits, threads)
+            restrict(limits, threads)
             for body in work():
                 _send(writing, frames.framed(body))
 
@@ -143,7 +143,7 @@ class Child:
         self.reap()
 
 
-def _restrict(limits: frames.IsolationLimits, threads: int) -> None:
+def restrict(limits: frames.IsolationLimits, threads: int) -> None:
     """Apply the limits. Freeze the garbage collector first: it would write to shared pages and so copy them."""
     gc.freeze()
     os.nice(_NICENESS)
@@ -164,6 +164,6 @@ def _send(pipe: int, frame: bytes) -> None:
 def _cause(status: int) -> frames.Cause:
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGALRM, signal.SIGXCPU}:
         return frames.Cause.TIME
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _NO_MEMORY:
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NO_MEMORY:
         return frames.Cause.MEMORY
     return frames.Cause.CRASH

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would use up the memory limit
     "OPENBLAS_NUM_THREADS": "1",  # a fork does not copy threads
 }
@@ -67,7 +67,7 @@ class ForkServers:
                     [*self._command, str(theirs.fileno()), str(self._memory_limit_mib)],
                     pass_fds=(theirs.fileno(),),
                     stdin=subprocess.DEVNULL,
-                    env=os.environ | _ENVIRONMENT,
+                    env=os.environ | ENVIRONMENT,
                 )
             except BaseException:
                 ours.close()

@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from scheduler.cli import page
 from scheduler.cli.main import COMMANDS
-from scheduler.settings import parse_address
+from scheduler.settings import default, parse_address
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPONENT = DEPLOY / "page"
@@ -37,9 +38,35 @@ def test_the_container_runs_the_command_with_a_certificate_that_is_mounted() -> 
     assert parse_address(options.listen).port == _container()["ports"][0]["containerPort"]
     mounts = {each["mountPath"]: each["name"] for each in _container()["volumeMounts"]}
     volumes = {each["name"]: each for each in _pod()["spec"]["volumes"]}
-    files = (options.tls_cert_file, options.tls_key_file, str(options.config))
+    files = (options.tls_cert_file, options.tls_key_file, str(options.config), str(options.certificate_authority))
     sources = [volumes[mounts[str(Path(each).parent)]] for each in files]
-    assert [next(iter(each.keys() - {"name"})) for each in sources] == ["secret", "secret", "configMap"]
+    assert [next(iter(each.keys() - {"name"})) for each in sources] == ["secret", "secret", "configMap", "secret"]
+
+
+def test_the_page_asks_the_service_of_the_scheduler_and_trusts_its_certificate() -> None:
+    parser = argparse.ArgumentParser()
+    page.add(parser)
+    options = parser.parse_args(_container()["args"][1:])
+    service = yaml.safe_load((DEPLOY / "api" / "service.yaml").read_text(encoding="utf-8"))
+    address, (port,) = urlsplit(options.server), service["spec"]["ports"]
+    assert address.scheme == "https"
+    assert address.hostname == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert (address.port or 443) == port["port"]
+    policy = yaml.safe_load((DEPLOY / "api" / "networkpolicy.yaml").read_text(encoding="utf-8"))["spec"]
+    assert policy["ingress"] == [{"ports": [{"port": port["targetPort"]}]}]  # from everywhere
+    assert _documents("networkpolicy.yaml")[0]["spec"]["policyTypes"] == ["Ingress"]  # to everywhere
+    (volume,) = [each for each in _pod()["spec"]["volumes"] if each["name"] == "api-tls"]
+    (patch,) = yaml.safe_load((DEPLOY / "api" / "kustomization.yaml").read_text(encoding="utf-8"))["patches"]
+    (secret,) = [each["value"]["secret"] for each in yaml.safe_load(patch["patch"]) if "secret" in each["value"]]
+    assert volume["secret"]["secretName"] == secret["secretName"]
+    assert volume["secret"]["optional"] is True
+    assert [each["key"] for each in volume["secret"]["items"]] == ["tls.crt"]  # never the key
+
+
+def test_the_memory_of_the_container_has_room_for_a_question() -> None:
+    limit = _container()["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    assert int(limit.removesuffix("Mi")) >= default().solver.memory_limit_mib + 1024
 
 
 def test_service_policy_role_and_probe_name_the_port_of_the_pods() -> None:
@@ -51,7 +78,7 @@ def test_service_policy_role_and_probe_name_the_port_of_the_pods() -> None:
     assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == [port["name"]]
     (rule,) = role["rules"]
     assert rule["resourceNames"] == [f"https:{service['metadata']['name']}:{of_service['name']}"]
-    assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get"])
+    assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get", "create"])
     labels = _pod()["metadata"]["labels"]
     assert service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"] == labels
 

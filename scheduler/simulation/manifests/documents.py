@@ -69,6 +69,13 @@ def read(paths: Sequence[Path]) -> ManifestFiles:
     return reading
 
 
+def parsed(content: bytes, name: str) -> ManifestFiles:
+    """Read a text, which `name` names in errors. Never raises."""
+    reading = ManifestFiles()
+    _read_text(_decoded(content), name, reading)
+    return reading
+
+
 def _files(path: Path, reading: ManifestFiles) -> Iterable[Path]:
     if not path.is_dir():
         return (path,)
@@ -92,6 +99,10 @@ def _content(file: Path, reading: ManifestFiles) -> str | None:
         message = f"is larger than {_MOST_BYTES // 2**20} MiB: split it into several files"
         reading.problems.append(ManifestProblem(str(file), "", "", message))
         return None
+    return _decoded(raw)
+
+
+def _decoded(raw: bytes) -> str:
     return raw.decode("utf-8-sig", "surrogateescape")
 
 

@@ -5,11 +5,16 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
-from scheduler.api import scheduler_client
+from scheduler.api import http_server, scheduler_client
+from scheduler.api.http_server import Certificate
+from scheduler.api.queries import NOT_LEADING
+from scheduler.api.refusals import Refusal
 from scheduler.api.scheduler_client import SchedulerAddress
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.errors import ApiError, ConfigurationError, NotFound
+from scheduler.settings import Address
 
 _ABSENT = 'no endpoints available for service "dovetail-api"'
 
@@ -47,3 +52,33 @@ async def test_where_no_scheduler_is_behind_the_service_it_says_what_to_do(error
 async def test_other_refusals_are_told_as_they_are() -> None:
     with pytest.raises(ApiError, match="the solver decides"):
         await _ask(ApiError(503, "ServiceUnavailable", "the solver decides about pods and has no time now"))
+
+
+async def _asked_of_replicas(leads: str) -> tuple[bytes, list[str]]:
+    """Ask behind a URL that leads each try to the next replica, `-` or `+`; return the answer and the tokens."""
+    tokens, left = list[str](), list(leads)
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens.append(request.headers["Authorization"])
+        connections.add(request.transport)
+        if left.pop(0) == "+":
+            return web.Response(text="the history")
+        return http_server.refused(Refusal(503, "this replica stands by", reason=NOT_LEADING))
+
+    connections = set[object]()
+    routes = (web.get("/v1alpha1/history", answer),)
+    async with http_server.serving(routes, Address("127.0.0.1", 0), Certificate()) as bound:
+        address = SchedulerAddress(server=f"http://{bound}")
+        found = await scheduler_client.ask_as(address, "own-token", "history", {})
+    assert len(connections) == len(tokens)
+    return found, tokens
+
+
+async def test_behind_a_url_each_try_is_a_connection_of_its_own_until_the_leader_answers() -> None:
+    found, tokens = await _asked_of_replicas("--+")
+    assert (found, tokens) == (b"the history", ["Bearer own-token"] * 3)
+
+
+async def test_where_no_replica_behind_a_url_leads_it_says_so() -> None:
+    with pytest.raises(ConfigurationError, match=r"no replica behind http://.* leads"):
+        await _asked_of_replicas("-" * 24)

@@ -54,9 +54,11 @@ class Scheduler:
     def __init__(self, answer: bytes = msgspec.json.encode(HISTORY), problem: str = "") -> None:
         self.answer, self.problem = answer, problem
         self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.tokens: list[str] = []
 
-    async def ask(self, name: str, parameters: Mapping[str, str]) -> bytes:
+    async def ask(self, name: str, parameters: Mapping[str, str], token: str) -> bytes:
         self.asked.append((name, parameters))
+        self.tokens.append(token)
         if self.problem:
             raise ConfigurationError(self.problem)
         return self.answer

@@ -24,6 +24,8 @@ from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.visibility import VisibleNamespaces
 from solver import fleet_of
 from tests.scheduler.api.test_api_server import Reviewing
+from tests.scheduler.page.test_decision_answers import Scheduler
+from tests.scheduler.page.test_page_server import Answering
 from tests.support import builders as b
 from tests.support.shell_clock import VirtualClock
 
@@ -73,12 +75,20 @@ def test_without_nodes_there_are_no_labels_and_the_kind_is_named() -> None:
 class Door:
     """The page with callers that have tokens."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, reviewing: Reviewing) -> None:
+    def __init__(
+        self, url: str, session: aiohttp.ClientSession, reviewing: Reviewing, scheduler: Scheduler, fit: Answering
+    ) -> None:
         self.url, self.session, self.reviewing = url, session, reviewing
+        self.scheduler, self.fit = scheduler, fit
 
     async def get(self, name: str, token: str, header: str = CALLER_HEADER) -> tuple[int, Any]:
         headers = {header: f"Bearer {token}"} if token else {}
         async with self.session.get(f"{self.url}/v1alpha1/{name}", headers=headers) as response:
+            return response.status, await response.json()
+
+    async def ask(self, manifest: bytes, token: str) -> tuple[int, Any]:
+        headers = {"Content-Type": "application/yaml"} | ({CALLER_HEADER: f"Bearer {token}"} if token else {})
+        async with self.session.post(f"{self.url}/v1alpha1/fit", data=manifest, headers=headers) as response:
             return response.status, await response.json()
 
 
@@ -87,13 +97,14 @@ async def door() -> AsyncIterator[Door]:
     reviewing, clock = Reviewing(), VirtualClock()
     reviewing.rights |= {("ops", "nodes", ""), ("viewer", "pods", "red"), ("viewer", "resourceclaims", "red")}
     callers = TokenCallers(ApiSettings(requests_per_second=5.0), cast("Client", reviewing), clock)
-    subjects = PageSubjects(LiveFleet(reading, clock))
+    scheduler, fit = Scheduler(), Answering()
+    subjects = PageSubjects(LiveFleet(reading, clock), scheduler.ask, fit)
     entrance = Entrance(callers, Certificate())
     async with (
         page_server.serving(subjects, Address("127.0.0.1", 0), entrance) as bound,
         aiohttp.ClientSession() as session,
     ):
-        yield Door(f"http://{bound}", session, reviewing)
+        yield Door(f"http://{bound}", session, reviewing, scheduler, fit)
 
 
 @pytest.mark.parametrize("header", [CALLER_HEADER, "Authorization"])
@@ -138,3 +149,32 @@ async def test_a_caller_that_asks_too_often_is_refused(door: Door) -> None:
 async def test_where_rights_cannot_be_checked_nothing_is_shown(door: Door) -> None:
     door.reviewing.is_down = True
     assert (await door.get("map", "token-ops"))[0] == 503
+
+
+async def test_a_question_about_a_manifest_has_the_rights_of_its_caller(door: Door) -> None:
+    manifest = b"kind: Pod\nmetadata: {namespace: red}\n---\nmetadata: {namespace: blue}\n"
+    assert (await door.ask(manifest, "token-viewer"))[0] == 200
+    assert (await door.ask(manifest, "token-ops"))[0] == 200
+    (viewer, limited), (ops, whole) = door.fit.asked
+    assert (viewer, limited.namespaces, limited.sees_nodes) == ("viewer", RED, False)
+    assert (ops, whole.namespaces, whole.sees_nodes) == ("ops", ALL, True)
+
+
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("wrong", 401), ("token-stranger", 403), ("token-team", 403)])
+async def test_a_question_without_rights_is_refused_before_anything_is_read(
+    door: Door, token: str, status: int
+) -> None:
+    assert (await door.ask(b"kind: Pod", token))[0] == status
+    assert door.fit.asked == []
+
+
+async def test_the_scheduler_is_asked_about_decisions_with_the_token_of_the_caller(door: Door) -> None:
+    for token in ("token-viewer", "token-ops"):
+        assert (await door.get("decisions", token))[0] == 200
+    assert door.scheduler.tokens == ["token-viewer", "token-ops"]
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+async def test_the_scheduler_is_not_asked_for_callers_without_a_valid_token(door: Door, token: str) -> None:
+    assert (await door.get("decisions", token))[0] == 401
+    assert door.scheduler.asked == []

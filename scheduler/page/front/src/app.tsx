@@ -3,8 +3,9 @@ import { options } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MapCanvas } from "./canvas";
 import { PALETTES, schemeOf, uncoloured, type ColourBy, type Scheme, type Theme } from "./colours";
-import { DecisionsView, PodView } from "./decisions_view";
+import { DecisionsView, NoDecisions, PodView } from "./decisions_view";
 import { Details } from "./details";
+import { FitView } from "./fit_view";
 import type { Device, Fleet } from "./fleet";
 import { layOut, type Grouping, type Layout } from "./layout";
 import type { Connection } from "./live";
@@ -95,8 +96,9 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
       <Heading fleet={fleet} theme={theme} onTheme={prefer} view={view.name} connection={connection} />
       <Figures fleet={fleet} />
       {view.name === "queue" && <QueueView fleet={fleet} hasDecisions={connection?.hasDecisions ?? false} />}
-      {view.name === "decisions" && <DecisionsView />}
-      {view.name === "pod" && <PodView namespace={view.namespace} name={view.pod} />}
+      {view.name === "fit" && <FitView namespace={connection?.namespace ?? ""} />}
+      {view.name === "decisions" && (connection?.hasDecisions ? <DecisionsView /> : <NoDecisions />)}
+      {view.name === "pod" && (connection?.hasDecisions ? <PodView namespace={view.namespace} name={view.pod} /> : <NoDecisions />)}
       <div class="tools" role="search" hidden={!isMap}>
         <label class="search">
           <span class="unseen">Search</span>
@@ -184,7 +186,7 @@ function Heading({ fleet, theme, onTheme, view, connection }: HeadingProperties)
       <h1>{connection ? "Dovetail" : "Fleet map"}</h1>
       {connection && (
         <nav aria-label="Views">
-          {VIEWS.filter(([name]) => name !== "decisions" || connection.hasDecisions).map(([name, label]) => (
+          {VIEWS.filter(([name]) => name !== "fit" || connection.hasFit).map(([name, label]) => (
             <a key={name} href={`#${name}`} aria-current={name === view ? "page" : undefined}>
               {label}
             </a>
@@ -465,7 +467,7 @@ function useShortcuts(shortcuts: Record<string, () => void>): void {
   current.current = shortcuts;
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
-      const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+      const isTyping = [HTMLInputElement, HTMLSelectElement, HTMLTextAreaElement].some((kind) => event.target instanceof kind);
       const action = current.current[event.key];
       if (!action || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();

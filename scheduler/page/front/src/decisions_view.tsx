@@ -106,6 +106,21 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
   );
 }
 
+/** What stands there where the server knows no scheduler that it could ask. */
+export function NoDecisions() {
+  return (
+    <section class="view" aria-labelledby="decisions-title">
+      <div class="view-head">
+        <h2 id="decisions-title">The last decisions</h2>
+      </div>
+      <p class="hint">
+        This page has no decisions: it is not connected to the API of a running scheduler. That API is off by default
+        (docs/page.md says how to switch it on).
+      </p>
+    </section>
+  );
+}
+
 export const wayOf = (namespace: string, name: string): string => `#pod/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 
 function Problem({ found, problem }: Answer) {

@@ -17,6 +17,9 @@ export interface Connection {
   wanted: string | null;
   /** Whether the server answers about decisions. */
   hasDecisions: boolean;
+  /** Whether it answers about manifests; objects in these that name no namespace are in `namespace`. */
+  hasFit: boolean;
+  namespace: string;
 }
 
 export interface Live extends Connection {
@@ -28,6 +31,8 @@ interface PageState {
   ageSeconds: number | null;
   failure: { since: string; message: string } | null;
   hasDecisions: boolean;
+  hasFit: boolean;
+  namespace: string;
 }
 
 const PAUSE = 2_000;
@@ -51,9 +56,9 @@ class RefusedError extends Error {
 export async function ask<Answer>(path: string, options: RequestInit = {}): Promise<Answer> {
   let response: Response;
   const token = rememberedToken();
-  const headers: HeadersInit = token ? { "Dovetail-Authorization": `Bearer ${token}` } : {};
+  const headers = { ...options.headers, ...(token && { "Dovetail-Authorization": `Bearer ${token}` }) };
   try {
-    response = await fetch(`v1alpha1/${path}`, { cache: "no-store", headers, signal: AbortSignal.timeout(PATIENCE), ...options });
+    response = await fetch(`v1alpha1/${path}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE), ...options, headers });
   } catch {
     throw new Error("the server of this page does not answer");
   }
@@ -64,7 +69,7 @@ export async function ask<Answer>(path: string, options: RequestInit = {}): Prom
 }
 
 export function useLive(): Live {
-  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null, wanted: null, hasDecisions: false });
+  const [live, setLive] = useState<Live>({ fleet: null, readAt: null, lost: null, wanted: null, hasDecisions: false, hasFit: false, namespace: "" });
   useEffect(() => follow((change) => setLive(change)), []);
   return live;
 }
@@ -126,6 +131,8 @@ function told(before: Live, state: PageState, found: Fleet | null): Live {
   const lost = state.failure && { since: Date.parse(state.failure.since), message: state.failure.message };
   const fleet = found ?? before.fleet;
   const passed = readAt && before.readAt && fleet === before.fleet && fleet ? readAt - (fleet.drawnAt ?? before.readAt) : 0;
-  if (!fleet || passed < REDRAW) return { fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet, readAt, lost, wanted: null, hasDecisions: state.hasDecisions };
-  return { fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 }, readAt, lost, wanted: null, hasDecisions: state.hasDecisions };
+  const { hasDecisions, hasFit, namespace } = state;
+  const connection = { readAt, lost, wanted: null, hasDecisions, hasFit, namespace };
+  if (!fleet || passed < REDRAW) return { ...connection, fleet: found ? { ...found, drawnAt: readAt ?? 0 } : fleet };
+  return { ...connection, fleet: { ...fleet, readAt: fleet.readAt + passed, drawnAt: readAt ?? 0 } };
 }

@@ -1,0 +1,179 @@
+"""
+One question "would this fit?" in a process of its own: `python -m scheduler.page.fit_process`.
+
+It reads a question from standard input, lists the cluster, decides as `dovetail fit` does, and writes the answer to
+standard output. Whatever a manifest holds, the server of the page goes on: the kernel ends this process at its limits
+of time and memory, and it ends with the server.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.access import ClusterAccess
+from scheduler.kube.errors import KubeError
+from scheduler.page import fit_answer
+from scheduler.page.fit_answer import FitAnswer, FitVisibility
+from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
+from scheduler.settings import Settings, SettingsError, load, load_for
+from scheduler.simulation import defaults, fitting, live_cluster, simulator
+from scheduler.simulation.case_builder import CaseBuilder
+from scheduler.simulation.live_cluster import ClusterObjects
+from scheduler.simulation.manifests import documents
+from scheduler.simulation.manifests.documents import ManifestFiles, ManifestProblem
+from scheduler.simulation.manifests.fields import metadata, subject, text
+from scheduler.simulation.simulator import SimulationCase
+from scheduler.visibility import VisibleNamespaces
+from scheduler.worker import child, frames
+from solver.domain import Pod, PodAffinityTerm
+
+_HAS_LIMITS: Final = sys.platform == "linux"
+"""On a person's machine of another kind only the server's own limit of time holds."""
+_NAME: Final = "manifest"
+"""What errors call the text."""
+
+
+def main() -> None:
+    """Answer the question on standard input. The argument is the process id of the parent."""
+    if _HAS_LIMITS:
+        child.end_with(int(sys.argv[1]))
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but the answer is written there
+    try:
+        live_cluster.load_solver()  # before the memory is limited: what every question maps does not count
+        question = msgspec.json.decode(sys.stdin.buffer.read(), type=FitQuestion)
+        found = _limited(question)
+    except MemoryError:
+        os._exit(child.NO_MEMORY)
+    with os.fdopen(answers, "wb") as to:
+        to.write(msgspec.json.encode(found))
+
+
+def _limited(question: FitQuestion) -> FitAnswer | FitFailure:
+    config = Path(question.source.config) if question.source.config else None
+    try:
+        solver = load(config).solver
+        limits = frames.IsolationLimits(
+            end_seconds=SECONDS, cpu_seconds=SECONDS, memory_limit_mib=solver.memory_limit_mib
+        )
+        if _HAS_LIMITS:
+            child.restrict(limits, solver.workers)
+        return answer(question, config)
+    except (KubeError, SettingsError) as error:
+        return FitFailure(str(error))
+
+
+def answer(question: FitQuestion, config: Path | None) -> FitAnswer | FitFailure:
+    """Decide. Raise `KubeError` and `SettingsError`."""
+    reading = documents.parsed(question.content, _NAME)
+    asked = defaults.in_namespace(reading, question.namespace, is_given=False)
+    unseen = tuple(_unseen(asked, question.namespaces))
+    if unseen or not asked.documents:
+        return fit_answer.wrong((*asked.problems, *unseen))
+    cluster = _read(question.source)
+    if isinstance(cluster, FitFailure):
+        return cluster
+    made = CaseBuilder.of(_visible(cluster, question.namespaces), asked)
+    try:
+        name, settings = load_for(config, fitting.scheduler_of(made))
+    except fitting.SchedulerNameError as error:
+        message = f"{error}: ask about those of one scheduler"
+        return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
+    case = made.case(name)
+    reaching = tuple(_reaching(case, question.namespaces))
+    if reaching or not case.own:
+        none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
+        return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
+    found = _decided(question, case, settings, name)
+    warnings = (*case.warnings, *_of_other_scheduler(config, name), *found.warnings)
+    return msgspec.structs.replace(
+        found,
+        problems=fit_answer.listed(case.problems),
+        warnings=warnings[: fit_answer.MOST_ROWS],
+        forbidden=cluster.forbidden,
+    )
+
+
+def _decided(question: FitQuestion, case: SimulationCase, settings: Settings, name: str) -> FitAnswer:
+    nodes = None if question.sees_nodes else {each.scope.node_name for each in case.snapshot.slices}
+    seen = FitVisibility(question.namespaces, nodes)
+    record = simulator.recorded(case, settings, name)
+    if not question.sees_nodes:
+        policy = msgspec.structs.replace(record.policy, tells_inventory=False)
+        record = msgspec.structs.replace(record, policy=policy)
+    most = None if question.wanted is None else min(fitting.MOST_COPIES, question.wanted or fitting.MOST_COPIES)
+    found = fitting.fit(record, case.own, most, says_changes=seen.everything)
+    return fit_answer.answer_of(found, question.wanted or 1, seen)
+
+
+def _read(source: FitSource) -> ClusterObjects | FitFailure:
+    if source.files:
+        reading = documents.read([Path(each) for each in source.files])
+        if reading.problems:
+            return FitFailure("; ".join(map(str, reading.problems)))
+        return CaseBuilder.as_cluster(reading)
+    path = Path(source.kubeconfig) if source.kubeconfig else None
+    return live_cluster.fetch(ClusterAccess(path, source.context))
+
+
+def _unseen(asked: ManifestFiles, namespaces: VisibleNamespaces) -> Iterator[ManifestProblem]:
+    """
+    Report the objects of namespaces that the caller does not see.
+
+    A manifest replaces the object of its name, and an answer says what that one has: claims are allocated on nodes, a
+    workload has pods.
+    """
+    for document in asked.documents:
+        namespace = text(metadata(document.body).get("namespace"))
+        if namespace and namespace not in namespaces:
+            message = f"you may not list pods and resourceclaims in {namespace}: write a namespace in which you may"
+            yield ManifestProblem(document.source, subject(document.body), "metadata.namespace", message)
+
+
+def _visible(found: ClusterObjects, namespaces: VisibleNamespaces) -> ClusterObjects:
+    """Leave out the documents of other namespaces, and what reading the cluster has said of any object."""
+    if namespaces.everything:
+        return found
+    seen = tuple(
+        each
+        for each in found.documents
+        if not (namespace := text(metadata(each.body).get("namespace"))) or namespace in namespaces
+    )
+    return replace(found, documents=seen, warnings=())
+
+
+def _reaching(case: SimulationCase, namespaces: VisibleNamespaces) -> Iterator[ManifestProblem]:
+    """Report rules about pods of namespaces that the caller does not see: an answer would say whether there are any."""
+    for pod in case.batch.pods:
+        if pod.id in case.own and any(_reaches(term, namespaces) for term in _terms(pod)):
+            message = "names pods of namespaces in which you may not list pods: leave these terms out"
+            yield ManifestProblem(_NAME, f"Pod {pod.id}", "spec.affinity", message)
+
+
+def _terms(pod: Pod) -> Iterator[PodAffinityTerm]:
+    yield from (*pod.affinity, *pod.anti_affinity)
+    yield from (each.term for each in (*pod.preferred_affinity, *pod.preferred_anti_affinity))
+
+
+def _reaches(term: PodAffinityTerm, namespaces: VisibleNamespaces) -> bool:
+    if namespaces.everything:
+        return False
+    return term.namespace_selector is not None or any(each not in namespaces for each in term.namespaces)
+
+
+def _of_other_scheduler(config: Path | None, name: str) -> Iterator[str]:
+    served = load(config).scheduler_names
+    if name not in served:
+        yield (
+            f"schedulerName {name} is none of this page's configuration, which has {', '.join(sorted(served))}: the "
+            "answer is what a scheduler with that name would decide"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The answer to "would this fit?": that of `dovetail fit`, with mistakes by object and field, and what callers see."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from scheduler.page import fit_process
+from scheduler.page.fit_answer import FitAnswer
+from scheduler.page.fit_questions import FitFailure, FitQuestion, FitSource
+from scheduler.visibility import VisibleNamespaces
+from tests.scheduler.cli.test_defrag import runs
+from tests.scheduler.cli.test_simulated_preemption import CONFIG
+from tests.support import manifests as m
+
+ALL = VisibleNamespaces(everything=True)
+RED = VisibleNamespaces(frozenset({"red"}))
+
+
+class Asker:
+    """A cluster of two nodes with two devices each, of which a pod of namespace blue holds one."""
+
+    def __init__(self, folder: Path) -> None:
+        objects: list[m.Manifest] = [m.device_class(), m.template()]
+        for name, node in (("secret-one", "n1"), ("secret-two", "n2")):
+            objects += [m.node(node), m.slice_of(node)]
+            for each in runs(name, node, "gpu-0"):
+                each["metadata"]["namespace"] = "blue"
+                objects.append(each)
+        objects.append({**m.template("hidden-template"), "metadata": {"name": "hidden-template", "namespace": "blue"}})
+        self.file = m.write_json(folder / "cluster.json", objects)
+        self.config: Path | None = None
+
+    def raw(
+        self, content: bytes, *, sees: VisibleNamespaces = ALL, nodes: bool = True, wanted: int | None = None
+    ) -> Any:
+        question = FitQuestion(
+            source=FitSource(files=(str(self.file),)),
+            content=content,
+            namespace="red",
+            wanted=wanted,
+            namespaces=sees,
+            sees_nodes=nodes,
+        )
+        return fit_process.answer(question, self.config)
+
+    def ask(self, *manifests: m.Manifest, **how: Any) -> FitAnswer:
+        found = self.raw(yaml.safe_dump_all(manifests).encode(), **how)
+        assert isinstance(found, FitAnswer)
+        return found
+
+
+@pytest.fixture
+def asker(tmp_path: Path) -> Asker:
+    return Asker(tmp_path)
+
+
+def trainer(count: int = 1, name: str = "trainer", **spec: Any) -> tuple[m.Manifest, m.Manifest]:
+    return m.template("own", count=count), m.pod(name, template_name="own", **spec)
+
+
+def text_of(found: FitAnswer) -> str:
+    return msgspec.json.encode(found).decode()
+
+
+def test_pods_that_start_now_have_their_node_and_devices(asker: Asker) -> None:
+    found = asker.ask(*trainer())
+    assert (found.fits, found.sentence, found.problems) == (True, "It fits: 1 pod would start now.", ())
+    (placement,) = found.placements
+    assert (placement.pod, placement.node in {"n1", "n2"}) == ("red/trainer", True)
+    assert placement.devices == ("gpu = gpu-1  (gpu.example.com)",)
+
+
+def test_pods_that_wait_have_their_reasons_and_what_has_to_move(asker: Asker) -> None:
+    found = asker.ask(*trainer(count=2))
+    assert (found.fits, found.placements) == (False, ())
+    (waiting,) = found.waiting
+    assert (waiting.pods, waiting.count) == (("red/trainer",), 1)
+    assert any("needs 2 devices" in each for each in waiting.reasons)
+    assert found.moves is not None
+    (move,) = found.moves
+    assert (move.pod.startswith("blue/secret-"), {move.source, move.target}) == (True, {"n1", "n2"})
+
+
+def test_what_would_have_to_end_is_named(asker: Asker) -> None:
+    found = asker.ask(*THREE)
+    assert (found.fits, found.placed, found.waits) == (False, 2, 1)
+    assert found.changes[0].message.startswith("1 more free device, now held by blue/secret-")
+
+
+def test_pods_that_would_be_evicted_are_named(asker: Asker, tmp_path: Path) -> None:
+    asker.config = tmp_path / "config.yaml"
+    asker.config.write_text(CONFIG, encoding="utf-8")
+    found = asker.ask(*trainer(count=2, priority=1000))
+    assert [each.pod.partition("-")[0] for each in found.victims] == ["blue/secret"]
+
+
+@pytest.mark.parametrize(("wanted", "fits"), [(0, True), (2, True), (3, False)])
+def test_how_many_copies_fit(asker: Asker, wanted: int, *, fits: bool) -> None:
+    found = asker.ask(*trainer(), wanted=wanted)
+    assert found.fits is fits
+    if wanted != 2:
+        assert found.sentence == "2 pods would start now; no more would."
+
+
+def test_a_mistake_names_document_object_and_field(asker: Asker) -> None:
+    template = m.template("own")
+    template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = "two"
+    found = asker.ask(template, m.pod("trainer", template_name="own"))
+    first = found.problems[0]
+    assert (first.source, first.object) == ("manifest: document 1", "ResourceClaimTemplate red/own")
+    assert first.field == "spec.spec.devices.requests[0].exactly.count"
+    assert first.message == "expected a whole number, got a text"
+
+
+def test_pods_of_several_schedulers_are_refused(asker: Asker) -> None:
+    found = asker.ask(m.pod("a"), m.pod("b", schedulerName="other"))
+    assert (found.fits, found.problems[0].field) == (None, "spec.schedulerName")
+
+
+def test_a_scheduler_without_a_profile_is_said(asker: Asker) -> None:
+    found = asker.ask(m.pod("a", schedulerName="other"))
+    assert (found.fits, "schedulerName other is none of this page's configuration" in found.warnings[-1]) == (
+        True,
+        True,
+    )
+
+
+def test_a_cluster_that_cannot_be_read_is_a_failure(asker: Asker) -> None:
+    asker.file.write_text("kind: [", encoding="utf-8")
+    found = asker.raw(yaml.safe_dump(m.pod()).encode())
+    assert isinstance(found, FitFailure)
+    assert "cluster.json" in found.message
+
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 10**9}}
+THREE = (m.template("own"), *(m.pod(f"t{each}", template_name="own") for each in range(3)))
+BOMB = "a: &a [x]\n" + "".join(f"{at}: &{at} [{f'*{old},' * 20}]\n" for old, at in itertools.pairwise("abcdefghij"))
+HOSTILE = {
+    "nothing": b"",
+    "no YAML": b"kind: [",
+    "no bytes of UTF-8": b"\xff\xfe\x00",
+    "a text": b"hello",
+    "no pod": yaml.safe_dump(m.device_class()).encode(),
+    "deep JSON": b'{"a":' * 100_000,
+    "deep YAML": b"a: " + b"[" * 100_000,
+    "aliases": BOMB.encode(),
+    "a billion pods": yaml.safe_dump(DEPLOYMENT).encode(),
+    "a number without end": b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ' + b"9" * 100_000 + b"}}",
+    "metadata that is a text": b"apiVersion: v1\nkind: Pod\nmetadata: x\nspec: []\n",
+    "a tag of Python": b"!!python/object/apply:os.system ['true']",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_cannot_be_decided_about_is_a_mistake_and_nothing_else(asker: Asker, name: str) -> None:
+    found = asker.raw(HOSTILE[name])
+    assert isinstance(found, FitAnswer)
+    assert (found.fits, found.placements, bool(found.problems)) == (None, (), True)
+
+
+def test_texts_of_users_come_back_as_they_are(asker: Asker) -> None:
+    name = "<script>alert(1)</script>"
+    found = json.loads(text_of(asker.ask(m.pod(name))))
+    assert [each["pod"] for each in found["placements"]] == [f"red/{name}"]
+
+
+class TestCallersWithSomeNamespaces:
+    """Nothing of namespace blue is in an answer to a caller that sees red."""
+
+    QUESTIONS = (
+        pytest.param(trainer(), True, id="fits"),
+        pytest.param(trainer(count=2), False, id="moves"),
+        pytest.param(THREE, False, id="ends"),
+        pytest.param(trainer(count=2, priority=1000), False, id="evicts"),
+        pytest.param(trainer(count=9), False, id="never"),
+    )
+
+    @pytest.mark.parametrize(("manifests", "fits"), QUESTIONS)
+    @pytest.mark.parametrize("nodes", [True, False])
+    @pytest.mark.parametrize("config", ["", CONFIG])
+    def test_no_name_of_another_namespace(
+        self, asker: Asker, tmp_path: Path, manifests: tuple[m.Manifest, ...], config: str, *, fits: bool, nodes: bool
+    ) -> None:
+        if config:
+            asker.config = tmp_path / "config.yaml"
+            asker.config.write_text(config, encoding="utf-8")
+        found = asker.ask(*manifests, sees=RED, nodes=nodes)
+        assert found.fits is fits
+        assert "secret" not in text_of(found)
+        assert "blue" not in text_of(found)
+        assert bool(found.leaves_out) is not fits
+
+    def test_pods_that_move_are_counted(self, asker: Asker) -> None:
+        moves = asker.ask(*trainer(count=2), sees=RED).moves
+        assert moves is not None
+        assert [each.pod for each in moves] == [""]
+        assert {each.source for each in moves} < {"n1", "n2"}
+
+    @pytest.mark.parametrize(
+        "manifest",
+        [
+            {**m.pod("p"), "metadata": {"name": "p", "namespace": "blue"}},
+            {**m.template("hidden-template"), "metadata": {"name": "hidden-template", "namespace": "blue"}},
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "d", "namespace": "blue"},
+                "spec": {"template": {"spec": m.pod()["spec"]}},
+            },
+        ],
+        ids=lambda each: each["kind"],
+    )
+    def test_objects_of_another_namespace_are_refused(self, asker: Asker, manifest: m.Manifest) -> None:
+        found = asker.ask(m.pod("own"), manifest, sees=RED)
+        assert (found.fits, [each.field for each in found.problems]) == (None, ["metadata.namespace"])
+        assert "you may not list pods and resourceclaims in blue" in found.problems[0].message
+
+    @pytest.mark.parametrize("where", [{"namespaces": ["blue"]}, {"namespaceSelector": {}}], ids=str)
+    @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+    @pytest.mark.parametrize("is_required", [True, False])
+    def test_rules_about_pods_of_another_namespace_are_refused(
+        self, asker: Asker, kind: str, where: dict[str, Any], *, is_required: bool
+    ) -> None:
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, **where}
+        rules: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        if not is_required:
+            rules = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+        pod = m.pod("own", affinity={kind: rules})
+        found = asker.ask(pod, sees=RED)
+        assert (found.fits, [each.field for each in found.problems]) == (None, ["spec.affinity"])
+        assert asker.ask(pod).fits is not None
+
+    def test_a_node_that_no_slice_names_has_no_name_without_the_right_to_list_nodes(self, asker: Asker) -> None:
+        objects = json.loads(asker.file.read_text())["items"]
+        plain = m.node("plain-node")
+        plain["metadata"]["labels"]["only"] = "here"
+        m.write_json(asker.file, [*objects, plain])
+        pod = m.pod("own", nodeSelector={"only": "here"})
+        assert asker.ask(pod).placements[0].node == "plain-node"
+        found = asker.ask(pod, nodes=False)
+        assert (found.fits, found.placements[0].node) == (True, "")
+        assert "plain-node" not in text_of(found)
+
+    def test_labels_of_nodes_are_not_named_without_the_right_to_list_nodes(self, asker: Asker) -> None:
+        objects = json.loads(asker.file.read_text())["items"]
+        plain = m.node("plain-node")
+        plain["metadata"]["labels"]["zone"] = "eu-west-1"
+        m.write_json(asker.file, [*objects, plain])
+        pod = m.pod("own", nodeSelector={"zone": "eu-west-2"})
+        assert "eu-west-1" in text_of(asker.ask(pod))
+        assert "eu-west-1" not in text_of(asker.ask(pod, nodes=False))

@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel sbom image release-image release-check release-notes base-digest sign vulnerabilities workflows
+.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -154,10 +154,10 @@ site: ## Build the documentation as a website into build/site; a broken link or 
 
 # Releases: docs/releasing.md, and .github/workflows/release.yml, which calls these.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-BASE ?= $(shell sed -n 's/^ARG BASE=//p' deploy/Dockerfile)
-DIGEST ?=
 IMAGE ?= dovetail:$(VERSION)
-PLATFORM ?= linux/amd64
+SNAPSHOT ?=
+# When the image was made, as its configuration says: a commit gives the same image each time.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 GO ?= $(if $(shell command -v go),go,uv run --frozen --isolated --no-default-groups --only-group go go)
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 COSIGN := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
@@ -172,18 +172,17 @@ sbom: sync ## List what the wheel needs in dist/sbom.cdx.json (CycloneDX)
 	@uv export --quiet --frozen --no-dev --format cyclonedx1.5 --output-file dist/sbom.cdx.json >/dev/null
 	@ls dist/sbom.cdx.json
 
-image: ## Build the image with docker (IMAGE=name)
-	@docker build -f deploy/Dockerfile --build-arg BASE=$(BASE) --build-arg DIGEST=$(DIGEST) -t $(IMAGE) .
+wheel-check: wheel ## Whether uvx and pipx install the wheel of dist and run its commands, in an empty folder
+	@uv run --quiet --frozen --isolated --group pipx python -m e2e.installers dist/*.whl
 
-base-digest: ## Ask the registry for the digest of the base image
-	@docker buildx imagetools inspect $(BASE) --format '{{.Manifest.Digest}}'
+image: wheel ## Build and check the image without a container engine: dist/image, an archive, SBOM (IMAGE=name SNAPSHOT=moment)
+	@$(VENV)/python -m e2e.image --wheel dist/*.whl --name "$(IMAGE)" --created "$(SOURCE_DATE_EPOCH)" --snapshot "$(SNAPSHOT)" $(ARGS)
 
-release-image: ## Build and push the image of a release, with SBOM and provenance (IMAGE=name DIGEST=sha256:...)
-	@case "$(DIGEST)" in sha256:*) ;; *) \
-		echo "DIGEST is no digest: a release names its base image by one, write DIGEST=\$$(make base-digest)" >&2; exit 1;; esac
-	@mkdir -p dist
-	@docker buildx build -f deploy/Dockerfile --build-arg RELEASE=1 --build-arg BASE=$(BASE) --build-arg DIGEST=$(DIGEST) \
-		--platform $(PLATFORM) --provenance=mode=max --sbom=true --metadata-file dist/image.json -t $(IMAGE) --push .
+release-image: ## Build, check and push the image of a release (IMAGE=name SNAPSHOT=20261125T000000Z)
+	@[[ "$(SNAPSHOT)" =~ ^[0-9]{8}T[0-9]{6}Z$$ ]] || { \
+		echo "SNAPSHOT is no moment of Debian's archive: a release names its packages by one, write SNAPSHOT=\$$(date -u +%Y%m%dT%H%M%SZ)" >&2; exit 1; }
+	@$(MAKE) image
+	@skopeo copy --quiet --digestfile dist/image.digest oci:dist/image:$(VERSION) docker://$(IMAGE)
 
 release-check: ## Whether version, tag and changelog fit together (TAG=v0.1.0)
 	@[ "$(TAG)" = "v$(VERSION)" ] || { echo "TAG is '$(TAG)', and pyproject.toml has version $(VERSION): write TAG=v$(VERSION)" >&2; exit 1; }
@@ -193,11 +192,11 @@ release-notes: ## Print the changelog of this version
 	@awk -v version="[$(VERSION)]" '/^## /{here = $$2 == version; found += here; next} here; END{exit !found}' CHANGELOG.md || \
 		{ echo "CHANGELOG.md has no section '## [$(VERSION)]': give it what stands under Unreleased" >&2; exit 1; }
 
-sign: ## Sign image, wheel and SBOM with the identity of the CI job (cosign, keyless)
-	@digest="$$(sed -n 's/.*"containerimage.digest": *"\([^"]*\)".*/\1/p' dist/image.json)"; \
-	[ -n "$$digest" ] || { echo "dist/image.json has no digest: run make release-image first" >&2; exit 1; }; \
-	$(GO) run $(COSIGN) sign --yes "$(IMAGE)@$$digest"
-	@for file in dist/*.whl dist/sbom.cdx.json; do $(GO) run $(COSIGN) sign-blob --yes --bundle "$$file.sigstore.json" "$$file"; done
+sign: ## Sign image, wheel and SBOMs with the identity of the CI job (cosign, keyless)
+	@[ -s dist/image.digest ] || { echo "dist/image.digest is missing: run make release-image first" >&2; exit 1; }
+	@$(GO) run $(COSIGN) sign --yes "$(IMAGE)@$$(cat dist/image.digest)"
+	@$(GO) run $(COSIGN) attest --yes --type cyclonedx --predicate dist/image.cdx.json "$(IMAGE)@$$(cat dist/image.digest)"
+	@for file in dist/*.whl dist/*.cdx.json; do $(GO) run $(COSIGN) sign-blob --yes --bundle "$$file.sigstore.json" "$$file"; done
 
 vulnerabilities: sync ## Known vulnerabilities of the locked packages (DATABASE=all.zip: OSV's file, no network)
 ifdef DATABASE

@@ -56,7 +56,10 @@ def _usual(environment: Mapping[str, str]) -> list[Path]:
     named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
     if named:
         return named
-    usual = Path.home() / ".kube" / "config"
+    home = Path("~")  # no such file then: a container's user without $HOME and without an entry in /etc/passwd
+    with contextlib.suppress(RuntimeError):
+        home = Path.home()
+    usual = home / ".kube" / "config"
     return [] if "KUBERNETES_SERVICE_HOST" in environment and not usual.exists() else [usual]
 
 

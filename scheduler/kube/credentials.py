@@ -60,7 +60,10 @@ class ClientConfig(NamedTuple):
 
 def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
     """Read a kubeconfig file; runs its credential plugin. Raises ConfigurationError."""
-    path = path.expanduser().absolute()
+    try:
+        path = path.expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{path}: no such home directory: write the whole path") from error
     selected = kubeconfig.run_plugin(kubeconfig.ask_provider(kubeconfig.select(path, context)))
     cluster, user = selected.cluster, selected.user
     server = cluster["server"].rstrip("/")

@@ -1,119 +1,242 @@
-import contextlib
-import re
-import shutil
-import tomllib
-from collections.abc import Iterator
+"""What `make image` builds, as far as that shows without Debian's packages; the rest is checked by running it."""
+
+import io
+import json
+import subprocess
+import tarfile
+from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from scheduler.settings import reference
-from tests.support import dockerfile
-from tests.support.dockerfile import Stage
+from e2e.image import __main__ as command
+from e2e.image import bill, layers, recipe, staging
+from e2e.image.build import Order
+from e2e.image.commands import uv
+from tests.support import house
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-
-IMPORT_ALL = """
-import importlib, pkgutil, scheduler, solver
-for package in (scheduler, solver):
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-print(scheduler.__file__)
-"""
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The last stage, built from nothing but what the ignore file lets the build see."""
-    work = tmp_path_factory.mktemp("image")
-    context = work / "context"
-    context.mkdir()
-    ignore = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8")
-    for name in dockerfile.visible_context(ROOT, ignore):
-        source = ROOT / name
-        if source.is_dir():
-            (context / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(source, context / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, context / name)
-    yield dockerfile.build(TEXT, context, work)[-1]
-    shutil.rmtree(work)  # hundreds of megabytes, which pytest would keep for three runs
+ORDER = Order(Path("dovetail.whl"), "1.2.3", "registry.example.com/dovetail:1.2.3", "20261125T000000Z", 1_795_564_800)
+OWN = (f"{recipe.HOME}/bin/dovetail", f"{recipe.SITE}/scheduler")
+RELEASES = f"{'a' * 64}  deb.debian.org_debian_dists_bookworm_InRelease\n"
+DPKG = (
+    "libstdc++6\t12.2.0-14\tamd64\tgcc-12\t12.2.0-14+deb12u1\n"
+    "ca-certificates\t20230311\tall\tca-certificates\t20230311\n"
+)
+"""What dpkg-query prints."""
 
 
-def test_the_entrypoint_starts(image: Stage) -> None:
-    command = [str(image.place(image.entrypoint[0])), *image.entrypoint[1:]]
-    assert image.run([*command, "version"]).startswith("dovetail 0.")
-    assert image.run([*command, "config", "--print-default"]) == reference.default_file()
+def _deployment(folder: str) -> dict[str, Any]:
+    text = (house.ROOT / "deploy" / folder / "deployment.yaml").read_text(encoding="utf-8")
+    pod: dict[str, Any] = yaml.safe_load(text)["spec"]["template"]["spec"]
+    return pod
 
 
-def test_every_module_has_what_it_imports(image: Stage) -> None:
-    found = image.run([str(image.place(image.entrypoint[0])), "-c", IMPORT_ALL])
-    assert found.startswith(str(image.root))
+@pytest.mark.parametrize("folder", ["base", "page"])
+def test_the_image_has_the_user_and_the_command_that_deployments_expect(folder: str) -> None:
+    pod = _deployment(folder)
+    user, group = recipe.CONFIG.user.split(":")
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (int(user), int(group))
+    (container,) = pod["containers"]
+    assert "command" not in container  # the image's entrypoint runs
 
 
-def test_the_console_command_is_there(image: Stage) -> None:
-    assert image.place("/opt/dovetail/bin/dovetail").is_file()
+def test_the_image_runs_what_the_deployment_runs_on_its_ports() -> None:
+    (container,) = _deployment("base")["containers"]
+    assert recipe.CONFIG.exposed_ports == tuple(f"{each['containerPort']}/tcp" for each in container["ports"])
+    assert container["args"][0] == recipe.CONFIG.cmd[0]
+    assert recipe.CONFIG.working_dir in {each["mountPath"] for each in container["volumeMounts"]}
 
 
-def test_tests_and_their_tools_are_not_in_it(image: Stage) -> None:
-    (packages,) = image.root.glob("opt/dovetail/lib/python3*/site-packages")
-    assert [name for name in ("e2e", "tests", "pytest", "mypy", "config") if (packages / name).exists()] == []
+def test_the_configuration_becomes_arguments_in_its_order() -> None:
+    arguments = recipe.config_arguments(recipe.CONFIG, "1.2.3")
+    entrypoint = [each.partition("=")[2] for each in arguments if each.startswith("--config.entrypoint")]
+    assert entrypoint == ["/opt/dovetail/bin/python", "-m", "scheduler"]
+    assert "--config.label=org.opencontainers.image.version=1.2.3" in arguments
+    assert "--config.env=PYTHONUNBUFFERED=1" in arguments
 
 
-def test_it_runs_as_a_number_that_is_not_root(image: Stage) -> None:
-    assert image.user == "65532:65532"
+def test_a_snapshot_is_where_all_packages_come_from() -> None:
+    assert {each.split()[1] for each in recipe.sources("20261125T000000Z")} == {
+        "http://snapshot.debian.org/archive/debian/20261125T000000Z",
+        "http://snapshot.debian.org/archive/debian-security/20261125T000000Z",
+    }
+    assert {each.split()[1] for each in recipe.sources("")} == {
+        "http://deb.debian.org/debian",
+        "http://deb.debian.org/debian-security",
+    }
 
 
-def test_both_stages_have_the_same_base_that_can_be_pinned_by_digest() -> None:
-    bases = {rest.split()[0] for word, rest in dockerfile.instructions(TEXT) if word == "FROM"}
-    before = TEXT.partition("\nFROM ")[0]
-    arguments = [rest for word, rest in dockerfile.instructions(before) if word == "ARG"]
-    assert bases == {"${BASE}${DIGEST:+@}${DIGEST}"}
-    assert arguments == ["BASE=docker.io/library/python:3.12-slim-bookworm", "DIGEST="]
-
-
-REQUIREMENTS = [ROOT / "deploy" / "build" / name for name in ("uv.txt", "backend.txt")]
+@pytest.mark.parametrize("snapshot", ["", "20261125T000000Z"])
+def test_only_the_lists_of_a_snapshot_may_be_old(snapshot: str) -> None:
+    base = recipe.base_command((Path("/stage"),), Path("/releases"), Path("/root.tar"), snapshot)
+    assert any("Check-Valid-Until" in each for each in base) == bool(snapshot)
+    assert base[-3:] == recipe.sources(snapshot)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "is_built"),
+    ("path", "layer"),
     [
-        pytest.param({}, True, id="while developing"),
-        pytest.param({"RELEASE": "1", "DIGEST": "sha256:0"}, True, id="a release with a digest"),
-        pytest.param({"RELEASE": "1"}, False, id="a release without a digest"),
+        pytest.param("usr/bin/python3", 0, id="Debian"),
+        pytest.param("opt", 0, id="the folder of opt"),
+        pytest.param("opt/dovetails", 0, id="a name that only begins so"),
+        pytest.param("opt/dovetail", 1, id="the folder of both"),
+        pytest.param(f"{recipe.SITE}/numpy/__init__.py", 1, id="a library"),
+        pytest.param(f"{recipe.SITE}/scheduler_of_others/__init__.py", 1, id="a library with such a name"),
+        pytest.param("opt/dovetail/bin/python", 1, id="the interpreter"),
+        pytest.param(f"{recipe.SITE}/scheduler", 2, id="a package of Dovetail"),
+        pytest.param(f"{recipe.SITE}/scheduler/__pycache__/run.cpython-311.pyc", 2, id="a compiled module of Dovetail"),
+        pytest.param("opt/dovetail/bin/dovetail", 2, id="a command of Dovetail"),
     ],
 )
-def test_a_release_is_not_built_without_its_base_by_digest(
-    arguments: dict[str, str], tmp_path: Path, *, is_built: bool
-) -> None:
-    start, _, _ = TEXT.partition("ENV ")
-    refused = contextlib.nullcontext() if is_built else pytest.raises(AssertionError, match="DIGEST is empty")
-    with refused:
-        dockerfile.build(start, tmp_path, tmp_path / "work", arguments)
+def test_each_path_is_in_one_layer(path: str, layer: int) -> None:
+    assert layers.layer_of(path, OWN) == layer
 
 
-@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
-def test_what_builds_is_one_version_with_hashes(path: Path) -> None:
-    entries = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE))
-    assert entries
-    assert [each for each in entries if not re.match(r"[\w-]+==[\d.]+ ?\\\n +--hash=sha256:[0-9a-f]{64}", each)] == []
+def _root(path: Path, *, user: int, umask: int) -> Path:
+    """A root file system as mmdebstrap writes it, built by a user with some umask."""
+    entries: list[tuple[str, int, bytes, str]] = [
+        (".", 0o755, tarfile.DIRTYPE, ""),
+        ("./dev", 0o755, tarfile.DIRTYPE, ""),
+        ("./dev/null", 0o666, tarfile.CHRTYPE, ""),
+        ("./opt/dovetail/bin", 0o777, tarfile.DIRTYPE, ""),
+        ("./opt/dovetail/bin/dovetail", 0o777, tarfile.REGTYPE, ""),
+        ("./opt/dovetail/bin/python", 0o777, tarfile.SYMTYPE, "/usr/bin/python3"),
+        (f"./{recipe.SITE}/numpy/core.py", 0o666, tarfile.REGTYPE, ""),
+        (f"./{recipe.SITE}/scheduler/run.py", 0o666, tarfile.REGTYPE, ""),
+        ("./usr/bin/perl", 0o755, tarfile.REGTYPE, ""),
+        ("./usr/bin/perl5.36", 0o755, tarfile.LNKTYPE, "./usr/bin/perl"),
+        ("./usr/bin/chage", 0o2755, tarfile.REGTYPE, ""),
+    ]
+    with tarfile.open(path, "w") as archive:
+        for name, mode, kind, target in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, target
+            is_ours = "opt" in name
+            entry.uid = entry.gid = user if is_ours else 42
+            entry.mode = mode & ~umask if is_ours and kind != tarfile.SYMTYPE else mode
+            content = name.encode() if kind == tarfile.REGTYPE else b""
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
 
 
-def test_everything_that_is_fetched_is_checked_by_hash() -> None:
-    commands = [rest for word, rest in dockerfile.instructions(TEXT) if word == "RUN"]
-    fetching = [each for each in commands if re.match(r"python -m pip|uv (sync|build|pip)", each)]
-    assert len(fetching) == 4
-    allowed = ("--require-hashes", "--frozen --no-build", "--no-index")  # uv.lock has the hashes of what it names
-    assert [each for each in fetching if not any(flag in each for flag in allowed)] == []
+def _split(folder: Path, *, user: int = 0, umask: int = 0o022) -> list[Path]:
+    folder.mkdir()
+    parts = [folder / f"{name}.tar" for name in ("debian", "dependencies", "dovetail")]
+    layers.split(_root(folder / "root.tar", user=user, umask=umask), parts, OWN)
+    return parts
 
 
-def test_the_lock_has_a_hash_for_everything() -> None:
-    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    for package in packages:
-        if "registry" in package["source"]:
-            files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else [])]
-            assert files, package["name"]
-            assert all(each["hash"].startswith("sha256:") for each in files), package["name"]
-    assert {next(iter(package["source"])) for package in packages} == {"registry", "editable"}
+def _entries(path: Path) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(path) as archive:
+        return {each.name: each for each in archive}
+
+
+def test_every_file_but_device_nodes_is_in_the_layers_once(tmp_path: Path) -> None:
+    assert [list(_entries(each)) for each in _split(tmp_path / "layers")] == [
+        ["dev", "usr/bin/perl", "usr/bin/perl5.36", "usr/bin/chage"],
+        ["opt/dovetail/bin", "opt/dovetail/bin/python", f"{recipe.SITE}/numpy/core.py"],
+        ["opt/dovetail/bin/dovetail", f"{recipe.SITE}/scheduler/run.py"],
+    ]
+
+
+def test_files_keep_their_content_and_links_their_target(tmp_path: Path) -> None:
+    debian, _, own = _split(tmp_path / "layers")
+    with tarfile.open(own) as archive:
+        content = archive.extractfile(f"{recipe.SITE}/scheduler/run.py")
+        assert content is not None
+        assert content.read() == f"./{recipe.SITE}/scheduler/run.py".encode()
+    assert _entries(debian)["usr/bin/perl5.36"].linkname == "usr/bin/perl"
+
+
+def test_debian_keeps_its_owners_and_modes_and_the_rest_is_roots_and_readable(tmp_path: Path) -> None:
+    debian, libraries, own = (_entries(each) for each in _split(tmp_path / "layers", user=1000, umask=0o077))
+    assert (debian["usr/bin/chage"].gid, debian["usr/bin/chage"].mode) == (42, 0o2755)
+    modes = {each.name: (each.uid, oct(each.mode)) for each in (*libraries.values(), *own.values())}
+    assert modes == {
+        "opt/dovetail/bin": (0, "0o755"),
+        "opt/dovetail/bin/python": (0, "0o777"),
+        f"{recipe.SITE}/numpy/core.py": (0, "0o644"),
+        "opt/dovetail/bin/dovetail": (0, "0o755"),
+        f"{recipe.SITE}/scheduler/run.py": (0, "0o644"),
+    }
+
+
+def test_who_builds_makes_no_difference(tmp_path: Path) -> None:
+    root = _split(tmp_path / "root")
+    user = _split(tmp_path / "user", user=1000, umask=0o002)
+    assert [each.read_bytes() for each in root] == [each.read_bytes() for each in user]
+
+
+def test_every_locked_library_has_a_wheel_for_the_image(tmp_path: Path) -> None:
+    site = staging.stage_dependencies(tmp_path / "dependencies")
+    assert (site / "ortools").is_dir()
+    assert not (site / "bin").exists()
+    assert list(site.glob("pydantic_core/*.cpython-311-*.so"))
+
+
+def test_the_wheels_commands_start_the_python_of_the_image(tmp_path: Path) -> None:
+    build = (uv(), "build", "--quiet", "--wheel", "--require-hashes", "--build-constraints", "deploy/build/backend.txt")
+    subprocess.run((*build, "--out-dir", str(tmp_path)), cwd=house.ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    stage = tmp_path / "stage"
+    site = staging.stage_wheel(stage, wheel)
+    assert (stage / "bin" / "dovetail").read_text().startswith(f"#!{recipe.INTERPRETER}\n")
+    (record,) = site.glob("*.dist-info/RECORD")
+    listed = {line.rpartition(",")[0].rpartition(",")[0] for line in record.read_text().splitlines()}
+    assert [each for each in listed if not (site / each).exists()] == []
+    names = {Path(each).name for each in layers.own_paths(stage)}
+    assert names == {
+        "dovetail",
+        "kubectl-dovetail",
+        "kubectl_complete-dovetail",
+        "scheduler",
+        "solver",
+        record.parent.name,
+    }
+
+
+def _bill() -> str:
+    found = [*bill.debian_components(DPKG), *bill.python_components([distribution("msgspec").metadata])]
+    return bill.write(ORDER, "sha256:1", found, RELEASES)
+
+
+def test_the_sbom_names_debians_packages_and_those_of_python() -> None:
+    found = {each["purl"] for each in json.loads(_bill())["components"]}
+    assert found == {
+        "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=amd64&distro=bookworm&upstream=gcc-12%4012.2.0-14%2Bdeb12u1",
+        "pkg:deb/debian/ca-certificates@20230311?arch=all&distro=bookworm&upstream=ca-certificates%4020230311",
+        f"pkg:pypi/msgspec@{distribution('msgspec').version}",
+    }
+
+
+def test_the_sbom_says_which_lists_of_packages_were_read() -> None:
+    metadata = json.loads(_bill())["metadata"]
+    properties = {each["name"]: each["value"] for each in metadata["properties"]}
+    assert properties["dovetail:debian:release:deb.debian.org_debian_dists_bookworm_InRelease"] == f"sha256:{'a' * 64}"
+    assert properties["dovetail:debian:source:1"] == recipe.sources(ORDER.snapshot)[0]
+    assert metadata["component"]["version"] == "1.2.3"
+
+
+def test_the_same_image_has_the_same_sbom() -> None:
+    assert _bill() == _bill()
+
+
+ARGUMENTS = ("--wheel", "dovetail.whl", "--name", "dovetail:1.2.3", "--created", "0")
+
+
+def test_a_snapshot_is_a_moment(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main((*ARGUMENTS, "--snapshot", "latest"))
+    assert "'latest' is no moment of Debian's archive: write one like 20261125T000000Z" in capsys.readouterr().err
+
+
+def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command.main(ARGUMENTS) == 1
+    assert (
+        "not found: mmdebstrap, umoci, skopeo; on Debian and Ubuntu write: apt-get install mmdebstrap"
+        in capsys.readouterr().err
+    )

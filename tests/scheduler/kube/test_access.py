@@ -68,6 +68,26 @@ def test_without_anything_the_usual_file_is_named(tmp_path: Path, monkeypatch: p
         access.find(None, "", {})
 
 
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user: without $HOME and without an entry in /etc/passwd."""
+
+    def without_entry(_user: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", without_entry)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_has_no_usual_file(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("team\n")
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert access.find(None, "", environment, tmp_path) == ClusterAccess(None, "", "team")
+    with pytest.raises(ConfigurationError, match=r"~/\.kube/config: no such file"):
+        access.find(None, "", {})
+
+
 class Large:
     texts = 0
 

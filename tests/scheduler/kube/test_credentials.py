@@ -53,6 +53,11 @@ def test_a_token_becomes_the_authorization(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_below_an_unknown_home_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no such home directory: write the whole path"):
+        credentials.load_kubeconfig(Path("~no-such-user/config"))
+
+
 def test_plain_http_has_no_tls(tmp_path: Path) -> None:
     access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster={"server": "http://127.0.0.1:8080"}))
     assert access.tls is None

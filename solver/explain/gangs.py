@@ -70,7 +70,7 @@ class GangReasons:
         return [f"alone, its pods fit on {len(nodes)} of {wording.counted(self.problem.node_count, 'node')}"]
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
-        """Name a member that fits on no node, even alone."""
+        """Name a member that fits on no node, even alone; with topology levels, on none where the gang may run."""
         for position, reasons in sorted(self.problem.rejected.items()):
             if self.problem.pod(position).gang == rule.gang.id:
                 return [f"pod {self.problem.pod(position).id.name} cannot be placed: {reasons[0].message}"]
@@ -80,7 +80,7 @@ class GangReasons:
                 name = self.problem.pod(family[0].members[0]).id.name
                 why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
                 self.why[rule.classes[0]] = (family[0].index, why)
-                return [f"pod {name} fits on no node, even alone"]
+                return [f"pod {name} fits on no node{' where its gang may run' if rule.levels else ', even alone'}"]
         return []
 
 

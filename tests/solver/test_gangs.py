@@ -499,6 +499,15 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     assert p.messages(plan, "g-2")[1].startswith(why)
 
 
+def test_a_member_that_fits_outside_of_the_gangs_domains_only_is_not_said_to_fit_nowhere() -> None:
+    nodes = b.node("n1", labels={"rack": "a"}), b.node("n2")
+    claims = [b.claim("g-0"), b.claim("g-1")]
+    objects = (*nodes, b.gpu_slice("n2", count=1), b.gpu_class())
+    plan = decide(b.snapshot(*objects, claims), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_label("rack"))])
+    lead = "gang g: 2 pods must run together, but none fits now"
+    assert p.messages(plan, "g-0")[0] == f"{lead}; pod g-0 fits on no node where its gang may run"
+
+
 def test_a_gang_whose_claims_are_still_to_be_made_waits_for_them_and_is_not_called_unschedulable() -> None:
     ready, late = gpu_gang("g", 2), b.member(b.pod("g-2", b.waiting_entry()), "g")
     objects = (b.node("n1"), b.gpu_slice("n1", count=3), b.gpu_class(), gpu_claims("g", 2))

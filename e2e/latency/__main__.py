@@ -22,7 +22,7 @@ from e2e.latency import latencies
 from e2e.latency.arrivals import WORKLOADS, Arrivals
 from e2e.latency.latencies import LatencyRun
 
-WIDTH = 100
+WIDTH = 120
 CONNECTIONS = 64
 SCHEDULERS = {"dovetail": DOVETAIL, "kube-scheduler": PEER_UNLIMITED}
 

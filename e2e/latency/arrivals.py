@@ -1,4 +1,8 @@
-"""One run: pods come at a steady rate while a scheduler runs, and leave some seconds after they were bound."""
+"""
+One run: pods come at a steady rate while a scheduler runs, and leave some seconds after they were bound.
+
+Or all of them wait already when the scheduler's process starts: then their seconds count from that start.
+"""
 
 import asyncio
 import itertools
@@ -24,7 +28,11 @@ _FILLERS_GPUS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalWorkload:
-    """`rate` pods a second, each for `living_seconds`, on `nodes` nodes of eight GPUs; pods that stay hold `filled`."""
+    """
+    `rate` pods a second, each for `living_seconds`, on `nodes` nodes of eight GPUs; pods that stay hold `filled`.
+
+    With a rate of 0 all pods wait before the scheduler starts.
+    """
 
     name: str
     nodes: int
@@ -36,7 +44,14 @@ class ArrivalWorkload:
     def about(self) -> str:
         """The workload in words."""
         share = f", {self.filled:.0%} of the GPUs in use" if self.filled else ""
+        if self.is_start:
+            return f"all pods × 1 GPU wait when the process starts, {self.nodes} nodes × 8"
         return f"{self.rate:g} pods × 1 GPU a second, {self.nodes} nodes × 8{share}"
+
+    @property
+    def is_start(self) -> bool:
+        """Whether all pods wait before the scheduler starts."""
+        return not self.rate
 
 
 WORKLOADS: Final[Mapping[str, ArrivalWorkload]] = {
@@ -46,6 +61,8 @@ WORKLOADS: Final[Mapping[str, ArrivalWorkload]] = {
         ArrivalWorkload(name="one-4000", nodes=4000, rate=5),
         ArrivalWorkload(name="forty-200", nodes=200, rate=40, filled=0.5),
         ArrivalWorkload(name="eighty-200", nodes=200, rate=80, filled=0.5),
+        ArrivalWorkload(name="start-500", nodes=500, rate=0),
+        ArrivalWorkload(name="start-5000", nodes=5000, rate=0),
     )
 }
 
@@ -70,13 +87,19 @@ class Arrivals:
         watch = Watch([namespace])
         watching = asyncio.create_task(watch.run(self._session))
         try:
+            waiting = await self._wait(contestant, namespace, pods) if workload.is_start else []
+            launched = time.monotonic()
             component, _ = await contestant.start(self._plane, self._kubeconfig, watch, {})
             try:
                 await _until(lambda: all(watch.seconds_of(each["metadata"]["name"]) is not None for each in fillers))
-                created = await self._arrive(workload, contestant, namespace, watch, pods)
+                if workload.is_start:
+                    created = dict.fromkeys((each["metadata"]["name"] for each in waiting), launched)
+                    await _until(lambda: all(watch.seconds_of(name) is not None for name in created))
+                else:
+                    created = await self._arrive(workload, contestant, namespace, watch, pods)
             finally:
                 await asyncio.to_thread(component.stop)
-            await self._take_away(namespace, fillers)
+            await self._take_away(namespace, [*fillers, *waiting])
         finally:
             watching.cancel()
         bound = {name: watch.seconds_of(name) for name in created}
@@ -84,6 +107,17 @@ class Arrivals:
         return LatencyRun(
             workload=workload.name, scheduler=contestant.name.partition(",")[0], turn=turn, pods=pods, seconds=seconds
         )
+
+    async def _wait(self, contestant: Contestant, namespace: str, pods: int) -> list[Manifest]:
+        """Create the pods, and return them when their claims exist."""
+        waiting = [_pod(f"p{number}", namespace, contestant.scheduler_name, "one") for number in range(pods)]
+        await objects.create(self._session, waiting)
+        end = time.monotonic() + _SETTLE_SECONDS
+        while len((await objects.request(self._session, "GET", _claims(namespace)))["items"]) < pods:
+            if time.monotonic() > end:
+                raise TimeoutError(f"claims in namespace {namespace} are missing after {_SETTLE_SECONDS:.0f} s")
+            await asyncio.sleep(_POLL_SECONDS)
+        return waiting
 
     async def _arrive(
         self, workload: ArrivalWorkload, contestant: Contestant, namespace: str, watch: Watch, pods: int
@@ -109,9 +143,8 @@ class Arrivals:
     async def _take_away(self, namespace: str, fillers: list[Manifest]) -> None:
         """Delete what is left, and wait until no claim of the run holds a device."""
         await objects.delete(self._session, fillers)
-        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         end = time.monotonic() + _SETTLE_SECONDS
-        while (await objects.request(self._session, "GET", path))["items"]:
+        while (await objects.request(self._session, "GET", _claims(namespace)))["items"]:
             if time.monotonic() > end:
                 raise TimeoutError(f"claims of namespace {namespace} are left after {_SETTLE_SECONDS:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
@@ -124,6 +157,11 @@ async def _until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"a pod was not bound within {_SETTLE_SECONDS:.0f} s")
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _claims(namespace: str) -> str:
+    """Return the path of a namespace's claims."""
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
 def _around(namespace: str) -> list[Manifest]:

@@ -24,7 +24,7 @@ def made(scheduler: str, turn: int, *milliseconds: float) -> LatencyRun:
 
 
 def shown(*runs: LatencyRun) -> str:
-    console = Console(width=100, file=StringIO())
+    console = Console(width=120, file=StringIO())
     with console.capture() as captured:
         console.print(latencies.render(runs, "dovetail"))
     return captured.get()
@@ -52,8 +52,15 @@ def test_recorded_runs_are_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-async def test_pods_come_are_bound_and_leave_nothing(control_plane: ControlPlane) -> None:
-    workload = ArrivalWorkload(name="tiny", nodes=2, rate=20, filled=0.25, living_seconds=0.1)
+@pytest.mark.parametrize(
+    "workload",
+    [
+        ArrivalWorkload(name="tiny", nodes=2, rate=20, filled=0.25, living_seconds=0.1),
+        ArrivalWorkload(name="tiny-start", nodes=2, rate=0),
+    ],
+    ids=lambda workload: workload.name,
+)
+async def test_pods_come_are_bound_and_leave_nothing(workload: ArrivalWorkload, control_plane: ControlPlane) -> None:
     kubeconfig, fleet = dovetail.install(control_plane), gpu_fleet(workload.nodes)
     async with wire.session(control_plane.kubeconfig, 8) as session:
         await publish.publish(session, fleet)

@@ -144,7 +144,7 @@ class Path:
         return received
 
     def _take(self, batch: Batch, plan: Plan) -> None:
-        """Do with a plan what the shell does: assume, write, tell, put back."""
+        """Do with a plan what the shell does: assume, write, settle, tell, put back."""
         pods = {pod.id: pod for pod in batch.pods}
         self._pending.placed(each.pod for each in plan.placements)
         for unit in split_plan(plan, batch):
@@ -159,6 +159,8 @@ class Path:
                 if claim is not None:
                     consumers = [ConsumerReference.of(pod.pod, pod.pod_uid) for pod in unit.placements]
                     encode.allocation_patch(claim, each.allocation, consumers)
+            for placement in unit.placements:
+                self.cluster.settled(placement)
         for unplaced in plan.unplaced:
             told(unplaced.reasons, plan.report.node_count or 0)
             self._pending.put_back(unplaced.pod, pods[unplaced.pod].uid, unplaced.reasons, self._now)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from scheduler.change import is_older
 from scheduler.cluster import Unit
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.object_store import missing_consumers
@@ -242,9 +243,13 @@ class ClaimWriter:
         """
         Add the finalizer before the decision that may allocate the claim: `write` goes on from the server's answer.
 
-        Where that fails, `write` adds it, and has the reason if that fails as well.
+        Where that fails, `write` adds it, and has the reason if that fails as well. Where the watch is behind an
+        earlier answer, nothing is sent: it would be a conflict, and an allocation would wait for it.
         """
-        async with self._turn(claim):
+        async with self._turn(claim) as shared:
+            known = shared.latest or self._with_finalizer.get(claim.uid)
+            if known is not None and is_older(claim.resource_version, known.resource_version):
+                return
             with contextlib.suppress(KubeError, FencedError):
                 answer = await self._writer.write(partial(writes.add_finalizer, self._client, claim))
                 self._with_finalizer[claim.uid] = answer

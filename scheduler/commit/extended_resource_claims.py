@@ -22,7 +22,7 @@ from scheduler.backoff import Cooldown
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.claims import api_reason
 from scheduler.commit.rollback import Rollback
-from scheduler.kube import extended_resource_writes
+from scheduler.kube import extended_resource_writes, writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.extended_resource_writes import NotServedError
@@ -147,7 +147,7 @@ class ExtendedResourceClaims:
             claim = self._created.get(special.id) if special is not None else None
             while claim is not None and not self._is_shown(claim):
                 self._writer.require_open()
-                if await self.remove(claim, (placement.pod, placement.pod_uid)):
+                if await self.remove(claim, (placement.pod, placement.pod_uid)) or await self._is_gone(claim):
                     break
                 await self._writer.pause(attempt)
                 attempt += 1
@@ -155,6 +155,14 @@ class ExtendedResourceClaims:
     def _is_shown(self, claim: Claim) -> bool:
         seen = self._cluster.observed_claim(claim.id)
         return seen is not None and seen.uid == claim.uid
+
+    async def _is_gone(self, claim: Claim) -> bool:
+        """Whether a live read shows no such claim: others may delete it, also where its pod is bound after all."""
+        try:
+            live = await self._writer.read(partial(writes.read_claim, self._client, claim.id))
+        except KubeError:
+            return False
+        return live is None or live.uid != claim.uid
 
     def _is_there(self, key: PodId, uid: str) -> bool:
         pod = self._cluster.observed_pod(key)

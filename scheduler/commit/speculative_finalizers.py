@@ -19,7 +19,7 @@ _MOST_PODS: Final = 8
 
 
 class SpeculativeFinalizers:
-    """Writes finalizers in tasks of their own; `find` gives a claim as the watch last showed it."""
+    """Writes finalizers in tasks of their own; `find` gives a claim as the watch last showed it, with assumptions."""
 
     def __init__(self, writer: ClaimWriter, find: Callable[[ClaimId], Claim | None], metrics: Metrics) -> None:
         self._writer: Final = writer

@@ -165,7 +165,8 @@ class StaleAllocations:
             claim = self._cluster.claim(key)
             if claim is None or claim.allocation is None or not self._is_ours(key):
                 continue
-            if await self._deallocate(key, _is_allocated(claim.allocation)):
+            groups = {uid: pods for pod in self._cluster.pods_using(key) for uid, pods in self._group(pod).items()}
+            if await self._deallocate(key, _is_allocated(claim.allocation), groups):
                 removed.append(key)
                 for pod in self._cluster.pods_using(key):
                     self._reports.record_lost_race(pod, (device,))

@@ -144,8 +144,13 @@ class Child:
 
 
 def restrict(limits: frames.IsolationLimits, threads: int) -> None:
-    """Apply the limits. Freeze the garbage collector first: it would write to shared pages and so copy them."""
+    """
+    Apply the limits. Freeze the garbage collector first: it would write to shared pages and so copy them.
+
+    A worker that has not decided yet has it disabled; what the child itself leaves in cycles counts against its limit.
+    """
     gc.freeze()
+    gc.enable()
     os.nice(_NICENESS)
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -367,7 +367,8 @@ class WorkerSupervisor:
             while True:
                 await self._is_unsent.wait()
                 await asyncio.sleep(_UNSENT_SECONDS)
-                await self._is_idle.wait()
+                while not self._is_idle.is_set():  # the next batch may begin before this task goes on
+                    await self._is_idle.wait()
                 async with asyncio.timeout(_STALL_SECONDS):
                     await self._send_changes(process)
 

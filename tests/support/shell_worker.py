@@ -51,6 +51,8 @@ def misbehave(
         raise RuntimeError("the solver has a defect")
     if "eat" in names:
         bytearray(1024 * _MIB)
+    if "cycles" in names:
+        _leave_cycles()
     if "frozen" in names and not (gc.isenabled() and gc.get_freeze_count()):
         raise RuntimeError("the garbage collector traverses replica and caches")
     if "lie" in names:
@@ -71,6 +73,13 @@ def misbehave(
         defect = "ContradictionError: level placed: 4 is below 5"
         plan = structs.replace(plan, report=structs.replace(plan.report, defects=(defect,)))
     return structs.replace(plan, unplaced=(*plan.unplaced, *unplaced))
+
+
+def _leave_cycles() -> None:
+    """Leave twice the memory limit of the tests behind, each part of it in a cycle."""
+    for _ in range(1024):
+        cycle: list[object] = [bytearray(_MIB // 2), *([] for _ in range(1000))]
+        cycle.append(cycle)
 
 
 _CODES = {"fail": ReasonCode.SOLVER_FAILED, "costly": ReasonCode.TOO_COSTLY, "later": ReasonCode.BUDGET}

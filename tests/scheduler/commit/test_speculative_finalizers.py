@@ -29,6 +29,7 @@ class Server:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, claim: Claim = OPEN) -> None:
         self.claim, self.done, self.error = claim, list[str](), cast("KubeError | None", None)
+        self.sent = list[str]()
         self.answers = asyncio.Event()
         self.answers.set()
         self.writer = ClaimWriter(cast("Client", None), cast("Writer", self), OwnWrites(), lambda _: None)
@@ -49,6 +50,7 @@ class Server:
 
     def _does(self, name: str, **changes: Any) -> Callable[..., Awaitable[Claim]]:
         async def write(_: object, claim: Claim, *__: object, **___: object) -> Claim:
+            self.sent.append(name)
             await self.answers.wait()
             if self.error is not None:
                 raise self.error
@@ -104,6 +106,25 @@ async def test_a_claim_that_has_changed_since_is_read_once(server: Server) -> No
     server.claim = msgspec.structs.replace(server.claim, resource_version="9")
     assert await server.allocate()
     assert server.done == ["finalizer", "pause", "allocate"]
+
+
+async def test_nothing_is_sent_while_the_watch_is_behind_an_answer(server: Server) -> None:
+    """Another round of the same decision: an allocation would wait for a conflict."""
+    for _ in range(2):
+        await server.writer.add_finalizer(OPEN)
+    server.answers.clear()
+    tasks = [asyncio.create_task(each) for each in (server.allocate(), server.writer.add_finalizer(OPEN))]
+    await asyncio.sleep(0)
+    server.answers.set()
+    await asyncio.gather(*tasks)
+    assert server.sent == ["finalizer", "allocate"]
+
+
+async def test_a_finalizer_that_others_have_removed_is_written_again(server: Server) -> None:
+    await server.writer.add_finalizer(OPEN)
+    server.claim = msgspec.structs.replace(OPEN, resource_version="9")
+    await server.writer.add_finalizer(server.claim)
+    assert server.done == ["finalizer", "finalizer"]
 
 
 async def test_an_answer_about_another_claim_of_the_same_name_is_not_used(server: Server) -> None:

@@ -14,7 +14,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import SchedulingQueue
+from scheduler.queue import PodState, SchedulingQueue
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ConsumerReference, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
@@ -134,10 +134,22 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
     assert server.released == [(("uid-g",), False)]
 
 
-def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> StaleAllocations:
+class Waiting:
+    """The queue, in which the members wait, and the events."""
+
+    def state(self, key: PodId) -> PodState | None:
+        return PodState.ACTIVE if key in {ONE.id, TWO.id} else None
+
+    def record_lost_race(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod | Claim) -> StaleAllocations:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
-    rollback = server.rollback(monkeypatch)
-    return StaleAllocations(cluster, cast("SchedulingQueue", None), rollback, cast("StatusWriter", None), Metrics())
+    rollback, waiting = server.rollback(monkeypatch), Waiting()
+    return StaleAllocations(
+        cluster, cast("SchedulingQueue", waiting), rollback, cast("StatusWriter", waiting), Metrics()
+    )
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)
@@ -162,6 +174,23 @@ async def test_the_stale_allocation_of_a_group_is_removed_where_no_member_runs(
     found = repairs(server, monkeypatch, *believed)
     found.note_unplaced(ONE, STUCK)
     await found.deallocate_unused()
+    assert server.released == released
+
+
+@pytest.mark.parametrize(
+    ("live", "released"),
+    [
+        pytest.param((ONE, TWO), [(("uid-g",), True)], id="no pod runs"),
+        pytest.param((ONE, member("two", "n1")), [], id="one runs by a live read"),
+    ],
+)
+async def test_of_a_device_held_twice_the_allocation_of_a_group_is_removed_where_no_member_runs(
+    monkeypatch: pytest.MonkeyPatch, live: tuple[Pod, ...], released: list[tuple[tuple[str, ...], bool]]
+) -> None:
+    server = Server(CLAIM, *live)
+    other = b.claim("other", allocation=ALLOCATION, reserved_for=(b.consumer("runs"),))
+    found = repairs(server, monkeypatch, other, b.pod("runs", "other", node_name="n1"), ONE, TWO)
+    await found.resolve_duplicates()
     assert server.released == released
 
 

@@ -193,6 +193,16 @@ async def test_it_stays_held_where_its_pod_is_bound_after_all(stage: Stage) -> N
     assert stage.is_held()
 
 
+async def test_it_is_held_no_more_where_others_have_deleted_it_before_any_watch_has_shown_it(stage: Stage) -> None:
+    commit = await stage.commit_for(seconds=60.0)
+    stage.server.is_away, stage.server.bound_to, stage.server.claim = False, "n", None
+    await stage.go_on(commit, seconds=600.0)
+
+    assert commit.done()
+    stage.settle(await commit)
+    assert not stage.is_held()
+
+
 async def test_nothing_is_waited_for_where_no_write_may_start(stage: Stage) -> None:
     commit = await stage.commit_for(seconds=60.0)
     await stage.writer.close()

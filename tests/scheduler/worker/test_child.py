@@ -94,6 +94,12 @@ async def test_a_child_that_needs_too_much_memory_is_ended_alone() -> None:
         assert (await shell.decide(("p", "c"))).placements
 
 
+async def test_what_a_child_of_a_new_worker_leaves_in_cycles_is_collected() -> None:
+    """Before its first batch a worker has the garbage collector disabled."""
+    async with running() as shell:
+        assert (await ask(shell, "cycles")).plan is not None
+
+
 async def test_a_child_that_crashes_is_told_and_its_parent_goes_on() -> None:
     async with running() as shell:
         with pytest.raises(ChildEndedError) as caught:

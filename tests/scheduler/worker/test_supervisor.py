@@ -77,6 +77,25 @@ async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
     assert notes.read_text().split("\n")[-2] == "c cordoned"
 
 
+async def test_nothing_is_told_during_a_batch_that_begins_as_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker reads nothing then, and who waits for it too long ends it."""
+    told, real = list[type](), frames.encode
+
+    def changes_come(frame: frames.Order | frames.Answer) -> bytes:
+        told.append(type(frame))
+        if isinstance(frame, frames.Decide):
+            shell.see(seen(node(f"new-{len(told)}")))
+        return real(frame)
+
+    monkeypatch.setattr("scheduler.worker.supervisor._UNSENT_SECONDS", 0.0)
+    async with running() as shell:
+        monkeypatch.setattr("scheduler.worker.frames.encode", changes_come)
+        for _ in range(2):
+            await shell.decide(("slow",))
+
+        assert told == [frames.Decide, frames.Apply, frames.Decide]
+
+
 async def test_pods_that_the_replica_has_come_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal pods of many tolerations are one copy in memory, and were as many in an order."""
     sizes, real = list[int](), frames.encode

@@ -66,7 +66,7 @@ class ClusterComparison:
         self.real: Final = Cluster()
         self.counterfactual: Final = CounterfactualCluster(scheduler_names, self._close)
         self._intake: Final = Intake(self.real)
-        self._tolerance: Final = tolerance
+        self.tolerance = tolerance
         self._note: Final = note
         self._pods: Final = OutcomeCounts()
         self._gangs: Final = OutcomeCounts()
@@ -204,7 +204,7 @@ class ClusterComparison:
             counterfactual=counterfactual,
             real=real,
             left=left,
-            outcome=outcome_of(counterfactual, real, now=now, tolerance=self._tolerance),
+            outcome=outcome_of(counterfactual, real, now=now, tolerance=self.tolerance),
             seconds_ahead=round(ahead, 3),
         )
 

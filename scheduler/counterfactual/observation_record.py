@@ -59,7 +59,8 @@ class ObservationSample(_Line, frozen=True, kw_only=True, tag="sample"):
     The counts since the start of the observation, and both fleets at this moment.
 
     `still_open` are the pods and gangs whose outcome may still change. `failed_decisions` are those in which the solver
-    failed: their pods went on waiting in the counterfactual cluster.
+    failed: their pods went on waiting in the counterfactual cluster. `tolerance_seconds` is what does not count now: it
+    is longer than at the start while rounds are slow.
     """
 
     at: float
@@ -68,6 +69,7 @@ class ObservationSample(_Line, frozen=True, kw_only=True, tag="sample"):
     counterfactual: FleetMeasure
     still_open: tuple[ComparedPlacement, ...] = ()
     failed_decisions: int = 0
+    tolerance_seconds: float = 0.0
 
 
 RecordLine = ObservationStart | OutcomeLine | ObservationSample

@@ -55,6 +55,7 @@ class ObservationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     Counts are the sums of all observations. `sooner` are the pods and gangs of which Dovetail would have been ahead
     most, `later` those of which it would have been behind most. `unreadable_lines` are lines of the record.
+    `tolerance_seconds` is the longest of all samples.
     """
 
     schedulers: tuple[str, ...]
@@ -93,12 +94,14 @@ class _Summary:
         self._points: Final[list[SeriesPoint]] = []
         self._most: Final[list[ComparedPlacement]] = []
         self._now: float | None = None
+        self._tolerance = 0.0
 
     def add(self, line: RecordLine) -> None:
         match line:
             case ObservationStart():
                 self._now = line.started
                 self._starts[line.started] = line
+                self._tolerance = max(self._tolerance, line.tolerance_seconds)
             case OutcomeLine(of=found):
                 self._most.append(found)
                 if len(self._most) > 100 * MOST_NAMED:
@@ -106,6 +109,7 @@ class _Summary:
             case ObservationSample() if self._now is not None:
                 self._last[self._now] = line
                 self._points.append(_point(line))
+                self._tolerance = max(self._tolerance, line.tolerance_seconds)
 
     def report(self) -> ObservationReport:
         if not self._last:
@@ -116,7 +120,7 @@ class _Summary:
         return ObservationReport(
             schedulers=tuple(sorted({name for each in self._starts.values() for name in each.schedulers})),
             version=newest.version,
-            tolerance_seconds=newest.tolerance_seconds,
+            tolerance_seconds=self._tolerance,
             observations=tuple(
                 ObservedTime(started=started, ended=max(started, sample.at))
                 for started, sample in sorted(self._last.items())

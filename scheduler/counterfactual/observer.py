@@ -61,10 +61,13 @@ class ObserverOptions:
     show: Callable[[str], None]
     clock: Callable[[], float] = field(default=time.time)
 
-    @property
-    def tolerance(self) -> float:
-        """Differences up to this many seconds say nothing: the counterfactual cluster decides in rounds."""
-        return 2 * self.interval
+    def tolerance(self, longest_round: float = 0.0) -> float:
+        """
+        Differences up to this many seconds say nothing: the counterfactual cluster decides in rounds.
+
+        After a round of r seconds the next one waits for max(`interval`, r), so snapshots are at most r + that apart.
+        """
+        return 2 * max(self.interval, longest_round)
 
     def policy(self) -> Policy:
         """Return the first profile's policy, which may evict pods of the observed schedulers too."""
@@ -103,12 +106,14 @@ class Observation:
         self._record: Final = record
         self._ages: Final = WatchAges(options.settings.commit.max_watch_age_seconds)
         self.compared: Final = ClusterComparison(
-            options.scheduler_names, options.tolerance, lambda each: record.add(OutcomeLine(of=each))
+            options.scheduler_names, options.tolerance(), lambda each: record.add(OutcomeLine(of=each))
         )
         self._caches: Final = SolverCache(), SolverCache()
         self._verifier: Final = verify.VerifierCache()
         self._refused: Final = asyncio.Event()
         self._missing_right: Forbidden | None = None
+        self._unwritten: RecordError | None = None
+        self._rounds: Final = deque[float](maxlen=SAMPLE_ROUNDS)
         self.failed_decisions = 0
         self._is_changed = True
 
@@ -149,7 +154,7 @@ class Observation:
         start = ObservationStart(
             started=now,
             schedulers=options.scheduler_names,
-            tolerance_seconds=options.tolerance,
+            tolerance_seconds=options.tolerance(),
             version=version(),
         )
         self._record.add(start)
@@ -167,9 +172,12 @@ class Observation:
             except Exception as error:  # noqa: BLE001 - a defect must not end an observation of days
                 options.say(f"a round failed: {type(error).__name__}: {cut(str(error))}")
             rounds += 1
+            self.round_took(seconds := time.monotonic() - began)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(options.interval, time.monotonic() - began)):
+                async with asyncio.timeout(max(options.interval, seconds)):
                     await stop.wait()
+            if self._unwritten is not None:
+                raise self._unwritten
             if stale := self._ages.stale():
                 kind, seconds = next(iter(stale.items()))
                 raise WatchGapError(f"{kind} were not heard of for {seconds:.0f} s: {self._ages.error(kind)}")
@@ -185,14 +193,26 @@ class Observation:
         """Keep why a kind is not heard of; a right that is missing from the start ends the observation."""
         why = cut(str(error))
         self._ages.failed(kind, why)
-        if isinstance(error, Forbidden):
+        if isinstance(error, RecordError):
+            self._unwritten = error  # an outcome that a watch has shown could not be written
+        elif isinstance(error, Forbidden):
             self._missing_right = error
             self._refused.set()
         elif isinstance(error, DecodeError):
             self._options.say(f"left out: {why}")
 
+    def round_took(self, seconds: float) -> None:
+        """Note how long a round took: while rounds are slow, larger differences say nothing."""
+        self._rounds.append(seconds)
+        self.compared.tolerance = self._options.tolerance(max(self._rounds))
+
     async def decide_all(self) -> None:
-        """Decide all pods that wait in the counterfactual cluster, unless nothing has changed."""
+        """
+        Decide all pods that wait in the counterfactual cluster, unless nothing has changed.
+
+        Pods count as placed at the moment of the snapshot, which shows what is free: how long a slow observer takes
+        from there on says nothing of Dovetail.
+        """
         before = len(self.compared.counterfactual.lives)
         self.compared.advance(self._options.clock())
         if not self._is_changed and len(self.compared.counterfactual.lives) == before:
@@ -203,9 +223,10 @@ class Observation:
             pods = batches.popleft()
             cluster = self.compared.counterfactual.cluster
             batch = Batch(pods=tuple(pods), gangs=cluster.gangs(pods))
-            plan = await asyncio.to_thread(self._decided, cluster.snapshot(), batch)
+            snapshot, at = cluster.snapshot(), self._options.clock()
+            plan = await asyncio.to_thread(self._decided, snapshot, batch)
             if plan is not None:
-                self.compared.take(plan, batch, self._options.clock())
+                self.compared.take(plan, batch, at)
                 self._is_changed = self._is_changed or bool(plan.preemptions)
             elif len(halves := _split(pods, -(-len(pods) // 2))) > 1:
                 batches.extendleft(reversed(halves))  # so that one pod does not keep the others waiting
@@ -244,6 +265,7 @@ class Observation:
             counterfactual=both[1],
             still_open=still_open,
             failed_decisions=self.failed_decisions,
+            tolerance_seconds=self.compared.tolerance,
         )
         self._record.add(sample)
         self._options.show(_line(sample))

@@ -21,7 +21,8 @@ from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child
 from scheduler.worker.fork_server import ENVIRONMENT
 
-COMMAND: Final = (sys.executable, "-m", "scheduler.page.fit_process")
+COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.page.fit_process")
+"""`-P`: a folder `scheduler` or a `yaml.py` where the page was started is not imported."""
 SECONDS: Final = 60.0
 """How long an answer may take, the reading of the cluster included."""
 MOST_BYTES: Final = 1024 * 1024

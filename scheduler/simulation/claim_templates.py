@@ -71,7 +71,7 @@ def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collecti
     wrapped = spec(template)
     base = f"{owner['name']}-{each.entry}-"[:_LONGEST_BASE]
     name = base + _suffix(text(owner["uid"]), each.entry)
-    while (owner["namespace"], name) in taken:
+    while (text(owner["namespace"]), name) in taken:  # that it is a text is checked when the pod is decoded
         name = base + _suffix(name, each.entry)
     add_claim_status(pod, each.entry, name)
     return {

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
+COMMAND: Final = (sys.executable, "-P", "-m", "scheduler.worker")
+"""`-P`: modules in the folder where the scheduler was started are not imported."""
 
 ENVIRONMENT: Final = {
     "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would use up the memory limit

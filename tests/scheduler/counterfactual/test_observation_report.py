@@ -136,3 +136,8 @@ def test_the_page_of_an_observation_without_pods_says_so(path: Path) -> None:
     assert "No pod of default-scheduler had to be placed alone." in text
     assert "Nothing was better." in text
     assert "Nothing was worse." in text
+
+
+def test_the_tolerance_is_the_longest_of_all_samples(path: Path) -> None:
+    found = report(path, start(0.0), replace(sample(60.0), tolerance_seconds=90.0), sample(120.0))
+    assert found.tolerance_seconds == 90.0

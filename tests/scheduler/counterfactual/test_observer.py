@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler.change import Kind
 from scheduler.counterfactual import observer
-from scheduler.counterfactual.observation_record import ObservationRecord
+from scheduler.counterfactual.observation_record import ObservationRecord, RecordError
 from scheduler.counterfactual.observer import ObserverOptions, WatchGapError
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, Unreachable
 from scheduler.settings import default
 from solver import solve
-from solver.domain import Batch, Plan, Snapshot
+from solver.domain import Batch, Plan, Pod, Snapshot
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
 
@@ -24,14 +26,14 @@ Run = Callable[[int, asyncio.Event], None]
 """What an observation does, by its number."""
 
 
-def options(said: list[str]) -> ObserverOptions:
+def options(said: list[str], clock: Callable[[], float] = lambda: 100.0) -> ObserverOptions:
     return ObserverOptions(
         scheduler_names=("dovetail",),
         interval=1.0,
         settings=default(),
         say=said.append,
         show=print,
-        clock=lambda: 100.0,
+        clock=clock,
     )
 
 
@@ -109,3 +111,60 @@ def test_pods_are_decided_without_the_one_on_which_the_solver_fails(
     assert {name for name, node in found.items() if not node} >= {bad}
     assert {found[name] for name in ("p0", "p2")} == {"n0"}
     assert said != []
+
+
+def solving_slowly(clock: list[float], snapshot: Snapshot, batch: Batch, *rest: Any, **more: Any) -> Plan:
+    """Solve, which takes half a minute."""
+    clock[0] += 30.0
+    return solve(snapshot, batch, *rest, **more)
+
+
+def test_a_pod_counts_as_placed_at_the_moment_of_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(observer, "solve", partial(solving_slowly, clock))
+
+    async def decide() -> list[float | None]:
+        with ObservationRecord(tmp_path / "record") as record:
+            made = observer.Observation(NO_CLIENT, options([], lambda: clock[0]), record)
+            made.compared.apply(seen(b.node("n0")), 100.0)
+            made.compared.apply(seen(b.pod("p0", cpu=1)), 100.0)
+            made.compared.begin(100.0)
+            await made.decide_all()
+            return [life.placed_at for life in made.compared.counterfactual.lives]
+
+    assert (asyncio.run(decide()), clock) == ([100.0], [130.0])
+
+
+def bound(pod: Pod) -> Pod:
+    return replace(pod, node_name="n0")
+
+
+@pytest.mark.parametrize(("rounds", "same"), [([0.1], 0), ([0.1, 10.0], 1), ([10.0, *[0.1] * 12], 0)])
+def test_while_rounds_are_slow_larger_differences_say_nothing(rounds: list[float], same: int, tmp_path: Path) -> None:
+    async def later() -> int:
+        with ObservationRecord(tmp_path / "record") as record:
+            made = observer.Observation(NO_CLIENT, options([]), record)
+            made.compared.apply(seen(b.node("n0")), 80.0)
+            made.compared.begin(80.0)
+            for seconds in rounds:
+                made.round_took(seconds)
+            made.compared.apply(seen(bound(b.pod("p0", cpu=1))), 82.0)  # came during a round
+            await made.decide_all()
+            return made.compared.totals(100.0).pods.same
+
+    assert asyncio.run(later()) == same
+
+
+def test_an_outcome_of_a_watch_that_cannot_be_written_ends_the_observation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer.Observation, "_sample", lambda _: asyncio.sleep(0))
+
+    async def follow() -> None:
+        with ObservationRecord(tmp_path / "record") as record:
+            made = observer.Observation(NO_CLIENT, options([]), record)
+            made._failed(Kind.PODS, RecordError("no space left"))  # noqa: SLF001 - what the reflector calls
+            await asyncio.wait_for(made._follow(asyncio.Event()), 10)  # noqa: SLF001 - the loop of an observation
+
+    with pytest.raises(RecordError, match="no space left"):
+        asyncio.run(follow())

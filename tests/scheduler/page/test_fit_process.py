@@ -254,3 +254,12 @@ class TestCallersWithSomeNamespaces:
         pod = m.pod("own", nodeSelector={"zone": "eu-west-2"})
         assert "eu-west-1" in text_of(asker.ask(pod))
         assert "eu-west-1" not in text_of(asker.ask(pod, nodes=False))
+
+
+@pytest.mark.parametrize("namespace", [["blue"], {"blue": 1}])
+def test_a_namespace_that_is_no_text_is_a_mistake(asker: Asker, namespace: Any) -> None:
+    manifests = trainer()
+    for each in manifests:
+        each["metadata"]["namespace"] = namespace
+    found = asker.ask(*manifests, sees=RED)
+    assert (found.fits, "metadata.namespace" in {each.field for each in found.problems}) == (None, True)

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from scheduler.api.refusals import Refusal
 from scheduler.page import fit_questions
 from scheduler.page.fit_questions import FitQuestion, FitQuestions, FitSource
 from scheduler.visibility import VisibleNamespaces
-from scheduler.worker import child
+from scheduler.worker import child, fork_server
 from tests.support import manifests as m
 from tests.support.controlplane import wait_until
 
@@ -167,3 +169,13 @@ class TestTheProcess:
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
         written, _ = await process.communicate(b"")
         assert (process.returncode, written) == (0, b"")
+
+
+@pytest.mark.parametrize("command", [fit_questions.COMMAND, fork_server.COMMAND])
+def test_modules_of_the_folder_of_the_caller_are_not_imported(command: Sequence[str], tmp_path: Path) -> None:
+    (tmp_path / "scheduler").mkdir()
+    (tmp_path / "scheduler" / "__init__.py").write_text("print('foreign')", encoding="utf-8")
+    ended = subprocess.run(
+        [*command, "not-a-number"], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    assert ("foreign" in ended.stdout, "not-a-number" in ended.stderr) == (False, True)

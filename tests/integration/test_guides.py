@@ -199,18 +199,20 @@ def test_from_device_plugins(plane: ControlPlane, follow: Follow, begin: Begin) 
     wait_until(lambda: len(placed(plane, "before")) == 1)
     assert "before-extended-resources-" in guide.run("kubectl -n ml get resourceclaims")
 
+    def quota(field: str) -> Json:
+        found = plane.request("GET", f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/gpus")
+        amounts: Json = found.get("status", {}).get(field, {})
+        return amounts
+
+    devices = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
     guide.run("kubectl -n ml delete pod before")
+    guide.run("kubectl -n ml apply -f quota.yaml")
+    wait_until(lambda: quota("hard") == {devices: "4"})  # from then on the API server counts each claim
     guide.run("kubectl -n ml apply -f after.yaml")
     wait_until(lambda: len(placed(plane, "after")) == 1)
     (claim,) = [each for each in plane.request("GET", CLAIMS)["items"] if each["metadata"]["name"].startswith("after")]
     assert len(claim["status"]["allocation"]["devices"]["results"]) == 2
-
-    def quota() -> Json:
-        found = plane.request("GET", f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/gpus")
-        used: Json = found.get("status", {}).get("used", {})
-        return used
-
-    wait_until(lambda: quota() == {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "2"})
+    wait_until(lambda: quota("used") == {devices: "2"})
     assert "2/4" in guide.run("kubectl -n ml get resourcequota gpus")
 
 

@@ -9,8 +9,9 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from scheduler.kube import paths, writes
 from scheduler.kube.client import Client
+from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.errors import Conflict
-from solver.domain import Claim, ClaimId, Pod, PodId
+from solver.domain import Claim, ClaimId, Pod
 from tests.support.kube_objects import encoded
 from tests.support.shell_proxy import LossyProxy, lossy
 
@@ -33,10 +34,8 @@ class Cluster:
             "metadata": {"name": name},
             "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}], **spec},
         }
-        await self.send("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
-        found = await writes.read_pod(self.client, PodId(self.namespace, name))
-        assert found is not None
-        return found
+        collection = f"/api/v1/namespaces/{self.namespace}/pods"
+        return decode_pod(await self.client.request("POST", collection, body=encoded(body)))
 
     async def claim(self, name: str = "claim", *, parameters: str = "", finalizers: tuple[str, ...] = ()) -> Claim:
         await self.device_class()

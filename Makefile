@@ -184,7 +184,7 @@ release-image: ## Build, check and push the image of a release (IMAGE=name SNAPS
 	@$(MAKE) image
 	@skopeo copy --quiet --digestfile dist/image.digest oci:dist/image:$(VERSION) docker://$(IMAGE)
 
-release-check: ## Whether version, tag and changelog fit together (TAG=v0.1.0)
+release-check: ## Whether version, tag and changelog fit together (TAG=v0.2.0)
 	@[ "$(TAG)" = "v$(VERSION)" ] || { echo "TAG is '$(TAG)', and pyproject.toml has version $(VERSION): write TAG=v$(VERSION)" >&2; exit 1; }
 	@$(MAKE) release-notes >/dev/null
 

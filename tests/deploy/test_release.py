@@ -64,11 +64,28 @@ def test_a_release_that_does_not_fit_together_is_refused(arguments: tuple[str, .
 
 
 def test_the_notes_of_a_version_are_its_section_of_the_changelog() -> None:
-    notes = _make("release-notes", "VERSION=Unreleased").stdout
+    notes = _make("release-notes").stdout
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert notes.strip() in changelog
-    assert "### Security" in notes
+    assert notes.strip().startswith("### ")
     assert "\n## " not in notes
+
+
+def _version() -> str:
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    return str(version)
+
+
+def test_version_tag_and_changelog_fit_together() -> None:
+    assert _make("release-check", f"TAG=v{_version()}").returncode == 0
+
+
+def test_overlays_run_the_image_of_this_version() -> None:
+    found = {
+        str(path.relative_to(ROOT)): re.findall(r"newTag: (.*)", path.read_text(encoding="utf-8"))
+        for path in (ROOT / "deploy").rglob("kustomization.yaml")
+    }
+    assert {path: tags for path, tags in found.items() if set(tags) - {_version()}} == {}
 
 
 def test_uv_is_the_pinned_one_wherever_it_is_installed() -> None:

@@ -147,10 +147,9 @@ class Cluster:
     def without_void_nomination(self, transition: Transition) -> Transition:
         """Remove a void nomination from a transition: it reserved nothing, so its end frees nothing."""
         pod = transition.before
-        name = pod.nominated_node_name if isinstance(pod, Pod) else ""
-        if not isinstance(pod, Pod) or not name or not is_void(pod, self._store.nodes.get(name)):
-            return transition
-        return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
+        if isinstance(pod, Pod) and (name := pod.nominated_node_name) and is_void(pod, self._store.nodes.get(name)):
+            return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
+        return transition
 
     def nominated(self) -> tuple[Pod, ...]:
         """Return the pods, of any scheduler, that have a fresh nominated node and are not bound, sorted by key."""

@@ -5,7 +5,7 @@ A counterfactual cluster starts as the real one and then diverges: nodes, device
 show, but Dovetail's solver decides where pods run. Each pod runs there as long as it really ran. In the order of use:
 
 - `counterfactual_cluster`: the cluster of these decisions, with `pod_life` (a pod in both clusters) and
-  `counterfactual_claims` (who holds which devices). Pure: the time is passed in.
+  `counterfactual_claims` (the devices that pods hold there). Pure: the time is passed in.
 - `outcomes`: which cluster placed a pod or a gang first. `fleet_measure`: devices in use and free nodes.
 - `observer`: the watches, the decisions and the samples; reads only.
 - `observation_record`: the file, bounded. `observation_report` sums it up, `report_page` shows it.

@@ -24,7 +24,7 @@ Apply = Callable[[Change], None]
 
 class CounterfactualClaims:
     """
-    Follows the real claims and overrides who holds them.
+    Follows the real claims and overrides their consumers.
 
     `is_needed` says whether a pod of the counterfactual cluster needs a claim that is really gone: one that has really
     run, and still runs or waits there.

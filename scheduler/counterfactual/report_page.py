@@ -129,20 +129,14 @@ def _verdicts(report: ObservationReport, names: str) -> str:
     good: list[str] = []
     bad: list[str] = []
     pods, gangs = report.totals.pods, report.totals.gangs
-    for count, to, text in (
-        (pods.sooner, good, f"placed sooner than by {names}"),
-        (pods.only_counterfactual, good, f"placed that {names} did not place"),
-        (pods.later, bad, f"placed later than by {names}"),
-        (pods.only_real, bad, f"not placed that {names} placed"),
-    ):
-        to.extend([f"{_counted(count, 'pod')} {text}"] if count else ())
-    for count, to, text in (
-        (gangs.sooner, good, f"started sooner than by {names}"),
-        (gangs.only_counterfactual, good, f"started that {names} did not start"),
-        (gangs.later, bad, f"started later than by {names}"),
-        (gangs.only_real, bad, f"not started that {names} started"),
-    ):
-        to.extend([f"{_counted(count, 'gang')} {text}"] if count else ())
+    for counts, kind, act, done in ((pods, "pod", "place", "placed"), (gangs, "gang", "start", "started")):
+        for count, to, text in (
+            (counts.sooner, good, f"{done} sooner than by {names}"),
+            (counts.only_counterfactual, good, f"{done} that {names} did not {act}"),
+            (counts.later, bad, f"{done} later than by {names}"),
+            (counts.only_real, bad, f"not {done} that {names} {done}"),
+        ):
+            to.extend([f"{_counted(count, kind)} {text}"] if count else ())
     for counts, what in ((pods, "pods"), (gangs, "gangs")):
         good += [f"{_duration(counts.seconds_sooner)} less waiting, over all {what}"] if counts.seconds_sooner else []
         bad += [f"{_duration(counts.seconds_later)} more waiting, over all {what}"] if counts.seconds_later else []

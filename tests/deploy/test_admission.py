@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from scheduler.settings import load
+from tests.support.deploy_manifests import documents
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -24,26 +25,22 @@ of devices in its own memory.
 """
 
 
-def _documents(path: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
 def _table(fence: str) -> dict[str, str]:
-    (found,) = _documents(ADMISSION / fence / "params.yaml")
+    (found,) = documents(ADMISSION / fence / "params.yaml")
     data: dict[str, str] = found["data"]
     return data
 
 
 def _policy(fence: str) -> dict[str, Any]:
-    return _documents(ADMISSION / fence / "policy.yaml")[0]
+    return documents(ADMISSION / fence / "policy.yaml")[0]
 
 
 @pytest.mark.parametrize("fence", sorted(path.name for path in ADMISSION.iterdir()))
 def test_every_fence_lists_its_files_and_is_in_the_overlay(fence: str) -> None:
-    (component,) = _documents(ADMISSION / fence / "kustomization.yaml")
+    (component,) = documents(ADMISSION / fence / "kustomization.yaml")
     files = {path.name for path in (ADMISSION / fence).iterdir()} - {"kustomization.yaml"}
     assert set(component["resources"]) == files
-    (overlay,) = _documents(FENCED)
+    (overlay,) = documents(FENCED)
     assert f"../../admission/{fence}" in overlay["components"]
 
 
@@ -83,7 +80,7 @@ def test_without_a_table_of_its_own_dovetail_owns_everything_in_both_places() ->
 
 
 def test_the_table_of_the_overlay_splits_devices_as_its_configuration_does() -> None:
-    (overlay,) = _documents(FENCED)
+    (overlay,) = documents(FENCED)
     (table,) = [yaml.safe_load(each["patch"])["data"] for each in overlay["patches"]]
     (base,) = overlay["resources"]
     owned = load((FENCED.parent / base / "config.yaml").resolve()).devices.owned

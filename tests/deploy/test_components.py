@@ -9,14 +9,11 @@ import yaml
 from scheduler.features import CONSEQUENCES, KINDS, RIGHTS, Feature, granted_by
 from scheduler.kube import paths
 from scheduler.settings import load
+from tests.support.deploy_manifests import documents
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPONENTS = DEPLOY / "components"
 ACCOUNT = [{"kind": "ServiceAccount", "name": "dovetail", "namespace": "dovetail-system"}]
-
-
-def _documents(path: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def _granted(role: dict[str, Any]) -> set[tuple[str, str, str]]:
@@ -31,7 +28,7 @@ def _granted(role: dict[str, Any]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("feature", Feature)
 def test_a_component_grants_what_its_feature_needs_and_nothing_else(feature: Feature) -> None:
-    role, binding = _documents(DEPLOY.parent / feature.component / "clusterrole.yaml")
+    role, binding = documents(DEPLOY.parent / feature.component / "clusterrole.yaml")
     assert _granted(role) == {right[:3] for right in RIGHTS[feature]}
     assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"dovetail-{feature.value}"
     assert binding["subjects"] == ACCOUNT
@@ -39,7 +36,7 @@ def test_a_component_grants_what_its_feature_needs_and_nothing_else(feature: Fea
 
 def test_no_right_is_granted_twice() -> None:
     roles = [
-        _documents(path)[0] for path in (DEPLOY / "base" / "clusterrole.yaml", *COMPONENTS.rglob("clusterrole.yaml"))
+        documents(path)[0] for path in (DEPLOY / "base" / "clusterrole.yaml", *COMPONENTS.rglob("clusterrole.yaml"))
     ]
     granted = [each for role in roles if "resources" in role["rules"][0] for each in _granted(role)]
     assert len(granted) == len(set(granted))
@@ -59,13 +56,13 @@ def test_every_feature_says_what_follows_without_it() -> None:
 
 @pytest.mark.parametrize("component", sorted(COMPONENTS.iterdir()), ids=lambda path: path.name)
 def test_every_file_of_a_component_is_listed(component: Path) -> None:
-    (found,) = _documents(component / "kustomization.yaml")
+    (found,) = documents(component / "kustomization.yaml")
     assert found["kind"] == "Component"
     assert set(found["resources"]) == {path.name for path in component.iterdir()} - {"kustomization.yaml"}
 
 
 def test_the_default_has_every_feature() -> None:
-    (overlay,) = _documents(DEPLOY / "overlays" / "default" / "kustomization.yaml")
+    (overlay,) = documents(DEPLOY / "overlays" / "default" / "kustomization.yaml")
     assert {Path(each).name for each in overlay["components"]} == {each.value for each in Feature}
 
 
@@ -85,7 +82,7 @@ def test_a_refusal_names_what_grants_the_right(words: str, manifests: str) -> No
 
 def test_the_certificate_of_metrics_is_where_the_configuration_looks() -> None:
     settings = load(DEPLOY / "overlays" / "secure-metrics" / "config.yaml").metrics
-    (component,) = _documents(COMPONENTS / "secure-metrics" / "kustomization.yaml")
+    (component,) = documents(COMPONENTS / "secure-metrics" / "kustomization.yaml")
     patch = {each["path"]: each["value"] for each in yaml.safe_load(component["patches"][0]["patch"])}
     mount = patch["/spec/template/spec/containers/0/volumeMounts/-"]
     assert {Path(settings.tls_cert_file).parent, Path(settings.tls_key_file).parent} == {Path(mount["mountPath"])}

@@ -2,13 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from scheduler.cli.adoption import observe
 from scheduler.cli.main import COMMANDS
 from scheduler.kube import paths
+from tests.support.deploy_manifests import container, documents, pod_template
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPONENT = DEPLOY / "observe"
@@ -20,34 +20,20 @@ OPTIONAL = {
 """Kinds that not every supported API server has."""
 
 
-def _documents(name: str) -> list[Any]:
-    return list(yaml.safe_load_all((COMPONENT / name).read_text(encoding="utf-8")))
-
-
-def _pod() -> Any:
-    (deployment,) = _documents("deployment.yaml")
-    return deployment["spec"]["template"]
-
-
-def _container() -> Any:
-    (container,) = _pod()["spec"]["containers"]
-    return container
-
-
 def test_the_container_runs_the_command_and_records_where_it_may_write() -> None:
-    command, *arguments = _container()["args"]
+    command, *arguments = container(COMPONENT)["args"]
     assert command in COMMANDS
     parser = argparse.ArgumentParser()
     observe.add(parser)
     options = parser.parse_args(arguments)
-    (mount,) = _container()["volumeMounts"]
+    (mount,) = container(COMPONENT)["volumeMounts"]
     assert str(options.record.parent) == mount["mountPath"]
-    (volume,) = _pod()["spec"]["volumes"]
+    (volume,) = pod_template(COMPONENT)["spec"]["volumes"]
     assert (volume["name"], "emptyDir" in volume) == (mount["name"], True)
 
 
 def test_the_account_may_list_and_watch_what_decides_and_nothing_else() -> None:
-    role, binding = _documents("clusterrole.yaml")
+    role, binding = documents(COMPONENT / "clusterrole.yaml")
     granted = {(group, each) for rule in role["rules"] for group in rule["apiGroups"] for each in rule["resources"]}
     watched = {
         (parts[2] if parts[1] == "apis" else "", parts[-1])
@@ -55,30 +41,30 @@ def test_the_account_may_list_and_watch_what_decides_and_nothing_else() -> None:
     }
     assert granted == watched | OPTIONAL
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
-    (account,) = _documents("serviceaccount.yaml")
+    (account,) = documents(COMPONENT / "serviceaccount.yaml")
     (subject,) = binding["subjects"]
     assert (subject["name"], subject["namespace"]) == (account["metadata"]["name"], account["metadata"]["namespace"])
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert _pod()["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    assert pod_template(COMPONENT)["spec"]["serviceAccountName"] == account["metadata"]["name"]
 
 
 def test_nothing_may_connect_to_its_pods_which_are_no_pods_of_the_scheduler() -> None:
-    (policy,) = _documents("networkpolicy.yaml")
-    labels = _pod()["metadata"]["labels"]
+    (policy,) = documents(COMPONENT / "networkpolicy.yaml")
+    labels = pod_template(COMPONENT)["metadata"]["labels"]
     assert policy["spec"] == {"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"]}
     scheduler = yaml.safe_load((DEPLOY / "base" / "deployment.yaml").read_text(encoding="utf-8"))
     assert not scheduler["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
 def test_the_container_can_change_nothing() -> None:
-    security, pod = _container()["securityContext"], _pod()["spec"]["securityContext"]
+    security, pod = container(COMPONENT)["securityContext"], pod_template(COMPONENT)["spec"]["securityContext"]
     assert (security["readOnlyRootFilesystem"], security["allowPrivilegeEscalation"]) == (True, False)
     assert (security["capabilities"], pod["runAsNonRoot"]) == ({"drop": ["ALL"]}, True)
-    assert "memory" in _container()["resources"]["limits"]
+    assert "memory" in container(COMPONENT)["resources"]["limits"]
 
 
 def test_every_file_of_the_component_is_listed() -> None:
-    (listed,) = _documents("kustomization.yaml")
+    (listed,) = documents(COMPONENT / "kustomization.yaml")
     files = {COMPONENT / name for name in listed["resources"]}
     assert files == set(COMPONENT.glob("*.yaml")) - {COMPONENT / "kustomization.yaml"}
 

@@ -1,4 +1,4 @@
-"""Opt-in where the API server cannot set `schedulerName` (before 1.36): it warns whoever writes a pod without it."""
+"""Opt-in where the API server cannot set `schedulerName` (before 1.36): it warns the author of a pod without it."""
 
 import contextlib
 import http.client

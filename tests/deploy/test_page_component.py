@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -10,34 +9,21 @@ import yaml
 from scheduler.cli import page
 from scheduler.cli.main import COMMANDS
 from scheduler.settings import default, parse_address
+from tests.support.deploy_manifests import container, documents, pod_template
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPONENT = DEPLOY / "page"
 
 
-def _documents(name: str) -> list[Any]:
-    return list(yaml.safe_load_all((COMPONENT / name).read_text(encoding="utf-8")))
-
-
-def _pod() -> Any:
-    (deployment,) = _documents("deployment.yaml")
-    return deployment["spec"]["template"]
-
-
-def _container() -> Any:
-    (container,) = _pod()["spec"]["containers"]
-    return container
-
-
 def test_the_container_runs_the_command_with_a_certificate_that_is_mounted() -> None:
-    command, *arguments = _container()["args"]
+    command, *arguments = container(COMPONENT)["args"]
     assert command in COMMANDS
     parser = argparse.ArgumentParser()
     page.add(parser)
     options = parser.parse_args(arguments)
-    assert parse_address(options.listen).port == _container()["ports"][0]["containerPort"]
-    mounts = {each["mountPath"]: each["name"] for each in _container()["volumeMounts"]}
-    volumes = {each["name"]: each for each in _pod()["spec"]["volumes"]}
+    assert parse_address(options.listen).port == container(COMPONENT)["ports"][0]["containerPort"]
+    mounts = {each["mountPath"]: each["name"] for each in container(COMPONENT)["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod_template(COMPONENT)["spec"]["volumes"]}
     files = (options.tls_cert_file, options.tls_key_file, str(options.config), str(options.certificate_authority))
     sources = [volumes[mounts[str(Path(each).parent)]] for each in files]
     assert [next(iter(each.keys() - {"name"})) for each in sources] == ["secret", "secret", "configMap", "secret"]
@@ -46,7 +32,7 @@ def test_the_container_runs_the_command_with_a_certificate_that_is_mounted() -> 
 def test_the_page_asks_the_service_of_the_scheduler_and_trusts_its_certificate() -> None:
     parser = argparse.ArgumentParser()
     page.add(parser)
-    options = parser.parse_args(_container()["args"][1:])
+    options = parser.parse_args(container(COMPONENT)["args"][1:])
     service = yaml.safe_load((DEPLOY / "api" / "service.yaml").read_text(encoding="utf-8"))
     address, (port,) = urlsplit(options.server), service["spec"]["ports"]
     assert address.scheme == "https"
@@ -54,8 +40,8 @@ def test_the_page_asks_the_service_of_the_scheduler_and_trusts_its_certificate()
     assert (address.port or 443) == port["port"]
     policy = yaml.safe_load((DEPLOY / "api" / "networkpolicy.yaml").read_text(encoding="utf-8"))["spec"]
     assert policy["ingress"] == [{"ports": [{"port": port["targetPort"]}]}]  # from everywhere
-    assert _documents("networkpolicy.yaml")[0]["spec"]["policyTypes"] == ["Ingress"]  # to everywhere
-    (volume,) = [each for each in _pod()["spec"]["volumes"] if each["name"] == "api-tls"]
+    assert documents(COMPONENT / "networkpolicy.yaml")[0]["spec"]["policyTypes"] == ["Ingress"]  # to everywhere
+    (volume,) = [each for each in pod_template(COMPONENT)["spec"]["volumes"] if each["name"] == "api-tls"]
     (patch,) = yaml.safe_load((DEPLOY / "api" / "kustomization.yaml").read_text(encoding="utf-8"))["patches"]
     (secret,) = [each["value"]["secret"] for each in yaml.safe_load(patch["patch"]) if "secret" in each["value"]]
     assert volume["secret"]["secretName"] == secret["secretName"]
@@ -64,34 +50,41 @@ def test_the_page_asks_the_service_of_the_scheduler_and_trusts_its_certificate()
 
 
 def test_the_memory_of_the_container_has_room_for_a_question() -> None:
-    limit = _container()["resources"]["limits"]["memory"]
+    limit = container(COMPONENT)["resources"]["limits"]["memory"]
     assert limit.endswith("Mi")
     assert int(limit.removesuffix("Mi")) >= default().solver.memory_limit_mib + 1024
 
 
 def test_service_policy_role_and_probe_name_the_port_of_the_pods() -> None:
-    (service,), (role,), (policy,) = map(_documents, ("service.yaml", "role.yaml", "networkpolicy.yaml"))
-    (port,) = _container()["ports"]
+    files = "service.yaml", "role.yaml", "networkpolicy.yaml"
+    (service,), (role,), (policy,) = (documents(COMPONENT / name) for name in files)
+    (port,) = container(COMPONENT)["ports"]
     (of_service,) = service["spec"]["ports"]
     assert of_service["targetPort"] == port["name"]
-    assert _container()["readinessProbe"]["httpGet"] == {"path": "/", "port": port["name"], "scheme": "HTTPS"}
+    assert container(COMPONENT)["readinessProbe"]["httpGet"] == {"path": "/", "port": port["name"], "scheme": "HTTPS"}
     assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == [port["name"]]
     (rule,) = role["rules"]
     assert rule["resourceNames"] == [f"https:{service['metadata']['name']}:{of_service['name']}"]
     assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get", "create"])
-    labels = _pod()["metadata"]["labels"]
+    labels = pod_template(COMPONENT)["metadata"]["labels"]
     assert service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"] == labels
 
 
 def test_its_pods_are_no_pods_of_the_scheduler() -> None:
     scheduler = yaml.safe_load((DEPLOY / "base" / "deployment.yaml").read_text(encoding="utf-8"))
-    assert not scheduler["spec"]["selector"]["matchLabels"].items() <= _pod()["metadata"]["labels"].items()
-    assert _pod()["spec"]["serviceAccountName"] != scheduler["spec"]["template"]["spec"]["serviceAccountName"]
+    assert (
+        not scheduler["spec"]["selector"]["matchLabels"].items()
+        <= pod_template(COMPONENT)["metadata"]["labels"].items()
+    )
+    assert (
+        pod_template(COMPONENT)["spec"]["serviceAccountName"]
+        != scheduler["spec"]["template"]["spec"]["serviceAccountName"]
+    )
 
 
 def test_the_account_may_read_and_review_and_nothing_else() -> None:
-    (account,) = _documents("serviceaccount.yaml")
-    bindings = _documents("clusterrolebindings.yaml")
+    (account,) = documents(COMPONENT / "serviceaccount.yaml")
+    bindings = documents(COMPONENT / "clusterrolebindings.yaml")
     assert [each["roleRef"]["name"] for each in bindings] == ["dovetail-viewer", "system:auth-delegator"]
     for each in bindings:
         (subject,) = each["subjects"]
@@ -99,17 +92,17 @@ def test_the_account_may_read_and_review_and_nothing_else() -> None:
             account["metadata"]["name"],
             account["metadata"]["namespace"],
         )
-    assert _pod()["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    assert pod_template(COMPONENT)["spec"]["serviceAccountName"] == account["metadata"]["name"]
 
 
 def test_the_container_can_change_nothing() -> None:
-    security, pod = _container()["securityContext"], _pod()["spec"]["securityContext"]
+    security, pod = container(COMPONENT)["securityContext"], pod_template(COMPONENT)["spec"]["securityContext"]
     assert (security["readOnlyRootFilesystem"], security["allowPrivilegeEscalation"]) == (True, False)
     assert (security["capabilities"], pod["runAsNonRoot"]) == ({"drop": ["ALL"]}, True)
-    assert "memory" in _container()["resources"]["limits"]
+    assert "memory" in container(COMPONENT)["resources"]["limits"]
 
 
 def test_every_file_of_the_component_is_listed() -> None:
-    (listed,) = _documents("kustomization.yaml")
+    (listed,) = documents(COMPONENT / "kustomization.yaml")
     files = {COMPONENT / name for name in listed["resources"]}
     assert files == set(COMPONENT.glob("*.yaml")) - {COMPONENT / "kustomization.yaml"}

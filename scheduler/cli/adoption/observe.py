@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from scheduler.cli.adoption import RECORD
 from scheduler.cli.arguments import UsageError, add_cluster, cluster_access, say, warn
 from scheduler.cli.exit_status import ExitStatus
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from scheduler.counterfactual.observer import ObserverOptions
     from scheduler.kube.access import ClusterAccess
 
-RECORD: Final = Path("dovetail-observation.jsonl")
 _OBSERVED: Final = "default-scheduler"
 _SECONDS: Final = 5.0
 _MOST_SECONDS: Final = 3600.0

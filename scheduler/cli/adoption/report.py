@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from scheduler.cli.adoption import RECORD
 from scheduler.cli.arguments import UsageError
 from scheduler.cli.exit_status import ExitStatus
 
-_RECORD: Final = Path("dovetail-observation.jsonl")
 _HTML: Final = "html"
 _JSON: Final = "json"
 
@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         type=Path,
-        default=_RECORD,
+        default=RECORD,
         metavar="FILE",
         help="file that `dovetail observe` writes or has written (default: %(default)s)",
     )

@@ -161,7 +161,7 @@ async def test_a_conflict_is_counted_once_and_resolved_again_where_it_stays() ->
     for _ in range(3):
         await stage.refuse("old")
     stage.clock.advance(31.0)
-    await stage.stale.resolve_duplicates()  # nobody has to be refused again
+    await stage.stale.resolve_duplicates()  # no unit has to be refused again
 
     assert stage.removed == ["new", "new"]
     assert stage.metrics.registry.get_sample_value("dovetail_duplicate_devices_total") == 1

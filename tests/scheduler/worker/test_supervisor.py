@@ -78,7 +78,7 @@ async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
 
 
 async def test_nothing_is_told_during_a_batch_that_begins_as_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker reads nothing then, and who waits for it too long ends it."""
+    """The worker reads nothing then, and a send that waits too long ends it."""
     told, real = list[type](), frames.encode
 
     def changes_come(frame: frames.Order | frames.Answer) -> bytes:

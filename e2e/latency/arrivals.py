@@ -80,7 +80,8 @@ class Arrivals:
         """Run a workload once. Raises ComponentError, RequestError and TimeoutError."""
         namespace = f"{workload.name}-{next(self._runs)}"
         fillers = list(_fillers(workload, namespace, contestant.scheduler_name))
-        await objects.create(self._session, _around(namespace))
+        await objects.create(self._session, [_namespace(namespace)])
+        await objects.create(self._session, _templates(namespace))
         if contestant.starter:
             fillers.append(_pod(contestant.starter, namespace, contestant.scheduler_name, ""))
         await objects.create(self._session, fillers)
@@ -148,7 +149,7 @@ class Arrivals:
             if time.monotonic() > end:
                 raise TimeoutError(f"claims of namespace {namespace} are left after {_SETTLE_SECONDS:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
-        await objects.delete(self._session, _around(namespace)[:1])
+        await objects.delete(self._session, [_namespace(namespace)])
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -164,20 +165,23 @@ def _claims(namespace: str) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 
-def _around(namespace: str) -> list[Manifest]:
-    """Make the namespace and the templates of claims for one and for several GPUs."""
-    made: list[Manifest] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}]
-    for name, count in (("one", 1), ("filler", _FILLERS_GPUS)):
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
-        made.append(
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaimTemplate",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"spec": {"devices": {"requests": [request]}}},
-            }
-        )
-    return made
+def _namespace(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _templates(namespace: str) -> list[Manifest]:
+    """Make the templates of claims for one and for several GPUs."""
+    return [_template(namespace, name, count) for name, count in (("one", 1), ("filler", _FILLERS_GPUS))]
+
+
+def _template(namespace: str, name: str, count: int) -> Manifest:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": count}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
 
 
 def _fillers(workload: ArrivalWorkload, namespace: str, scheduler_name: str) -> Iterator[Manifest]:

@@ -16,6 +16,7 @@ WORDS: Final = {
     "broken-groups": "whole groups of devices that lose a device",
     "crowded-nodes": "devices from nodes with few of them free",
     "device-value": "value of the devices used",
+    "domain-allocation": "free share of the domains used by gangs",
     "scores": "node scores missed",
 }
 """By the name in JSON; of all of them less is better, so their values in JSON are negative."""

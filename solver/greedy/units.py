@@ -173,8 +173,18 @@ def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel
 
 
 def _rows(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[Row]:
-    """Domains that may have room for enough pods."""
-    return [row for count, row in _possible(placer, rule, levels) if count >= max(1, rule.need)]
+    """Domains that may have room for enough pods, the cheapest first."""
+    rows = [row for count, row in _possible(placer, rule, levels) if count >= max(1, rule.need)]
+    return sorted(rows, key=lambda row: _cost(placer.problem, rule, levels, row))
+
+
+def _cost(problem: Problem, rule: GangRule, levels: tuple[TopologyLevel, ...], row: Row) -> int:
+    """Return what the domains of a row cost a pod, by the first class for which they differ."""
+    for index in rule.classes:
+        inside = rule.mask(index, levels, row) if index in problem.costs.domains.of_class else None
+        if inside is not None and inside.any():
+            return problem.costs.domains.on(index, int(np.argmax(inside)))
+    return 0
 
 
 def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[tuple[int, Row]]:

@@ -125,7 +125,7 @@ def _numbered_rows(rows: npt.NDArray[np.uint8] | Amounts) -> Amounts:
 
 def _costs(problem: Problem) -> Amounts:
     """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
-    columns = [each for index, each in problem.costs.preferences.of_class.items() if problem.classes[index].size]
+    columns = [each for index, each in problem.costs.of_nodes if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
         group_of, numbers = fragmentation.node_groups(problem), dict[tuple[str, str], int]()
         where = (group_of.get(node) for node in range(problem.node_count))

@@ -20,7 +20,7 @@ from solver.model.gangs import domains_used
 from solver.model.variables import Variables
 from solver.problem.devices.layout import whole
 from solver.problem.limits import NO_DOMAIN
-from solver.problem.problem import GANG_TOPOLOGY, Problem
+from solver.problem.problem import DOMAIN_ALLOCATION, GANG_TOPOLOGY, Problem
 from solver.solution import Solution, node_uses
 
 Values = tuple[int, ...]
@@ -217,6 +217,7 @@ _LEVELS: Final = {
             decides_pods=True,
         ),
         _soft_cost("preferences", "preferences"),
+        _soft_cost(DOMAIN_ALLOCATION, "domains"),
         _soft_cost("scores", "scores"),
         _packing_level("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
         _packing_level("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
@@ -230,4 +231,6 @@ _LEVELS: Final = {
         _packing_level("device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value),
     )
 }
-"""The levels that a policy can name; GANG_TOPOLOGY comes by itself where a gang prefers a domain."""
+"""
+The levels that a policy can name; those of gangs come by themselves (`Problem.other_levels`).
+"""

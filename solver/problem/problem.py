@@ -46,6 +46,8 @@ class Source(NamedTuple):
 
 
 GANG_TOPOLOGY: Final = "gang-topology"
+DOMAIN_ALLOCATION: Final = "domain-allocation"
+SCORES: Final = "scores"
 """The level that counts the the number of domains of preferred levels that gangs occupy; fewer is better."""
 
 
@@ -300,8 +302,15 @@ class Problem:
 
     @property
     def other_levels(self) -> tuple[str, ...]:
-        """Name the levels after the placed ones: few domains of gangs first, unless the policy places that itself."""
+        """
+        Name the levels after the placed ones.
+
+        Few domains of gangs come first and full domains before the scores, unless the policy places these itself.
+        """
         named = self.policy.levels
+        if self.costs.domains and DOMAIN_ALLOCATION not in named:
+            at = named.index(SCORES) if SCORES in named else len(named)
+            named = (*named[:at], DOMAIN_ALLOCATION, *named[at:])
         is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.rules.gangs)
         return (GANG_TOPOLOGY, *named) if is_own else named
 

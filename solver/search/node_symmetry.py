@@ -41,14 +41,14 @@ def equal_nodes(
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
     resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
     room = np.stack([problem.available.room.of(resource) for resource in resources])
-    preferred = list(problem.costs.preferences.of_class.values())
+    costly = [costs for _, costs in problem.costs.of_nodes]
     limits: dict[_Key, list[int]] = {}
     found: defaultdict[_Key, list[int]] = defaultdict(list)
     for node in nodes:
         allowed = masks[:, node]
         if not allowed.any() or room[0, node] <= 0:
             continue
-        costs = tuple(int(column[node]) for column in preferred)
+        costs = tuple(int(column[node]) for column in costly)
         look = (problem.device_key(node), allowed.tobytes(), costs)
         if look not in limits:
             if stop():

@@ -146,10 +146,16 @@ NO_COSTS: Final = CostModel()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostModels:
-    """Costs behind the levels `preferences` and `scores`."""
+    """Costs behind the levels `preferences`, `domain-allocation` and `scores`."""
 
     preferences: CostModel = NO_COSTS
+    domains: CostModel = NO_COSTS
     scores: CostModel = NO_COSTS
+
+    @property
+    def of_nodes(self) -> list[tuple[int, Amounts]]:
+        """Costs that make nodes differ for a class, except scores, which are settled last and apart."""
+        return [*self.preferences.of_class.items(), *self.domains.of_class.items()]
 
 
 NO_COST_MODELS: Final = CostModels()

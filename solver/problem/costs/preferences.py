@@ -28,7 +28,7 @@ from solver.domain import (
     Weights,
 )
 from solver.feasibility import node_fit as rules
-from solver.problem.costs import cost_model, scores
+from solver.problem.costs import cost_model, domain_allocation, scores
 from solver.problem.costs.cost_model import (
     NO_COSTS,
     SHARE,
@@ -44,7 +44,7 @@ from solver.problem.inter_pod.inter_pod_context import InterPodCache
 from solver.problem.inter_pod.pod_keys import spread_selector, term_selector
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.node_arrays import Amounts
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import SCORES, PodClass, Problem
 from solver.problem.solver_cache import SolverCache
 
 _HARD_AFFINITY = 1
@@ -247,7 +247,6 @@ class PreferenceCosts:
 
 
 _PREFERENCES: Final = "preferences"
-SCORES: Final = "scores"
 
 
 class CostKey(NamedTuple):
@@ -307,7 +306,8 @@ def with_costs(problem: Problem, cache: SolverCache) -> Problem:
         preferred = PreferenceCosts(context, weights, cache).model(problem.classes, pods)
     if SCORES in policy.levels:
         scored = scores.ScoreCosts(context, problem.available.room, weights, cache).model(problem.classes, pods)
-    costly = dataclasses.replace(problem, costs=CostModels(preferred, scored))
+    costs = CostModels(preferred, domain_allocation.domain_costs(problem, cache), scored)
+    costly = dataclasses.replace(problem, costs=costs)
     return dataclasses.replace(costly, policy=_applicable(costly, policy))
 
 

@@ -66,6 +66,11 @@ def free_devices(group: NodeGroup, state: State) -> int:
     return sum(state[each.fresh if each.is_shareable else each.gate] for each in group.types)
 
 
+def all_devices(group: NodeGroup) -> int:
+    """Count the devices of a node, free or in use."""
+    return sum(1 if each.is_shareable else each.total for each in group.types)
+
+
 def most_free(problem: Problem) -> int:
     """Return the largest number of free devices of any node."""
     kinds, _ = problem.device_keys()

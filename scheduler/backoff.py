@@ -74,7 +74,7 @@ class Cooldown(Generic[K]):
         return len(self._started)
 
     def start(self, key: K) -> None:
-        """Start the cooldown of a key, anew if it has one."""
+        """Start the cooldown of a key, or start it again."""
         self._expire()
         self._started.pop(key, None)
         self._started[key] = self._clock()

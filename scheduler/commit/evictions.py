@@ -259,7 +259,7 @@ class Evictions:
             _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
     def _still_stands(self, run: _Run) -> bool:
-        """Whether all preemptors wait and all victims run, so that no eviction is in vain."""
+        """Whether all preemptors wait and all victims run; else an eviction would be wasted."""
         for placement in run.preemption.placements:
             pod = self._cluster.pod(placement.pod)
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:

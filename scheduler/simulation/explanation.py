@@ -104,7 +104,7 @@ def _is_of(pod: Pod, name: PodId) -> bool:
 
 
 def _kind(pod: Pod) -> Pod:
-    """Return a pod without what tells it from equal members."""
+    """Return a pod without the fields in which equal members differ."""
     claims = tuple(PodClaim(entry=each.entry, template=each.template) for each in pod.claims)
     return replace(pod, id=PodId("", ""), uid="", creation="", generation=0, labels=(), claims=claims)
 

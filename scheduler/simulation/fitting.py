@@ -117,7 +117,7 @@ def _unit(batch: Batch) -> Batch:
 
 
 def _kind(pod: Pod) -> Pod:
-    """Return a pod without what tells it from its replicas."""
+    """Return a pod without the fields in which its replicas differ."""
     return replace(
         pod,
         id=PodId(pod.id.namespace, ""),
@@ -179,8 +179,10 @@ def sentence(found: Fit) -> str:
 
 
 def _count(copies: CopyCount, size: int, *, is_cut: bool) -> str:
+    if not copies.bound:
+        return f"No {'pod' if size == 1 else f'copy of {size} pods'} would start now."
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
-    each = f" of {size} pods each" if size > 1 else ""
+    each = f" of {size} pods{' each' if copies.count > 1 else ''}" if size > 1 else ""
     proof = "no more would" if copies.is_proven else f"more may, up to {copies.bound}"
     if is_cut:
         proof = "more were not counted"

@@ -184,7 +184,7 @@ def broken_groups_in(problem: Problem, uses: Uses) -> int:
 
 
 def crowded_nodes_in(problem: Problem, uses: Uses) -> int:
-    """Count how much the devices of a solution crowd nodes, as a cost."""
+    """Return the cost of devices that a solution takes from nodes with few free ones."""
     used = Counter[int]()
     for node, use in uses:
         if use.is_local:

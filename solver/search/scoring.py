@@ -80,7 +80,7 @@ def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
 
 
 def placed_again(problem: Problem, solution: Solution) -> Solution:
-    """Place the pods anew, one by one, that take no device and share nothing, if all of them find a place again."""
+    """Place pods that take no device and share nothing again, one by one, if all of them find a place."""
     loose = _loose(problem)
     fixed = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = [choice.pod_class for choice in solution.choices if choice.pod_class in loose]

@@ -1,7 +1,7 @@
 """
 Nodes whose devices look the same to a batch, described once.
 
-A type is a set of devices of one node that no demand and no constraint of the batch can tell apart. Values of
+A type is a set of devices of one node that no demand and no constraint of the batch distinguishes. Values of
 constrained attributes that are only compared within a node (PCIe roots, parent uuids) are labels: they are
 numbered by what the devices behind them look like, so that equal nodes get equal descriptions.
 

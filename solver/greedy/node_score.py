@@ -1,4 +1,4 @@
-"""How good a place is for a pod: what it costs, folded into one number that the greedy compares over all nodes."""
+"""The score of a node for a pod: its costs as one number that the greedy compares over all nodes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
 """
-Levels about what is worth more whole: groups of nodes, groups of devices in a node, free nodes, partitions of devices.
+Packing levels: keep groups of nodes, groups of devices in a node, free nodes and cards for partitions whole.
 
 Each stands twice, once as an expression of the model and once counted from a solution (`…_in`); a property test holds
 both equal.

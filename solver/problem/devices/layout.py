@@ -6,8 +6,8 @@ constrained attributes that are only compared within a node (PCIe roots, parent 
 numbered by what the devices behind them look like, so that equal nodes get equal descriptions.
 
 Everything that can run out is a budget of whole units: free devices of a type, a shared device's capacities
-(scaled by their greatest common divisor), shared counters. What a device takes of budgets is all that the greedy
-and the model know about it.
+(scaled by their greatest common divisor), shared counters. The greedy and the model
+know of a device only what it takes of budgets.
 """
 
 from collections.abc import Hashable, Mapping, MutableMapping

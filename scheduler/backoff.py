@@ -28,7 +28,7 @@ def jittered(seconds: float, source: random.Random | None = None) -> float:
 
 
 TOGETHER_SECONDS: Final = 0.1
-"""Backoffs end on a grid of so many seconds."""
+"""Backoffs end at multiples of this."""
 MOST_EARLY: Final = 16
 """Attempts without backoff while a pod's claims do not exist; more of them mean that a controller loops."""
 

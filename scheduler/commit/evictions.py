@@ -208,7 +208,7 @@ class Evictions:
 
     def inherit(self, seconds: float) -> None:
         """
-        Take over from the leader before: its rate limit; its late evictions are seen within so many seconds.
+        Take over from the leader before: its rate limit, and its late evictions, which show within `seconds`.
 
         Until then no pod is evicted: another victim might go for the same preemptor.
         """

@@ -275,7 +275,7 @@ class Observation:
 
 
 def _split(pods: Sequence[Pod], most: int) -> deque[list[Pod]]:
-    """Split pods into batches of at most so many, in order; a gang stays whole, so a batch may have more."""
+    """Split pods into batches of at most `most`, in order; a gang stays whole, so a batch may have more."""
     units: dict[GangId | str, list[Pod]] = {}
     for pod in pods:
         units.setdefault(pod.gang or pod.uid, []).append(pod)

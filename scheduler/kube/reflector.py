@@ -127,7 +127,7 @@ class WatchAges:
         return self._interrupted.is_set()
 
     def confirmed(self, interruptions: int) -> None:
-        """Note that the cluster is the same as before; so many connections had been lost when it was asked."""
+        """Note that the cluster is the same as before; `interruptions` is the count when it was asked."""
         if interruptions == self.interruptions:
             self._interrupted.clear()
             self._heard.set()

@@ -35,7 +35,7 @@ FIRST: Final = Rating(0, 0, 0)
 
 @dataclass(slots=True, eq=False)
 class NodeRatings:
-    """How nodes are rated for a class, `NEVER` where it cannot go: after so many changes, with so much left beside."""
+    """The ratings of nodes for a class, `NEVER` where it cannot go, and the state for which they are valid."""
 
     ratings: npt.NDArray[np.int64]
     changes: int

@@ -71,7 +71,7 @@ def _most_given(variables: Variables, cell: int, ways: set[Takes]) -> int | None
 
 
 def _require(variables: Variables, cell: int, total: Expression, most: int) -> None:
-    """Allow each node of a cell so many; one without pods only where it is opened."""
+    """Allow `most` for each node of a cell; a node without pods counts only where it is opened."""
     at, opened = variables.cell(cell), variables.opened_nodes.get(cell)
     if at.is_unused and opened is not None:
         total.add(opened, -most)

@@ -249,7 +249,7 @@ def _serve_minimum(
 def _found(
     context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, candidates: VictimCandidates
 ) -> tuple[PreemptionCandidate | None, bool]:
-    """Find victims, and say whether so many may be evicted now."""
+    """Find victims, and say whether the limit allows their number now."""
     batch = context.batch([preemptor])
     tried = dry_run(context, state.cluster, batch, candidates) if candidates.units else None
     if tried is None:

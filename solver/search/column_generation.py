@@ -124,7 +124,7 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
 
 
 def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], fixed_part: Solution) -> Solution:
-    """Make a solution of columns, each used so many times; pods that were placed already are left out."""
+    """Make a solution of columns with their multiplicity (`used`); pods that were placed already are left out."""
     state = _Dive(pool, known, [list(each.nodes) for each in pool.node_classes], Counter(pool.pods)).after(used)
     return Solution(fixed_part.choices + state.choices, fixed_part.shared)
 

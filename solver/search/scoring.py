@@ -157,7 +157,7 @@ def _loose(problem: Problem) -> frozenset[int]:
 
 
 def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
-    """The problem of some classes with so many pods each, without what they owe to others: room and scores."""
+    """The problem of some classes with `sizes` pods each: room and scores, without claims and rules between pods."""
     classes = [
         replace(each, members=each.members[: sizes.get(each.index, 0)], sources=[], specials=[])
         for each in problem.classes

@@ -42,7 +42,7 @@ class Partition(NamedTuple):
     most: int
 
     def left(self, state: tuple[int, ...], used: Mapping[int, int]) -> int:
-        """Return how many are left when so much of the node's budgets is used."""
+        """Return how many are left when `used` of the node's budgets is taken."""
         left = ((state[budget] - used.get(budget, 0)) // amount for budget, amount in self.draws)
         return max(0, min(self.most, *left))
 

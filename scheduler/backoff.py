@@ -28,7 +28,7 @@ def jittered(seconds: float, source: random.Random | None = None) -> float:
 
 
 TOGETHER_SECONDS: Final = 0.1
-"""Backoffs end on a grid of so many seconds."""
+"""Backoffs end at multiples of this."""
 MOST_EARLY: Final = 16
 """Attempts without backoff while a pod's claims do not exist; more of them mean that a controller loops."""
 
@@ -74,7 +74,7 @@ class Cooldown(Generic[K]):
         return len(self._started)
 
     def start(self, key: K) -> None:
-        """Start the cooldown of a key, anew if it has one."""
+        """Start the cooldown of a key, or start it again."""
         self._expire()
         self._started.pop(key, None)
         self._started[key] = self._clock()

@@ -27,7 +27,7 @@ class FormedBatches(NamedTuple):
 
 
 class BatchFormation:
-    """Forms batches from the queue. `put_back` takes pods that cannot be decided, `release` tells of freed nodes."""
+    """Forms batches from the queue. `put_back` takes pods that cannot be decided, `release` reports freed nodes."""
 
     def __init__(
         self,

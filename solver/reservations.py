@@ -44,7 +44,7 @@ from solver.solution import Choice, Solution
 
 _MOST_FAILED_TRIES: Final = 8
 _MOST_FAILED_TRIES_OF_ALL: Final = 64
-"""Pods and gangs tried in vain, of one namespace and of all, before the rest waits for the next decision."""
+"""Failed tries, of one namespace and of all, after which the other pods and gangs wait for the next decision."""
 _LASTING: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners with pods that do not end by themselves."""
 _NEVER: Final = 1 << 30

@@ -223,10 +223,10 @@ OF_EXPRESSIONS: Final = (
         name="costly operations",
         rule="CEL selectors of devices whose single operations are large",
         theirs="only the cost of the whole expression counts, so that one operation can take seconds on each device",
-        ours="an operation of more than about 20 ms fails on the device: a regular expression with a program larger "
-        "than 1,000,000 divided by the bytes of its text; a URL or named format of more than 30,000 characters",
-        reason="what runs cannot be stopped midway, and pods of others wait meanwhile; texts of devices have at most "
-        "64 characters and never come near it",
+        ours="an operation of more than about 20 ms fails on the device. For a regular expression, size of the "
+        "program times bytes of its text is at most 1,000,000. A URL or named format has at most 30,000 characters",
+        reason="an operation cannot be stopped midway, and other pods wait meanwhile. Texts of devices have at most "
+        "64 characters and never come near the limits",
         more=More.KUBE_SCHEDULER,
     ),
     Difference(
@@ -288,8 +288,8 @@ OF_CONDITIONS: Final = (
         name="time of a filter",
         rule="claims whose devices take long to search (filterTimeout of the plugin DynamicResources)",
         theirs="the search on a node ends after filterTimeout, and the pod gets the reason SchedulerError",
-        ours="all nodes are decided at once within the time of a decision; a pod that needs more than one decision may "
-        "spend gets the reason TooCostly",
+        ours="all nodes are decided at once within the time of a decision. A pod that needs more gets the reason "
+        "TooCostly",
         reason="the constraint solver answers such claims at once, and one node has no time of its own",
         more=More.NEITHER,
     ),
@@ -315,8 +315,8 @@ OF_CONDITIONS: Final = (
         rule="the count of nodes for a pod that would fit alone",
         theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",
         ours="pods are decided together, and the count is that of the nodes once all placed pods run there",
-        reason="what the others got is what the pod lacks; a member of a gang that fits nowhere as a whole has the "
-        "count of the nodes as they are",
+        reason="the pod lacks what the others got. If a gang fits nowhere as a whole, its members have the count of "
+        "the nodes as they are",
         more=More.NEITHER,
     ),
     Difference(
@@ -333,7 +333,7 @@ OF_CONDITIONS: Final = (
         theirs="the next attempt may take the same device, also if there are others",
         ours="every other device goes first, and the device rests: 1 s, then 2 s, and so on up to "
         "commit.avoidFailedDeviceSeconds",
-        reason="the device may work the next time and may be the only one, but a bad one would fail pod after pod",
+        reason="a bad device would fail pod after pod, but it may work the next time, and may be the only one",
         more=More.NEITHER,
     ),
     Difference(
@@ -363,9 +363,10 @@ OF_CONDITIONS: Final = (
     Difference(
         name="which node of several",
         rule="the choice among nodes, or topology domains of a PodGroup, that all would do",
-        theirs="the best weighted sum of scores, for one pod after the other; for a PodGroup the domain that is the "
-        "fullest then",
-        ours="the levels of the profile's policy over all pods together, and the sum of scores as one of them",
+        theirs="the best weighted sum of scores, for one pod after the other. A PodGroup gets the domain that is the "
+        "fullest then, by cpu and memory",
+        ours="the levels of the profile's policy over all pods together, and the sum of scores as one of them. Between "
+        "them, a gang gets the fullest domain, by cpu, memory and devices",
         reason="nodes and devices that stay whole are worth more than scores; docs/policies.md says how to change it",
         more=More.EITHER,
     ),

@@ -17,9 +17,9 @@ ISSUES: Final = "https://github.com/kubernetes/kubernetes/issues"
 OPENING: Final = """\
 # Where Dovetail and kube-scheduler differ on purpose
 
-A pod that names Dovetail may run on the nodes on which kube-scheduler (1.37) would let it run, and gets devices by the
-same rules. This is the closed list of exceptions. `make differential` compares both on thousands of generated clusters
-and pods; whatever differs there and is not on this list is a defect.
+A pod of Dovetail may run where kube-scheduler (1.37) would let it run, and gets devices by the same rules. This is the
+closed list of exceptions. `make differential` compares both on thousands of generated clusters and pods. A difference
+that is not on this list is a defect.
 """
 SECTIONS: Final = (
     (More.DOVETAIL, "A pod runs where kube-scheduler would not let it"),

@@ -84,7 +84,7 @@ _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 
 def is_for_our_audience(token: str) -> bool:
     """
-    Whether a token says that it is for `AUDIENCE`.
+    Whether a token claims to be for `AUDIENCE`.
 
     The token is not verified: this only chooses the audience that the API server is asked about.
     """

@@ -1,4 +1,4 @@
-"""Answers callers: who asks, with which rights and parameters, how much at once, and every failure as a `Status`."""
+"""Answers callers: authentication, rights, parameters, limits, and every failure as a `Status`."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class AnswerRule(NamedTuple, Generic[S]):
 
 
 class Callers(Protocol):
-    """Knows who asks."""
+    """Authenticates a caller."""
 
     async def rights(self, request: web.Request) -> CallerRights:
         """Return the rights of the caller. Raise `Refusal`."""

@@ -44,7 +44,7 @@ class Listed(Enum):
 
 
 class ExpiringCache(Generic[K, V]):
-    """Values for some seconds, at most so many; the oldest go first."""
+    """A cache of limited size whose values expire; the oldest go first."""
 
     def __init__(self, most: int, clock: Callable[[], float], seconds: float = KEPT_SECONDS) -> None:
         self._most: Final = most

@@ -198,7 +198,7 @@ class Cluster:
         Take a claim as the API server returned it for a write.
 
         The assumption stays until the watch confirms it. `forget` keeps an acknowledged allocation, unless its end has
-        been acknowledged too. The resourceVersion tells which was later, as a relist may skip states.
+        been acknowledged too. The resourceVersion shows which was later, as a relist may skip states.
         """
         self._assume_cache.acknowledge(claim)
         self._assume_cache.confirm_claim(claim.id, self._store.claims.get(claim.id))

@@ -243,7 +243,7 @@ class AllocatedDevices:
             self._charge(device)
         else:
             del self._holders[device]
-            self._discharge(device)
+            self._free_counters(device)
         if len(holders) > 1 and self._exclusive_count.get(device):
             self._contested.add(device)
         else:
@@ -276,7 +276,7 @@ class AllocatedDevices:
         else:
             self._altered.discard(device)
 
-    def _discharge(self, device: DeviceId) -> None:
+    def _free_counters(self, device: DeviceId) -> None:
         self._altered.discard(device)
         for counter, _ in self._draws.pop(device, ()):
             charged = self._drawing.get(counter, {})

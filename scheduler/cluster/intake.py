@@ -1,7 +1,7 @@
 """
 Applies changes to a cache and isolates an object that raises.
 
-When an object raises, the indexes are rebuilt and an unreadable stand-in for the object is applied instead
+When an object raises, the indexes are rebuilt and an unreadable placeholder of the object is applied instead
 (`scheduler.unreadable`). The rebuild costs time for all objects. So after the first failure, each object of that kind
 is first applied to an empty cache. One that raises there never reaches the real cache.
 """
@@ -30,7 +30,7 @@ class Intake:
         self._suspected: Final[set[Kind]] = set()
 
     def take(self, change: Change) -> IntakeResult:
-        """Apply a change, or a stand-in. Raise only `MemoryError`, which no single object causes."""
+        """Apply a change, or a placeholder. Raise only `MemoryError`, which no single object causes."""
         last = self._cluster.seen(change.kind, change.key)
         try:
             if change.kind in self._suspected:
@@ -53,7 +53,7 @@ class Intake:
                 return IntakeResult(instead, self._apply(instead, last), why)
             except MemoryError:
                 raise
-            except Exception:  # noqa: BLE001, S112 - the next stand-in has fewer fields
+            except Exception:  # noqa: BLE001, S112 - the next placeholder has fewer fields
                 continue
         return IntakeResult(Change(kind=change.kind, key=change.key, value=last), (), why)
 

@@ -17,7 +17,7 @@ The path of a unit (a pod, or the pods of gangs that are placed together):
 
 In the background: `stale_allocations` frees devices that no running pod uses. `manually_bound` reports pods that got
 their node by hand. `local_taints` keeps failed devices out of new allocations. `readmission` reads objects again that
-were shed for want of memory. `restore` recovers waiting times after a restart.
+were shed because memory is short. `restore` recovers waiting times after a restart.
 
 Nothing is decided here: a unit that no longer fits goes back to the queue with its reason. Called by `scheduler.cycle`.
 """

@@ -123,7 +123,7 @@ class AffinityOrder:
         for _, done in dependencies:
             await done.wait()
         if dependencies:
-            await asyncio.sleep(0)  # the task that committed a unit in vain forgets its assumptions first
+            await asyncio.sleep(0)  # first the task whose commit failed forgets its assumptions
         return tuple(
             Reason(
                 code=ReasonCode.CONFLICT,

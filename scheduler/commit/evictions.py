@@ -208,7 +208,7 @@ class Evictions:
 
     def inherit(self, seconds: float) -> None:
         """
-        Take over from the leader before: its rate limit; its late evictions are seen within so many seconds.
+        Take over from the leader before: its rate limit, and its late evictions, which show within `seconds`.
 
         Until then no pod is evicted: another victim might go for the same preemptor.
         """
@@ -259,7 +259,7 @@ class Evictions:
             _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
     def _still_stands(self, run: _Run) -> bool:
-        """Whether all preemptors wait and all victims run, so that no eviction is in vain."""
+        """Whether all preemptors wait and all victims run; else an eviction would be wasted."""
         for placement in run.preemption.placements:
             pod = self._cluster.pod(placement.pod)
             if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:

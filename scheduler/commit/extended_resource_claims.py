@@ -76,7 +76,7 @@ class ExtendedResourceClaims:
 
     def inherit(self, seconds: float) -> None:
         """
-        Take over from the leader before: its late bindings come within so many seconds.
+        Take over from the leader before: its late bindings come within `seconds`.
 
         Until then no claim is removed that is seen allocated: a pod that is bound late needs it on its node.
         """

@@ -171,7 +171,7 @@ class _Released(NamedTuple):
 
 
 class SuspectDevices:
-    """Taints devices for so many seconds after a pod failed on them, or the kubelet reported them unhealthy."""
+    """Taints devices for some time after a pod failed on them, or the kubelet reported them unhealthy."""
 
     def __init__(self, seconds: float, metrics: Metrics) -> None:
         self._cluster = Cluster()

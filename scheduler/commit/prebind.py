@@ -6,7 +6,7 @@ and reserved for the pod, and the timeout counts from the allocationTimestamp. S
 the pod on its claim again and continues the wait with the same deadline.
 
 A pod whose devices or volumes failed evicts no pod for a while (`PreemptionBackoff`). The pod itself may be the cause,
-and then it would evict pods in vain on one node after the other. It is still tried on free devices.
+and then it would evict pods on one node after the other without use. It is still tried on free devices.
 """
 
 import asyncio

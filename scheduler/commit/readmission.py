@@ -1,5 +1,5 @@
 """
-Waiting pods and claims that were shed for want of memory: reports them, and reads them again when there is room.
+Waiting pods and claims that were shed because memory is short: reports them, and reads them again when there is room.
 
 `queue.memory_budget` decides which; here is its I/O.
 """

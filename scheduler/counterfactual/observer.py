@@ -43,7 +43,7 @@ _RETRY_SECONDS: Final = 5.0
 
 
 class WatchGapError(Exception):
-    """A kind was not heard of for too long: what happened meanwhile is not known."""
+    """The watch of a kind was silent for too long: what happened meanwhile is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class Observation:
                 raise self._unwritten
             if stale := self._ages.stale():
                 kind, seconds = next(iter(stale.items()))
-                raise WatchGapError(f"{kind} were not heard of for {seconds:.0f} s: {self._ages.error(kind)}")
+                raise WatchGapError(f"the watch of {kind} was silent for {seconds:.0f} s: {self._ages.error(kind)}")
         await self._sample()
 
     def _see(self, served: discovery.DiscoveredKinds, changes: Sequence[Change]) -> None:
@@ -190,7 +190,7 @@ class Observation:
         self._is_changed = True
 
     def _failed(self, kind: Kind, error: Exception) -> None:
-        """Keep why a kind is not heard of; a right that is missing from the start ends the observation."""
+        """Keep why the watch of a kind is silent; a right that is missing from the start ends the observation."""
         why = cut(str(error))
         self._ages.failed(kind, why)
         if isinstance(error, RecordError):
@@ -275,7 +275,7 @@ class Observation:
 
 
 def _split(pods: Sequence[Pod], most: int) -> deque[list[Pod]]:
-    """Split pods into batches of at most so many, in order; a gang stays whole, so a batch may have more."""
+    """Split pods into batches of at most `most`, in order; a gang stays whole, so a batch may have more."""
     units: dict[GangId | str, list[Pod]] = {}
     for pod in pods:
         units.setdefault(pod.gang or pod.uid, []).append(pod)

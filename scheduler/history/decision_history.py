@@ -85,7 +85,7 @@ class DecisionHistory:
     def decided(
         self, number: int, plan: Plan, *, profile: str, pods: int, seconds: float, is_isolated: bool, file: str = ""
     ) -> None:
-        """Append a decision about so many pods."""
+        """Append a decision; `pods` counts its pods."""
         record = DecisionRecord(
             decision=number,
             time=self._now(),

@@ -28,7 +28,7 @@ _MOST_KEYS: Final = 1_000
 """Keys of one period: at most 40 MiB for all periods."""
 _SAMPLE_SECONDS: Final = 30.0
 _LONGEST_SAMPLE_SECONDS: Final = 90.0
-"""After a longer gap (the process stood still) only so much time counts."""
+"""The most time that counts after a longer gap (the process stood still)."""
 
 _IN_USE: Final = frozenset({DeviceState.HELD, DeviceState.SHARED})
 

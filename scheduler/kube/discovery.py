@@ -211,7 +211,7 @@ _REVISION_DIGITS: Final = 20
 
 
 class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """The uid of the namespace kube-system, by which clusters are told apart, and etcd's present revision."""
+    """The uid of the namespace kube-system, which identifies the cluster, and etcd's present revision."""
 
     uid: str
     revision: str

@@ -49,7 +49,7 @@ class VersionWentBack(KubeError):
 
 
 class AnswerLost(KubeError):
-    """A write was sent and no complete answer came: only a live read can tell whether it acted."""
+    """A write was sent and no complete answer came: only a live read shows whether it acted."""
 
     may_have_acted = True
 

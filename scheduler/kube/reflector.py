@@ -1,9 +1,9 @@
 """
 The task that lists and watches one kind: the I/O and the backoff around `watch.ListWatch`.
 
-`WatchAges` knows how long ago each kind was heard of. The API server sends a bookmark about once a minute, also where
-nothing changes. A kind that was silent for longer than the limit is stale: what happened to its objects meanwhile is
-not known, so nothing may be written until it is heard of again.
+`WatchAges` knows when the watch of each kind last had an event or a bookmark. The API server sends a bookmark about
+once a minute, also where nothing changes. A kind that was silent for longer than the limit is stale: what happened to
+its objects meanwhile is not known, so nothing may be written until its watch goes on.
 """
 
 import asyncio
@@ -70,8 +70,9 @@ class WatchAges:
     """
     The ages of all watches, in seconds of a clock that suspends do not stop.
 
-    A kind counts from the end of its first listing. Kinds that the server does not have are never heard of, and so
-    never stale. After a lost connection all of them are stale until the cluster is known to be the same (`confirmed`).
+    A kind counts from the end of its first listing. Kinds that the server does not have never have an event, and
+    are never stale. After a lost connection all of them are stale until the cluster is known to be the same
+    (`confirmed`).
     """
 
     def __init__(self, limit_seconds: float, clock: Callable[[], float] = boot_time) -> None:
@@ -98,15 +99,15 @@ class WatchAges:
         return dict(self._newest)
 
     def failed(self, kind: Kind, error: str) -> None:
-        """Note why a kind is not heard of."""
+        """Note why the watch of a kind is silent."""
         self._errors[kind] = error
 
     def error(self, kind: Kind) -> str:
-        """Return the last error since a kind was heard of, "" where there was none."""
+        """Return the last error since the last event or bookmark of a kind, "" where there was none."""
         return self._errors.get(kind, "")
 
     def age(self, kind: Kind) -> float:
-        """Return the seconds since a kind was heard of; 0 before its first listing has ended."""
+        """Return the seconds since the last event or bookmark of a kind; 0 before its first listing has ended."""
         now = self._clock()
         return now - self._heard_at.get(kind, now)
 
@@ -126,7 +127,7 @@ class WatchAges:
         return self._interrupted.is_set()
 
     def confirmed(self, interruptions: int) -> None:
-        """Note that the cluster is the same as before; so many connections had been lost when it was asked."""
+        """Note that the cluster is the same as before; `interruptions` is the count when it was asked."""
         if interruptions == self.interruptions:
             self._interrupted.clear()
             self._heard.set()

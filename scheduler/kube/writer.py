@@ -97,7 +97,7 @@ class WritesUnderWay:
 
     @contextlib.contextmanager
     def counted(self, seconds: float) -> Iterator[None]:
-        """Count a write that may take so many seconds for the block, in which nothing is sent after that time."""
+        """Count a write that may take `seconds` for the block, in which nothing is sent after that time."""
         self._count += 1
         try:
             with sent_before(self._clock() + seconds):

@@ -1,4 +1,4 @@
-"""The last decisions and the way of pods through them: what a running scheduler answers to the person of the page."""
+"""The last decisions and the way of pods through them: what a running scheduler answers to the user of the page."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime

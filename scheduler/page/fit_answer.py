@@ -134,7 +134,7 @@ def listed(problems: Sequence[ManifestProblem]) -> tuple[FitProblem, ...]:
 
 
 def answer_of(found: Fit, wanted: int, seen: FitVisibility) -> FitAnswer:
-    """Make the answer for a caller that wants so many copies."""
+    """Make the answer for a caller that asks for `wanted` copies."""
     result, plan = found.result, found.result.plan
     victims = [victim for preemption in plan.preemptions for victim in preemption.victims]
     return FitAnswer(

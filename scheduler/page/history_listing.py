@@ -35,7 +35,7 @@ def pod_events(records: Sequence[HistoryRecord]) -> "list[PodEvent]":
 
 
 class PodEvent(NamedTuple):
-    """Something that happened to a pod, so many `times` without another thing in between."""
+    """Something that happened to a pod `times` times, without another event in between."""
 
     time: datetime
     decision: int

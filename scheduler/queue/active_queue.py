@@ -22,7 +22,7 @@ FEWEST_NEW: Final = 32
 NEW_SHARE: Final = 4
 """Every fourth pod that a batch takes is a new one, where new pods and retried ones of one priority are active."""
 _NAMESPACES: Final = 4
-"""All namespaces together may have at least as many as the least of so many namespaces."""
+"""All namespaces together may have at least the least quotas of this number of namespaces."""
 _UNLIMITED: Final = 1 << 30
 _ALL: Final = ""
 """Stands for all namespaces: none has this name."""
@@ -95,7 +95,7 @@ class ActiveQueue:
         return self._quotas[queued.attempts > 0]
 
     def pop_order(self, limit: int) -> "PopOrder":
-        """Begin a batch of at most so many pods; namespaces without a pod are dropped."""
+        """Begin a batch of at most `limit` pods; namespaces without a pod are dropped."""
         for quotas in self._quotas:
             quotas.adapt(limit)
         for heaps in self._heaps:

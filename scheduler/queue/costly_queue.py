@@ -239,7 +239,7 @@ class CostlyBackoff:
     Cost keys by what their last decision did.
 
     A key whose decision exceeded a limit backs off, each time twice as long. After that its pods are decided alone,
-    until one such decision keeps the limits. A key is forgotten when nothing was heard of it for as long as the longest
+    until one such decision keeps the limits. A key is forgotten when nothing used it for as long as the longest
     backoff after its last one.
     """
 

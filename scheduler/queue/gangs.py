@@ -1,7 +1,7 @@
 """
 Gangs in the queue: whether enough members exist for a decision, and which pods replace members that left.
 
-A gang that was placed whole and lost members wants back what it had, and no more. So one pod for each member that left
+A gang that was placed whole and lost members gets back what it had, and no more. So one pod for each member that left
 goes before other pods of its priority, if it asks for the same and comes within `REPLACEMENT_SECONDS`. Only slots count
 that this process has filled: a pod that got its node by hand, or merely names a gang, gives no other pod a place in the
 queue. Repeating this gains nothing, since a namespace gives back what it takes again, and a member that ended well

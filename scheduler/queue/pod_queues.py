@@ -199,7 +199,7 @@ class PodQueues:
             self.move(queued, QueueEvent.VICTIMS_GONE, now)
 
     def gang_changed(self, queued: QueuedPod, now: float) -> None:
-        """Have it reported anew, after a while, that the gang of a pod lacks members."""
+        """Report again, after a while, that the gang of a pod lacks members."""
         queued.is_reported = False
         self.move(queued, QueueEvent.GANG_CHANGED, now)
 

@@ -1,5 +1,5 @@
 """
-Queueing hints: which cluster events may remove which reasons. A table, and nothing else.
+Queueing hints: which cluster events may remove which reasons. It is one table.
 
 An event hints a reason where it could remove it, or make untrue what it says. A pod has a reason for each kind of
 obstacle that it met, so a cell of the table is about one obstacle only. Device reasons are the exception: they name the

@@ -132,7 +132,7 @@ def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Sett
     try:
         document = untrusted_yaml.load(text)
     except yaml.YAMLError as error:
-        raise SettingsError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
+        raise SettingsError(f"{source}: {untrusted_yaml.problem(error)}") from error
     if not isinstance(document, dict):
         raise SettingsError(f"{source}: expected a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}")
     for warning in (*_rename(document), *_split(document)):

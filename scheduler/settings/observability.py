@@ -1,4 +1,4 @@
-"""What a running scheduler shows: health, metrics, logs, what it remembers of its decisions, and the API for that."""
+"""What a running scheduler shows: health, metrics, logs, the history of its decisions, and the API for it."""
 
 from enum import StrEnum
 from typing import Annotated

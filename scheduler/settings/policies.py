@@ -154,7 +154,7 @@ class NodeReservations(Section, frozen=True):
 
 class Messages(Section, frozen=True):
     """
-    What conditions and events tell the authors of pods. They name objects of the pod's own namespace only.
+    What conditions and events show to the authors of pods. They name objects of the pod's own namespace only.
 
     `dovetail explain` and `simulate` run with the caller's own rights and show everything.
     """

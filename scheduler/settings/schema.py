@@ -178,7 +178,7 @@ class CommitLimits(Section, frozen=True):
 
     max_watch_age_seconds: Seconds = 180.0
     """
-    Seconds without an event or a bookmark of a watch after which nothing is written until the kind is heard of again.
+    Seconds without an event or a bookmark of a watch after which nothing is written until the watch goes on.
     The API server sends a bookmark about once a minute. After half of this time the kind is listed again; so below 130
     seconds kinds in which nothing changes are listed again and again.
     """
@@ -317,7 +317,7 @@ class Settings(Section, frozen=True):
     """How many nodes are reserved for starving pods."""
 
     messages: Messages = Messages()
-    """What conditions and events tell the authors of pods."""
+    """What conditions and events show to the authors of pods."""
 
     leader_election: LeaderElection = LeaderElection()
     """Which of several replicas is active."""

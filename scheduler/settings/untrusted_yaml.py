@@ -33,6 +33,17 @@ def load(text: str) -> Any:
         raise yaml.YAMLError(f"a value does not fit its tag: {error}") from error
 
 
+def problem(error: Exception, line: int = 0) -> str:
+    """Say what is wrong and where; `line` counts the lines of the file before the text that was parsed."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return f"not YAML: {error}"
+    what = getattr(error, "problem", None) or "malformed"
+    if what.startswith("but ") and (context := getattr(error, "context", None)):
+        what = f"{context} {what}"
+    return f"not YAML: {what} at line {line + mark.line + 1}, column {mark.column + 1}"
+
+
 def is_too_deep(value: object) -> bool:
     """Whether a value nests deeper than allowed; for values that `load` did not parse."""
     level, depth = [value], 0

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 UNKNOWN: Final = "unknown"
 """The state of a device that no claim may hold, where claims cannot be listed."""
-NO_DEVICE: Final = "No device is published or held there.\n"
+NO_DEVICE: Final = "No device found: what you asked for does not exist, or has no device.\n"
 _COLOURS: Final = {
     DeviceState.FREE: "green",
     DeviceState.SHARED: "green",

@@ -1,7 +1,7 @@
 """
 `dovetail drain`: no replica schedules any more, and what was begun for pods that wait is taken back.
 
-    1  mark     an annotation of the Lease tells every replica to stand by
+    1  mark     an annotation of the Lease makes every replica stand by
     2  wait     the leader ends its writes and gives up the Lease; a leader that is gone loses it when its time is over
     3  hold     the Lease is ours: no replica writes
     4  clean    special claims, allocations and reservations of pods that wait; our finalizers, annotations, nominations

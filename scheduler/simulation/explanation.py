@@ -67,7 +67,7 @@ class GangObjects(NamedTuple):
 
 
 def of_gang(asked: Record, name: PodId, seen: GangObjects, most_kinds: int | None) -> ExplainedGang | None:
-    """Explain a gang, at most so many kinds of its pods; None if neither pods nor a PodGroup have its name."""
+    """Explain a gang, at most `most_kinds` kinds of its pods; None if neither pods nor a PodGroup have its name."""
     waiting = tuple(pod for pod in asked.batch.pods if _is_of(pod, name))
     bound = tuple(pod for pod in asked.snapshot.pods if _is_of(pod, name))
     group = next((each for each in seen.groups if each.id[:2] == name), None)
@@ -104,7 +104,7 @@ def _is_of(pod: Pod, name: PodId) -> bool:
 
 
 def _kind(pod: Pod) -> Pod:
-    """Return a pod without what tells it from equal members."""
+    """Return a pod without the fields in which equal members differ."""
     claims = tuple(PodClaim(entry=each.entry, template=each.template) for each in pod.claims)
     return replace(pod, id=PodId("", ""), uid="", creation="", generation=0, labels=(), claims=claims)
 

@@ -47,7 +47,7 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.POOL_INVALID,
     }
 )
-"""Reasons that the lists of nodes do not tell; they are printed as sentences."""
+"""Reasons that the lists of nodes do not show; they are printed as sentences."""
 
 Json = dict[str, Any]
 
@@ -244,7 +244,7 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
     if diagnosis.node or any(group.fits for group in diagnosis.nodes) or not diagnosis.nodes:
         return
     if not diagnosis.changes:
-        console.print("None of the changes that were tried makes it fit.")
+        console.print("No single change that was tried makes it fit.")
         return
     console.print("It would fit with one of these (each was solved):")
     for change in diagnosis.changes:

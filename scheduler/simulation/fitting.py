@@ -27,7 +27,7 @@ MOST_COPIES: Final = 100_000
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
 _MOST_MOVED_FOR: Final = 64
-"""Moves are searched for so many pods at most: the model has a row for each pod and node."""
+"""Moves are searched for at most this number of pods: the model has a row for each pod and node."""
 
 
 class SchedulerNameError(ValueError):
@@ -58,7 +58,7 @@ class Fit(NamedTuple):
     changes: tuple[NearestChange, ...] = ()
 
     def fits(self, wanted: int) -> bool:
-        """Whether all pods start now, or with a count so many copies."""
+        """Whether all pods start now; with a count, whether `wanted` copies do."""
         return self.copies.count >= wanted if self.copies is not None else not self.result.plan.unplaced
 
     @property
@@ -69,7 +69,7 @@ class Fit(NamedTuple):
 
 def fit(asked: Record, own: Collection[PodId], most: int | None, *, says_changes: bool = True) -> Fit:
     """
-    Answer for the pods `own` of a case, with `most` also how many copies fit, up to so many.
+    Answer for the pods `own` of a case; with `most`, also count the copies that fit, up to `most`.
 
     The changes that would let a pod in name any object of the cluster: without `says_changes` none is searched.
     """
@@ -117,7 +117,7 @@ def _unit(batch: Batch) -> Batch:
 
 
 def _kind(pod: Pod) -> Pod:
-    """Return a pod without what tells it from its replicas."""
+    """Return a pod without the fields in which its replicas differ."""
     return replace(
         pod,
         id=PodId(pod.id.namespace, ""),
@@ -179,8 +179,10 @@ def sentence(found: Fit) -> str:
 
 
 def _count(copies: CopyCount, size: int, *, is_cut: bool) -> str:
+    if not copies.bound:
+        return f"No {'pod' if size == 1 else f'copy of {size} pods'} would start now."
     what = counted(copies.count, "pod" if size == 1 else "copy").replace("copys", "copies")
-    each = f" of {size} pods each" if size > 1 else ""
+    each = f" of {size} pods{' each' if copies.count > 1 else ''}" if size > 1 else ""
     proof = "no more would" if copies.is_proven else f"more may, up to {copies.bound}"
     if is_cut:
         proof = "more were not counted"

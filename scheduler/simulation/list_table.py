@@ -21,7 +21,7 @@ _GAPS: Final = (3, 2)
 _INDENT: Final = "    "
 
 _READABLE: Final = 12
-"""Columns of names keep so many characters, as long as leaving out columns makes room for them."""
+"""Columns of names keep at least this width, as long as leaving out columns makes room for them."""
 _LEAST_WIDTH: Final = 8
 """Columns of names are never narrower."""
 _LEAST_SENTENCE: Final = 32
@@ -161,7 +161,7 @@ class _Table(NamedTuple):
         return table.narrowed()
 
     def total(self, most: int | None = None) -> int:
-        """Return the width of the table if names have at most so many characters."""
+        """Return the width of the table if names have at most `most` characters."""
         widths = [
             self.widths[at] if most is None or self._is_whole(at) else min(self.widths[at], most) for at in self.shown
         ]

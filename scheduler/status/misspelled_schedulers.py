@@ -38,7 +38,7 @@ _OURS: Final = "dovetail"
 _THEIRS: Final = frozenset({"default-scheduler"})
 """Names that belong to another scheduler, however similar a profile of ours is named."""
 _LONG: Final = 6
-"""Words of so many letters may differ by two letters, shorter ones by one."""
+"""Words of at least this length may differ by two letters, shorter ones by one."""
 
 
 class MisspelledSchedulers:

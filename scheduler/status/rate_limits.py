@@ -8,7 +8,7 @@ _INITIAL_TOKENS: Final = 20.0
 _MOST_TOKENS: Final = 200.0
 """Tokens that are kept for later, beside one for each event that waits."""
 _IDLE_SECONDS: Final = 10.0
-"""After so many seconds without a placing write, one status write a second needs no token."""
+"""After this time without a placing write, one status write a second needs no token."""
 _IDLE_WRITE_SECONDS: Final = 1.0
 
 
@@ -69,7 +69,7 @@ class ByteRateLimit:
         """Theoretical arrival times: when all that was written is within the rate."""
 
     def spend(self, namespace: str, size: int, now: float) -> None:
-        """Charge a write of a pod of so many bytes."""
+        """Charge a write of a pod of `size` bytes."""
         self._arrivals[namespace] = max(now, self._arrivals.get(namespace, now)) + size / _BYTES_PER_SECOND
         if len(self._arrivals) > _FEWEST_PRUNED and min(self._arrivals.values()) <= now:
             for past in [each for each, at in self._arrivals.items() if at <= now]:

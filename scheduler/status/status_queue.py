@@ -228,7 +228,7 @@ class StatusQueue:
         return None
 
     def written(self, pod: Pod, size: int, now: float) -> None:
-        """Note that a pod of so many bytes has the condition that was taken last."""
+        """Note that a pod of `size` bytes has the condition that was taken last."""
         self._end_write(pod.uid)
         self._rate.spend(pod.id.namespace, size, now)
 
@@ -239,7 +239,7 @@ class StatusQueue:
         self._end_write(pod.uid)
 
     def due_in(self, now: float, token_in: float) -> float | None:
-        """Return the seconds until `take` may return something, with a token in so many; None: nothing waits."""
+        """Return the seconds until `take` may return something (a token comes in `token_in`); None: nothing waits."""
         times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
         if self._queue.count(WriteClass.RENEWAL):
             times.append(max(0.0, self._next_renewal_at - now))

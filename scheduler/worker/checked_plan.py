@@ -1,5 +1,5 @@
 """
-A plan that keeps every rule: solve, check, and where a rule is broken plan greedily for as many pods as possible.
+A plan that keeps every rule: solve and check; if a rule is broken, plan greedily for as many pods as possible.
 
 The worker decides so, and while there is no worker the shell. The solver is imported when it is first used: the shell
 usually never does.

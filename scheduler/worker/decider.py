@@ -270,7 +270,7 @@ class Decider:
         )
 
     async def _fall_back(self, batch: Batch, policy: Policy, started: float) -> Decision:
-        """Decide greedily about cheap pods, in a thread of the shell; the others are deferred."""
+        """Decide cheap pods with the greedy solver, in a thread of the shell; defer the others."""
         chosen = self._cheap(batch)
         rest = batch.without({pod.id for pod in chosen})
         now = batch.without({pod.id for pod in rest.pods})

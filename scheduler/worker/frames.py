@@ -142,7 +142,7 @@ class ChildEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 class CountFleet(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """
-    Shell → worker: count the fleet in a child, per node and by so many namespaces where that is wanted.
+    Shell → worker: count the fleet in a child, by node and by namespace where the settings say so.
 
     `assumptions` replaces the whole ledger of the replica.
     """

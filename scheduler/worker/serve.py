@@ -207,7 +207,7 @@ class _Service:
         return frames.FleetAnswered(id=order.id, document=frames.encode_raw(document))
 
     def _decide_isolated(self, order: frames.Decide, snapshot: Snapshot) -> frames.Decided | frames.SolveFailed:
-        """Decide; after a failure of the solver, greedily."""
+        """Decide; after a failure of the solver, with the greedy solver."""
         is_greedy = order.isolation is not None and order.isolation.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.SolveFailed) and not is_greedy:

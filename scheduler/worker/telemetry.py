@@ -50,7 +50,7 @@ class SolverTelemetry:
         self.fell_back("the worker process could not be started")
 
     def decided(self, seconds: float, budget_seconds: float) -> None:
-        """Report that the solver gave a plan after so many wall seconds."""
+        """Report that the solver gave a plan after `seconds` of wall time."""
         if seconds > _OVER_BUDGET * budget_seconds:
             self._metrics.decisions_over_budget.inc()
         self._solve_again()

@@ -203,7 +203,7 @@ def _placed(snapshot: Snapshot, batch: Batch, solving: Solving, number: int) -> 
 
 
 def _copied(snapshot: Snapshot, batch: Batch, number: int) -> tuple[Snapshot, Batch]:
-    """Add copies to a batch until there are so many of it, and what belongs to each to the snapshot."""
+    """Add copies to a batch until there are `number`, and to the snapshot what belongs to each."""
     copies = [_Copy(snapshot, batch, f"~{each}") for each in range(1, number)]
     claims = (claim for each in copies for claim in each.claims)
     volume_claims = (claim for each in copies for claim in each.volume_claims)

@@ -185,7 +185,7 @@ class Budget:
         return not self.work.look(f"half of {self.stage}", lambda: self.remaining_seconds() < self.seconds / 2)
 
     def has_seconds(self, seconds: float) -> bool:
-        """Whether at least so many seconds of wall time are left."""
+        """Whether at least `seconds` of wall time are left."""
         return not self.work.look(f"rest of {self.stage}", lambda: self.remaining_seconds() < seconds)
 
     def sparing(self) -> "Budget":

@@ -153,7 +153,7 @@ class NodeAllocatableOverhead(msgspec.Struct, frozen=True, kw_only=True):
     per_container: Quantity | None = None
 
     def taken(self, containers: int) -> int:
-        """Return the nano-units of a pod with so many containers that use the claim; amounts below zero count as 0."""
+        """Return the nano-units of a pod of which `containers` use the claim; amounts below zero count as 0."""
         per_pod, per_container = (max(0, each.nano) if each is not None else 0 for each in self.amounts)
         return per_pod + per_container * containers
 

@@ -16,7 +16,7 @@ from ortools.linear_solver.python import model_builder_helper
 from solver.model.form import UNBOUNDED, Expression, IntegerForm, Row
 
 TOLERANCE: Final = 1e-6
-"""A value of the engine may miss an integer by so much."""
+"""How far a value of the engine may be from an integer."""
 _RELATIVE_TOLERANCE: Final = 1e-9
 """Sums of large costs are no more exact than this: a bound is rather too high by one than too low."""
 _INFINITY: Final = math.inf
@@ -146,7 +146,7 @@ class LinearProgram:
         return index
 
     def column(self, amounts: Mapping[int, int], *, worth: int, most: float = _INFINITY) -> None:
-        """Add a column that may be used from none to `most`: so much of each row one of it takes."""
+        """Add a column with a value from 0 to `most`; `amounts` are its coefficients by row."""
         model = self._model
         index = model.add_var()
         model.set_var_lower_bound(index, 0.0)

@@ -13,7 +13,7 @@ from solver.domain.quantity import NANO, unit_of
 
 def node_resources(device: Device, consumed: Mapping[str, int], containers: int) -> dict[str, int]:
     """
-    Return what one result takes of its node for a pod with so many containers that use the claim (KEP-5517).
+    Return what one result takes of its node for a pod of which `containers` containers use the claim (KEP-5517).
 
     That is what the device maps, as `mapped` says, and its overhead.
     """

@@ -32,7 +32,7 @@ class Availability:
 
     def obstacle(self, index: int, consumption: Consumption) -> Obstacle | None:
         """
-        Return why a device has no room for one more allocation that consumes so much of its capacities; None if it has.
+        Return why a device has no room for one more allocation with this consumption of capacities; None if it has.
 
         `index` is that of its record. An allocation with admin access needs no room.
         """

@@ -1,5 +1,5 @@
 """
-First fit and best fit: the hint of the exact search, its floor, and the fallback when the budget ends.
+First fit and best fit: the first solution of the search, and the plan where the budget ends.
 
 `greedy` places pods by strict priority, in several orders. `units` are what it places whole: single pods and gangs.
 `device_fit` serves what a pod requests on one node, and `node_score` rates that. `placement_state` follows the rules

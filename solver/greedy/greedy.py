@@ -1,5 +1,5 @@
 """
-First fit and best fit over the same problem: the hint, the floor and the fall-back of the exact search.
+First fit and best fit on the problem: the first solution of the search, and the plan where the budget ends.
 
 Pods are taken by strict priority. Within a priority the order differs by candidate (queue order, or smaller pods
 first); the best candidate wins, and the first-fit plan in queue order is always one of them.

@@ -1,4 +1,4 @@
-"""How good a place is for a pod: what it costs, folded into one number that the greedy compares over all nodes."""
+"""The score of a node for a pod: its costs as one number that the greedy compares over all nodes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ FIRST: Final = Rating(0, 0, 0)
 
 @dataclass(slots=True, eq=False)
 class NodeRatings:
-    """How nodes are rated for a class, `NEVER` where it cannot go: after so many changes, with so much left beside."""
+    """The ratings of nodes for a class, `NEVER` where it cannot go, and the state for which they are valid."""
 
     ratings: npt.NDArray[np.int64]
     changes: int

@@ -113,13 +113,13 @@ def place(placer: Placer, unit: PlacementUnit) -> None:
         if count and count >= unit.rule.need and (best is None or count > best.pods):
             best = GangFit(count, levels, row)
         if placer.check_time():
-            best = best or _roomiest(placer, unit.rule)
+            best = best or _largest_domain(placer, unit.rule)
             break
     if best is not None and _place_in(placer, unit, unit.rule, best.levels, best.row) < unit.rule.need:
         placer.restore(saved)
 
 
-def _roomiest(placer: Placer, rule: GangRule) -> GangFit | None:
+def _largest_domain(placer: Placer, rule: GangRule) -> GangFit | None:
     """Return the domain that may have room for most pods of a gang, if there is no time to try the others."""
     count, row = max(_possible(placer, rule, rule.required), default=(0, ()))
     return GangFit(count, rule.required, row) if count >= max(1, rule.need) else None

@@ -124,7 +124,7 @@ def _numbered_rows(rows: npt.NDArray[np.uint8] | Amounts) -> Amounts:
 
 
 def _costs(problem: Problem) -> Amounts:
-    """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
+    """Split cells by what pods prefer of their nodes, and by domain costs, while there are few kinds of nodes."""
     columns = [each for index, each in problem.costs.of_nodes if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
         group_of, numbers = fragmentation.node_groups(problem), dict[tuple[str, str], int]()
@@ -141,7 +141,7 @@ def _costs(problem: Problem) -> Amounts:
 
 
 def _gang_domains(problem: Problem) -> Amounts:
-    """Tell nodes of different domains of gangs apart, while there are few domains: it makes the bound much better."""
+    """Split cells by domains of gangs, while there are few domains: it makes the bound much better."""
     columns = {
         id(domains): domains
         for rule in problem.rules.gangs

@@ -1,4 +1,4 @@
-"""Devices are taken from what is left, none of them twice: budgets of nodes and of the cluster."""
+"""Rows of devices: no device is taken twice, and no budget of a node or of the cluster is exceeded."""
 
 from collections import defaultdict
 from typing import NamedTuple

@@ -13,7 +13,7 @@ from typing import Final
 UNBOUNDED: Final = 2**53
 """No limit: larger than any count or amount, small enough that an engine's doubles hold it exactly."""
 _GLANCE: Final = 256
-"""While a model is written, the clock is looked at once for so many variables, rows or lines of options."""
+"""While a model is written, the clock is read once for this number of variables, rows or lines of options."""
 
 
 class OutOfTimeError(Exception):

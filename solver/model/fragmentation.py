@@ -1,5 +1,5 @@
 """
-Levels about what is worth more whole: groups of nodes, groups of devices in a node, free nodes, partitions of devices.
+Packing levels: keep groups of nodes, groups of devices in a node, free nodes and cards for partitions whole.
 
 Each stands twice, once as an expression of the model and once counted from a solution (`…_in`); a property test holds
 both equal.
@@ -184,7 +184,7 @@ def broken_groups_in(problem: Problem, uses: Uses) -> int:
 
 
 def crowded_nodes_in(problem: Problem, uses: Uses) -> int:
-    """Count how much the devices of a solution crowd nodes, as a cost."""
+    """Return the cost of devices that a solution takes from nodes with few free ones."""
     used = Counter[int]()
     for node, use in uses:
         if use.is_local:

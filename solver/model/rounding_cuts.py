@@ -1,9 +1,9 @@
 """
-What holds for each node of a cell and is lost where nodes are added up.
+Rounding cuts (Chvátal and Gomory): rows that hold for each node of a cell and that a sum over its nodes loses.
 
-A node with eight devices serves one pod that needs five. A hundred such nodes serve a hundred of these pods; the sum of
-their devices would allow a hundred and sixty. Sums over nodes do not know that; these rows do, and the relaxation
-bounds the better for it. The general model has a cell for each node and finds them itself where it needs them.
+A node with eight devices serves one pod that needs five. So a hundred such nodes serve a hundred of these pods, but the
+sum of their devices allows a hundred and sixty. These rows tighten the relaxation to the hundred. The general model has
+a cell for each node, and CP-SAT finds such cuts itself.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ _Asked = tuple[DemandPool, list[tuple[PartAt, int, Line]]]
 
 
 def add_rounding_cuts(variables: Variables) -> None:
-    """Of so many devices of a node, requests for several get no more than go into them whole (Chvátal and Gomory)."""
+    """Bound the requests for several devices of a type by the whole numbers of them that fit on the nodes of a cell."""
     if not variables.cells.is_merged:
         return
     of_cell: defaultdict[int, list[_Asked]] = defaultdict(list)
@@ -71,7 +71,7 @@ def _most_given(variables: Variables, cell: int, ways: set[Takes]) -> int | None
 
 
 def _require(variables: Variables, cell: int, total: Expression, most: int) -> None:
-    """Allow each node of a cell so many; one without pods only where it is opened."""
+    """Allow `most` for each node of a cell; a node without pods counts only where it is opened."""
     at, opened = variables.cell(cell), variables.opened_nodes.get(cell)
     if at.is_unused and opened is not None:
         total.add(opened, -most)

@@ -1,5 +1,5 @@
 """
-What places cost beyond devices: of a class in a cell, of pods that crowd a domain, of pods that stand alone.
+What places cost beyond devices: of a class in a cell, of topology spread, of preferred pod affinity.
 
 Over cells of several nodes this is a relaxation: the cheapest node of a cell stands for all of it, and domains that
 share a cell are pooled.

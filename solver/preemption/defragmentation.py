@@ -214,7 +214,7 @@ class _Search:
             if len(total.terms) == 0:
                 return False
             variables.form.require(total, "placed or kept", low=family[0].size, high=family[0].size)
-        for position in problem.rejected:  # what cannot be placed anew is not moved
+        for position in problem.rejected:  # a pod that cannot be placed again is not moved
             number = number_of.get(problem.pod(position).id)
             if number is not None:
                 variables.form.require(Expression({number: 1}), "stays", low=1)

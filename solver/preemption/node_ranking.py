@@ -1,5 +1,5 @@
 """
-The nodes on which victims are searched, where there are more than one model can hold: those with the cheapest victims.
+The nodes on which victims are searched if there are too many for one model: those with the cheapest victims.
 
 A node is ranked by a lower bound on its victims' cost, which counts room and numbers of devices only.
 """

@@ -37,9 +37,9 @@ class PreemptionState:
     What is decided so far: the cluster as it will be, and what may still be done.
 
     `candidates` are those of the current tier: first the units that no protection covers, then, where that was not
-    enough, those whose protection does not bind. `evicted` are the units that the current tier evicts. `hopeless` are
-    keys of preemptors for which there are no victims. `blocked` are the priorities of preemptors that have none beside
-    pods of lower priority in the plan.
+    enough, those whose protection does not bind. `evicted` are the units that the current tier evicts.
+    `without_victims` are keys of preemptors for which there are no victims. `blocked` are the priorities of preemptors
+    that have none beside pods of lower priority in the plan.
     """
 
     cluster: ClusterState
@@ -49,7 +49,7 @@ class PreemptionState:
     evicted: tuple[VictimUnit, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     reasons: Mapping[PodId, Reason] = field(default_factory=dict)
-    hopeless: frozenset[object] = frozenset()
+    without_victims: frozenset[object] = frozenset()
     blocked: frozenset[int] = frozenset()
 
     @property
@@ -120,10 +120,10 @@ def _wait_for_leaving(
     context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor]
 ) -> PreemptionState:
     """Place the preemptors that fit once all pods that leave anyway are gone; no other pod is evicted for them."""
-    without_victims: set[object] = set()
+    unplaceable: set[object] = set()
     for preemptor in preemptors:
         is_nominated = any(pod.nominated_node_name for pod in preemptor)
-        if not (context.has_leaving or is_nominated) or _kind(preemptor) in without_victims:
+        if not (context.has_leaving or is_nominated) or _kind(preemptor) in unplaceable:
             continue
         if state.preemptors_left <= 0 or context.budget.should_stop():
             break
@@ -134,7 +134,7 @@ def _wait_for_leaving(
             found = PreemptionCandidate((), placed, before, left, is_proven=True)
             state = _settled(context, state, [preemptor], found)
         elif not is_nominated:
-            without_victims.add(_kind(preemptor))
+            unplaceable.add(_kind(preemptor))
     return state
 
 
@@ -193,15 +193,15 @@ def _serve_in_turn(
 ) -> PreemptionState:
     """Find victims for one preemptor after the other."""
     later: list[Preemptor] = []
-    hopeless: list[Preemptor] = []
+    without_victims: list[Preemptor] = []
     for preemptor in preemptors:
-        if _kind(preemptor) in state.hopeless:
-            hopeless.append(preemptor)
+        if _kind(preemptor) in state.without_victims:
+            without_victims.append(preemptor)
         elif state.preemptors_left <= 0 or context.budget.should_stop():
             later.append(preemptor)
         else:
             state = _serve_one(context, state, preemptor)
-    state = state.with_reason(hopeless, preemptions.no_victims(context.problem.node_count))
+    state = state.with_reason(without_victims, preemptions.no_victims(context.problem.node_count))
     return state.with_reason(later, preemptions.LATER)
 
 
@@ -226,7 +226,7 @@ def _serve_one(context: PreemptionContext, state: PreemptionState, preemptor: Pr
     need = _need(context, state, preemptor)
     if need < len(preemptor):
         return _serve_minimum(context, state, preemptor, need)
-    state = replace(state, hopeless=state.hopeless | {_kind(preemptor)})
+    state = replace(state, without_victims=state.without_victims | {_kind(preemptor)})
     return state.with_reason([preemptor], preemptions.no_victims(context.problem.node_count))
 
 
@@ -249,7 +249,7 @@ def _serve_minimum(
 def _found(
     context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, candidates: VictimCandidates
 ) -> tuple[PreemptionCandidate | None, bool]:
-    """Find victims, and say whether so many may be evicted now."""
+    """Find victims, and say whether the limit allows their number now."""
     batch = context.batch([preemptor])
     tried = dry_run(context, state.cluster, batch, candidates) if candidates.units else None
     if tried is None:

@@ -21,7 +21,7 @@ MOST_UNITS: Final = 64
 
 
 def find(dry_run: DryRun, most: int) -> PreemptionCandidate | None:
-    """Find victims, at most so many pods, without which the batch of a dry run fits; None where there are none."""
+    """Find victims, at most `most` pods, without which the batch of a dry run fits; None where there are none."""
     start = what_if.solution(dry_run.problem, dry_run.budget)
     if start is None:
         return None

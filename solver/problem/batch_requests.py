@@ -2,7 +2,7 @@
 What a batch requests: demands, components and attributes, each stored once, and the pods that nothing can place.
 
 `BatchRequests` is the mutable draft of a problem while its pods are described. Equal demands and components get one
-number, in order of first use. Claims that more pods want to join than reservedFor may hold become a limit.
+number, in order of first use. A claim with more pods than reservedFor may hold becomes a limit.
 """
 
 from collections import Counter, defaultdict

@@ -92,7 +92,7 @@ def _rows(requirements: Iterable[LabelRequirement | NodeSelectorRequirement]) ->
 _STAGE: Final = "demands"
 _WALL_SHARE: Final = 0.6
 _RESERVE: Final = 2
-"""One part in so many of the allowance is for this stage, whatever the selectors cost."""
+"""The allowance divided by this is for this stage, whatever the selectors cost."""
 _VERDICT: Final = 1
 """Units of answering a demand for one device, or of reading an attribute of it."""
 _TERM: Final = 10

@@ -26,7 +26,7 @@ from solver.feasibility import node_fit
 
 Bits = int
 _FEW: Final = 16
-"""Sets of up to so many objects are built bit by bit; larger ones are cached."""
+"""Sets of at most this size are built bit by bit; larger ones are cached."""
 _NAME: Final = "metadata.name"
 """The only field that node selectors know."""
 

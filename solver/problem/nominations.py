@@ -6,7 +6,7 @@ lower priority. Unlike there it counts only while the node has room for the pod 
 of the same or a lower priority do not count. So nominations never hold more than a node has.
 
 A pod that shares a claim with a nominated pod waits for that pod. The claim is not allocated before; if the pod were
-placed elsewhere it would take the claim along, and the victims of the nominated pod would have been evicted in vain.
+placed elsewhere it would take the claim along, and the evictions for the nominated pod would be wasted.
 """
 
 from collections import Counter, defaultdict

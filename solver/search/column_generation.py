@@ -3,10 +3,9 @@ Column generation: bound level after level over node classes, and find solutions
 
 The master and the pricing (`columns`) prove a bound (Dantzig and Wolfe 1960). Where a level stays open, two heuristics
 look for a solution that meets it. The restricted master takes the columns known by now in whole numbers. The dive takes
-columns one after the other and prices anew for what is left; what the relaxation of the rest is still worth tells at
-once whether a column was a mistake, and it is taken back (limited backtracking). The last nodes of a dive are solved
-exactly. Invariant: a column counts only while all of its pods are left, so that the relaxation of the rest promises
-nothing that the rest cannot give.
+columns one after the other, and prices again for what is left. The value of the rest's relaxation shows at once whether
+a column was a mistake; then the dive takes it back (limited backtracking). The last nodes of a dive are solved exactly.
+Invariant: a column counts only while all of its pods are left. So the relaxation of the rest is a valid bound for it.
 """
 
 import math
@@ -125,7 +124,7 @@ def dive(pool: ColumnPool, master: Master, fixed_part: Solution) -> DiveResult:
 
 
 def solution_of(pool: ColumnPool, known: Values, used: Mapping[Column, int], fixed_part: Solution) -> Solution:
-    """Make a solution of columns, each used so many times; pods that were placed already are left out."""
+    """Make a solution of columns with their multiplicity (`used`); pods that were placed already are left out."""
     state = _Dive(pool, known, [list(each.nodes) for each in pool.node_classes], Counter(pool.pods)).after(used)
     return Solution(fixed_part.choices + state.choices, fixed_part.shared)
 

@@ -84,7 +84,7 @@ def solve(
     stop: Callable[[], bool] | None = None,
 ) -> SubproblemResult:
     """
-    Solve some nodes (and gangs) exactly, all levels at once (or only so many of the first), from what they hold.
+    Solve some nodes (and gangs) exactly, all levels at once (or only the first ones), from what they hold.
 
     Nothing changes where `stop` says, while the model is written, that the time is up.
     """

@@ -79,7 +79,7 @@ def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
 
 
 def placed_again(problem: Problem, solution: Solution) -> Solution:
-    """Place the pods anew, one by one, that take no device and share nothing, if all of them find a place again."""
+    """Place pods that take no device and share nothing again, one by one, if all of them find a place."""
     loose = _loose(problem)
     fixed = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = [choice.pod_class for choice in solution.choices if choice.pod_class in loose]
@@ -156,7 +156,7 @@ def _loose(problem: Problem) -> frozenset[int]:
 
 
 def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
-    """The problem of some classes with so many pods each, without what they owe to others: room and scores."""
+    """The problem of some classes with `sizes` pods each: room and scores, without claims and rules between pods."""
     classes = [
         replace(each, members=each.members[: sizes.get(each.index, 0)], sources=[], specials=[])
         for each in problem.classes

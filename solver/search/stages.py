@@ -211,7 +211,7 @@ def _half(budget: Budget) -> Budget:
 
 
 def _share(budget: Budget, parts: int) -> Budget:
-    """One of so many equal shares of what is left of a budget."""
+    """Return one of `parts` equal shares of what is left of a budget."""
     spent = budget.seconds - budget.remaining_seconds()
     seconds = spent + budget.remaining_seconds() / parts
     return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / parts)

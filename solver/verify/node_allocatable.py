@@ -140,7 +140,7 @@ class _Taken:
                 amounts[overhead.resource] = amounts.get(overhead.resource, 0) + amount.nano
 
     def total(self, containers: int) -> dict[str, int]:
-        """Return what a pod takes with so many containers that use the claim."""
+        """Return what a pod takes of which `containers` containers use the claim."""
         found = dict(self.mapping)
         for amounts, times in ((self.per_pod, 1), (self.per_container, containers)):
             for resource, nano in amounts.items():

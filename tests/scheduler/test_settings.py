@@ -80,7 +80,12 @@ def test_every_field_of_the_schema_is_described() -> None:
     [
         pytest.param("", "expected a mapping that starts with apiVersion", id="empty file"),
         pytest.param("- a", "expected a mapping that starts with apiVersion", id="a list"),
-        pytest.param("a: [", "not YAML", id="no YAML"),
+        pytest.param("a: [", "not YAML: did not find expected node content at line 2, column 1", id="no YAML"),
+        pytest.param(
+            "a: 1\n---\nb: 1",
+            "not YAML: expected a single document in the stream but found another document at line 2, column 1",
+            id="two documents",
+        ),
         pytest.param("kind: X", "apiVersion: missing, write apiVersion: config.dovetail.dev/v1alpha1", id="no version"),
         pytest.param("kind: X", "kind: 'X' is not known, write DovetailConfiguration", id="other kind"),
         pytest.param(

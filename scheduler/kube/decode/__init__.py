@@ -1,5 +1,5 @@
 """
-JSON of the API to frozen values of `solver.domain`; `objects` is the way in.
+JSON of the API to frozen values of `solver.domain`; start with `objects`.
 
     objects          one object of any kind
     pods, pod_requests, inter_pod, gangs, claims, slices, nodes, storage, disruption   the kinds

@@ -49,7 +49,7 @@ class OwnerReference(Wire, frozen=True):
 
 
 class IdentityFields(Wire, frozen=True):
-    """What tells an object and its version from others, of metav1.ObjectMeta."""
+    """What identifies an object and its version, of metav1.ObjectMeta."""
 
     name: str = ""
     namespace: str = ""

@@ -138,7 +138,7 @@ def _values(content: str) -> Iterator[Any]:
         try:
             yield _wrong_byte(chunk, line) or untrusted_yaml.load(chunk)
         except yaml.YAMLError as error:
-            yield _Unreadable(_message(error, line))
+            yield _Unreadable(untrusted_yaml.problem(error, line))
 
 
 def _json_values(content: str) -> Iterator[Any]:
@@ -178,14 +178,6 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
         if not _NOTHING.match(chunk):
             yield chunk, line
         line += chunk.count("\n")
-
-
-def _message(error: Exception, line: int) -> str:
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return f"not YAML: {error}"
-    what = getattr(error, "problem", None) or "malformed"
-    return f"not YAML: {what} at line {line + mark.line + 1}, column {mark.column + 1}"
 
 
 def _add(value: Any, source: str, reading: ManifestFiles) -> None:

@@ -123,10 +123,10 @@ def of_selectors(
     holds = [[term.holds(each, budget) for each in kinds] for term in terms]
     if any(all(column) for column in zip(*holds, strict=True)):
         return ""
-    for culprit in _culprits(holds, kinds):
-        hint = _explained(terms[culprit.term].node, culprit.judged, _Effort(_MOST_NODES, budget))
+    for failing in _failing_terms(holds, kinds):
+        hint = _explained(terms[failing.term].node, failing.judged, _Effort(_MOST_NODES, budget))
         if hint:
-            is_relative = any(holds[culprit.term])
+            is_relative = any(holds[failing.term])
             return f"among the devices that meet its other conditions, {hint}" if is_relative else hint
     return ""
 
@@ -145,14 +145,14 @@ class _Effort:
     budget: EvaluationBudget | None
 
 
-class _Culprit(NamedTuple):
+class _FailingTerm(NamedTuple):
     """The position of a failing condition, and the devices to compare it with."""
 
     term: int
     judged: list[Candidate]
 
 
-def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culprit]:
+def _failing_terms(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_FailingTerm]:
     """
     Return failing conditions, the most likely mistake first.
 
@@ -168,16 +168,16 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
             if all(other[place] for position, other in enumerate(holds) if position != index)
         ]
         if rest:
-            alone.append(_Culprit(index, rest))
+            alone.append(_FailingTerm(index, rest))
         elif not any(row):
-            never.append(_Culprit(index, kinds))
+            never.append(_FailingTerm(index, kinds))
     alone.sort(key=lambda each: (any(holds[each.term]), -each.term))
     yield from (*alone, *never)
     left = list(range(len(kinds)))
     for index, row in enumerate(holds):
         still_held = [place for place in left if row[place]]
         if not still_held:
-            yield _Culprit(index, [kinds[place] for place in left])
+            yield _FailingTerm(index, [kinds[place] for place in left])
             return
         left = still_held
 

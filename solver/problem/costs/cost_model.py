@@ -41,7 +41,7 @@ class SpreadCost:
     classes: frozenset[int]
 
     def cost(self, counts: Counter[int]) -> int:
-        """Return the cost of so many pods by domain."""
+        """Return the cost of `counts` pods by domain."""
         return sum(
             count * int(self.base[domain]) + int(self.step[domain]) * (count * (count - 1) // 2)
             for domain, count in counts.items()

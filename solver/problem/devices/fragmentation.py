@@ -127,5 +127,5 @@ def _left(drawn: tuple[Partition, ...], state: State) -> tuple[Partition, ...]:
 
 
 def lost(partition: Partition, state: State, used: Counter[int]) -> int:
-    """Return the value of the partitions that are spoiled when so much is used."""
+    """Return the value of the partitions that the use of `used` spoils."""
     return partition.value * (partition.most - partition.left(state, used))

@@ -1,13 +1,13 @@
 """
 Nodes whose devices look the same to a batch, described once.
 
-A type is a set of devices of one node that no demand and no constraint of the batch can tell apart. Values of
+A type is a set of devices of one node that no demand and no constraint of the batch distinguishes. Values of
 constrained attributes that are only compared within a node (PCIe roots, parent uuids) are labels: they are
 numbered by what the devices behind them look like, so that equal nodes get equal descriptions.
 
 Everything that can run out is a budget of whole units: free devices of a type, a shared device's capacities
-(scaled by their greatest common divisor), shared counters. What a device takes of budgets is all that the greedy
-and the model know about it.
+(scaled by their greatest common divisor), shared counters. The greedy and the model
+know of a device only what it takes of budgets.
 """
 
 from collections.abc import Hashable, Mapping, MutableMapping
@@ -42,7 +42,7 @@ class Partition(NamedTuple):
     most: int
 
     def left(self, state: tuple[int, ...], used: Mapping[int, int]) -> int:
-        """Return how many are left when so much of the node's budgets is used."""
+        """Return how many are left when `used` of the node's budgets is taken."""
         left = ((state[budget] - used.get(budget, 0)) // amount for budget, amount in self.draws)
         return max(0, min(self.most, *left))
 

@@ -42,7 +42,7 @@ def left_out(problem: Problem, cache: SolverCache, budget: Budget) -> skipped_po
 
 
 class _GivenUp(NamedTuple):
-    """A component that was given up: because of the time alone, or after so many units, which are not enough."""
+    """A component that was given up: because of the time alone, or because a number of units was not enough."""
 
     is_late: bool
     units: int

@@ -132,6 +132,29 @@ def test_nothing_is_said_of_more_copies_than_asked_for(
     assert (sentence, found["count"]["atMost"], found["count"]["proven"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([m.pod("none", nodeSelector={"no": "node"})], "No pod would start now."),
+        (
+            [m.pod("none", nodeSelector={"no": "node"}), m.pod("gpu", template_name="t")],
+            "No copy of 2 pods would start now.",
+        ),
+        (
+            [m.pod("gpu", template_name="t"), m.pod("more", template_name="t", tolerations=[{"operator": "Exists"}])],
+            "1 copy of 2 pods would start now; no more would.",
+        ),
+    ],
+)
+def test_the_count_in_a_sentence(
+    pods: list[m.Manifest], expected: str, tmp_path: Path, cluster: Path, capsys: Capture
+) -> None:
+    fit(tmp_path, cluster, capsys, *pods)
+    m.run("fit", "-f", tmp_path / "pods.yaml", "--cluster", cluster, "--count", "max")
+
+    assert capsys.readouterr().out.splitlines()[0] == expected
+
+
 def test_a_cluster_that_cannot_be_read(tmp_path: Path, capsys: Capture) -> None:
     file, gone = m.write_yaml(tmp_path / "pods.yaml", m.pod("new")), tmp_path / "gone.yaml"
 

@@ -60,13 +60,13 @@ def test_a_gap_begins_another_observation_and_a_server_that_is_away_is_asked_aga
 ) -> None:
     def run(number: int, stop: asyncio.Event) -> None:
         if number == 0:
-            raise WatchGapError("pods were not heard of for 200 s")
+            raise WatchGapError("the watch of pods was silent for 200 s")
         if number == 1:
             raise Unreachable("no route")
         stop.set()
 
     assert observe(run, tmp_path / "record", monkeypatch) == [
-        "pods were not heard of for 200 s; a new observation begins",
+        "the watch of pods was silent for 200 s; a new observation begins",
         "no route; trying again",
     ]
 

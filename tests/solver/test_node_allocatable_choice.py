@@ -128,6 +128,23 @@ def test_pods_that_fit_once_it_is_known_what_others_take_are_decided_again() -> 
     assert len(plan.unplaced) == 1
 
 
+@pytest.mark.parametrize("is_used", [True, False], ids=["in use", "too large for what is left"])
+def test_an_alternative_that_nobody_can_get_keeps_no_pod_from_the_next(*, is_used: bool) -> None:
+    large, small = (f"device.attributes['{b.GPU_DRIVER}'].size == '{size}'" for size in ("large", "small"))
+    pool = devices("n1", large="6", small="2")
+    sized = [b.device(each.name, attributes={"size": each.name}) for each in pool.devices]
+    pairs = zip(sized, pool.devices, strict=True)
+    pool = replace(pool, devices=tuple(replace(one, node_allocatable=other.node_allocatable) for one, other in pairs))
+    claim = b.claim(
+        "c", b.first_available("r", b.alternative("a", selectors=[large]), b.alternative("b", selectors=[small]))
+    )
+    running = b.pod("running", cpu=5, node_name="n1")
+
+    others = [used("large")] if is_used else []
+    plan = checked(b.node("n1", cpu=8), pool, GPU, running, others, claim, pods=[using(b.pod("p", "c"))])
+    assert s.nodes_of(plan) == {"p": "n1"}
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_pod_gets_devices_wherever_some_fit(seed: int) -> None:
     """By brute force: so many free devices as the request wants, and the node has room for all of them and the pod."""

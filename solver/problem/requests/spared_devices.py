@@ -7,7 +7,7 @@ is left out here comes back with the next decision.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -29,12 +29,14 @@ class DeviceNeed:
     What pods of one class want of a demand: how many devices, and what they ask of a node besides.
 
     `together` are the devices of all pods that are placed together: of a pod, or of a gang. `is_linked` says that a
-    constraint compares the devices, so that not every one of them serves as well as another.
+    constraint compares the devices, so that not every one of them serves as well as another. `others` are alternatives
+    that do as well (demands, with how many devices), empty where a request has this demand only.
     """
 
     count: int
     together: int
     is_linked: bool
+    others: tuple[tuple[int, int], ...]
     requests: tuple[tuple[str, int], ...]
     level_slack: tuple[tuple[str, int], ...]
     containers: int
@@ -46,6 +48,7 @@ class DeviceNeed:
         """Return the needs of equal pods by demand; every container counts as one that uses the claims."""
         pod, size = pods[0], len(pods) if pods[0].gang is not None else 1
         together, linked = Counter[int](), set[int]()
+        others: dict[int, set[tuple[int, int]]] = {}
         for each, copies in components:
             for alternatives in each.requests:
                 asked = Counter[int]()
@@ -53,8 +56,13 @@ class DeviceNeed:
                     asked[ask.demand] = max(1, asked[ask.demand], ask.needed)
                 together.update({number: copies * count for number, count in asked.items()})
                 linked.update(asked if each.links else ())
+                for number in asked:
+                    rest = {other for other in asked.items() if other[0] != number}
+                    others[number] = others.get(number, rest) & rest
         for number, count in together.items():
-            yield number, cls(count, size * count, number in linked, requests, pod.level_slack, len(pod.containers))
+            instead = tuple(sorted(others[number]))
+            is_linked = number in linked
+            yield number, cls(count, size * count, is_linked, instead, requests, pod.level_slack, len(pod.containers))
 
     def room(self, resource: str, free: int) -> int:
         """Return how much devices may take where a node has this much left; pod-level requests are a limit too."""
@@ -73,32 +81,45 @@ class SpareDevices:
 
     def left_out(self, demands: Sequence[DemandKey], answers: Sequence[Answers]) -> tuple[Answers, ...]:
         """Return the answers of all demands without such devices."""
-        pairs = zip(demands, answers, strict=True)
-        return tuple(self._of(number, key, answer) for number, (key, answer) in enumerate(pairs))
+        views = [self._of(number, key, answers[number]) for number, key in enumerate(demands)]
+        for number, view in enumerate(views):
+            self._leave_to_others(self.needs.get(number, frozenset()), view, views)
+        return tuple(self._without(answer, view) for answer, view in zip(answers, views, strict=True))
 
-    def _of(self, number: int, key: DemandKey, answers: Answers) -> Answers:
-        needs = self.needs.get(number, frozenset())
-        if key.is_admin or key.takes_all or not needs:
-            return answers
+    def _of(self, number: int, key: DemandKey, answers: Answers) -> "_DemandView":
+        needs, view = self.needs.get(number, frozenset()), _DemandView(self._taking_nothing(answers))
         records = (self.inventory.records[index] for index, said in answers.verdicts.items() if said is Verdict.YES)
-        taking = [record for record in records if record.device.takes_node_resources]
-        if not taking:
-            return answers
-        free = self._taking_nothing(answers)
+        view.taking = [record for record in records if record.device.takes_node_resources]
+        if key.is_admin or key.takes_all or not needs:
+            return view
         most, is_linked = max(each.together for each in needs), any(each.is_linked for each in needs)
-        enough = frozenset[int]() if is_linked else frozenset(np.flatnonzero(free >= most).tolist())
-        spared: defaultdict[int, set[int]] = defaultdict(set)
-        for record in taking:
-            spared[record.index] |= enough & self._reach(record)
-        for node, there in self._by_node(taking, enough, answers).items():
-            for record in _OneNode(self, node, int(free[node]), there, answers).unwanted(needs):
-                spared[record.index].add(node)
-        return self._without(answers, taking, spared)
+        enough = frozenset[int]() if is_linked else frozenset(np.flatnonzero(view.free >= most).tolist())
+        for record in view.taking:
+            view.spared[record.index] |= enough & self._reach(record)
+        for node, there in self._by_node(view.taking, enough, answers).items():
+            unwanted = _OneNode(self, node, int(view.free[node]), there, answers).unwanted(needs)
+            if unwanted is None:
+                view.closed[node] = there
+            else:
+                view.fitting.add(node)
+                view.leave_out(unwanted, node)
+        return view
 
-    def _without(self, answers: Answers, taking: Iterable[DeviceRecord], spared: Mapping[int, set[int]]) -> Answers:
+    @staticmethod
+    def _leave_to_others(needs: Collection[DeviceNeed], view: "_DemandView", views: Sequence["_DemandView"]) -> None:
+        """Leave out the devices of nodes where they serve nobody now, and alternatives do."""
+        if not needs or not all(each.others for each in needs):
+            return
+        for node, there in view.closed.items():
+            if all(any(views[other].serves(count, node) for other, count in each.others) for each in needs):
+                view.leave_out(there, node)
+
+    def _without(self, answers: Answers, view: "_DemandView") -> Answers:
+        if not any(view.spared.values()):
+            return answers
         found = replace(answers, verdicts=answers.verdicts.copy(), spared={})
-        for record in taking:
-            nodes = spared.get(record.index)
+        for record in view.taking:
+            nodes = view.spared[record.index]
             if nodes and nodes >= self._reach(record):
                 found.verdicts[record.index] = Verdict.SPARED
             elif nodes:
@@ -135,6 +156,31 @@ class SpareDevices:
 
 
 @dataclass(slots=True, eq=False)
+class _DemandView:
+    """
+    The devices that answer one demand.
+
+    `free` counts by node those that take nothing of it, `taking` are the others, and `spared` the nodes where these are
+    left out. On the nodes `fitting` some of them fit, on `closed` none.
+    """
+
+    free: npt.NDArray[np.int64]
+    taking: list[DeviceRecord] = field(default_factory=list)
+    spared: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    fitting: set[int] = field(default_factory=set)
+    closed: dict[int, list[DeviceRecord]] = field(default_factory=dict)
+
+    def leave_out(self, records: Iterable[DeviceRecord], node: int) -> None:
+        """Leave devices out on a node."""
+        for record in records:
+            self.spared[record.index].add(node)
+
+    def serves(self, count: int, node: int) -> bool:
+        """Whether so many devices are there now."""
+        return node in self.fitting or bool(self.free[node] >= count)
+
+
+@dataclass(slots=True, eq=False)
 class _OneNode:
     """The devices of one node that take something of it, and how many others are free there."""
 
@@ -146,17 +192,20 @@ class _OneNode:
     amounts: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
     """What a device takes, in units by resource, by record and number of containers."""
 
-    def unwanted(self, needs: Iterable[DeviceNeed]) -> Iterator[DeviceRecord]:
-        """Yield the devices that are left out: in use, or too large for what is left, and others are enough."""
+    def unwanted(self, needs: Iterable[DeviceNeed]) -> list[DeviceRecord] | None:
+        """
+        Return the devices to leave out: in use, or too large for what is left, where others are enough.
+
+        None where too few are left for every need.
+        """
         usable = [each for each in self.taking if each.index not in self.spare.usage.exclusive]
         kept: list[DeviceRecord] | None = None
         for need in sorted(needs):
             found = self._fitting(need, usable)
             if found is not None and (kept is None or len(found) < len(kept)):
                 kept = found
-        if kept is not None:
-            left = {each.index for each in kept}
-            yield from (each for each in self.taking if each.index not in left)
+        left = {each.index for each in kept or ()}
+        return None if kept is None else [each for each in self.taking if each.index not in left]
 
     def _fitting(self, need: DeviceNeed, usable: list[DeviceRecord]) -> list[DeviceRecord] | None:
         """Drop the largest devices until any of the others fit what is left; None where too few are left then."""

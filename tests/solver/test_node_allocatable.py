@@ -412,10 +412,8 @@ def test_devices_that_are_left_out_are_in_the_message() -> None:
 
     plan = checked(b.node("n0"), pool, GPU, claims, pods=pods)
 
-    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because they take resources"
-    assert f"with these pods in place, {lead} of their node and other matching devices take none" in s.messages(
-        plan, "p"
-    )
+    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because others do as well"
+    assert f"with these pods in place, {lead} and take less of the node" in s.messages(plan, "p")
 
 
 def test_what_is_left_aside_follows_what_is_published() -> None:

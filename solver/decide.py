@@ -48,6 +48,7 @@ from solver.model.objective import best_of, evaluate
 from solver.preemption import nominated_room, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.requests import widened_requests
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import SolverCache
 from solver.search import bound, decompose, exact, scoring
@@ -150,7 +151,9 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     if not decision.searches:
         return plan
     plan, blocked = _with_preemptions(decision, problem, plan)
-    return plan if blocked is None else _important_first(decision, plan, problem.batch, blocked)
+    if blocked is not None:
+        return _important_first(decision, plan, problem.batch, blocked)
+    return _without_overcharged(problem, plan) if budget.may_defer else plan
 
 
 def _searched(decision: _Decision, problem: Problem, start: Solution) -> SearchResult:
@@ -228,6 +231,30 @@ def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId,
     gangs = {pod.gang for pod in batch.pods if pod.id in hard and pod.gang is not None}
     deferred = tuple(pod.id for pod in batch.pods if pod.id in hard or pod.gang in gangs)
     return deferred if len(deferred) < len(batch.pods) else ()
+
+
+def _without_overcharged(problem: Problem, plan: Plan) -> Plan:
+    """
+    Defer pods that wait and are charged for more of a node than devices take, where others like them got a place.
+
+    What these really take is known in the next decision, and no event says that it is less. Each such decision places
+    a pod, so that they end.
+    """
+    pods = {problem.pod(position).id: problem.pod(position) for position in widened_requests.overcharged(problem)}
+    placed = {each.pod for each in plan.placements}
+    if placed.isdisjoint(pods):
+        return plan
+    kept = {each.pod for preemption in plan.preemptions for each in preemption.placements}
+    reserved = {uid for each in plan.node_reservations for uid in each.uids}
+    kept |= placed | {pod.id for pod in problem.batch.pods if pod.uid in reserved}
+    gangs = {pod.gang for pod in problem.batch.pods if pod.gang is not None and pod.id in kept}
+    later = tuple(
+        each.pod
+        for each in plan.unplaced
+        if each.pod in pods and each.pod not in kept and pods[each.pod].gang not in gangs
+    )
+    waiting = tuple(each for each in plan.unplaced if each.pod not in later)
+    return structs.replace(plan, unplaced=waiting, deferred=(*plan.deferred, *later))
 
 
 def _without_contended(decision: _Decision, problem: Problem, settled: AssignedVolumes) -> Plan:

@@ -43,11 +43,15 @@ class Outcome:
 
     @property
     def says_otherwise(self) -> bool:
-        """Say whether neither side finds a node, and Dovetail's message does not begin with kube-scheduler's."""
+        """
+        Say whether neither side finds a node, and Dovetail's message does not begin with kube-scheduler's.
+
+        A message that bears the sign of a listed difference is about what kube-scheduler does not look at.
+        """
         is_counted = self.theirs.message.startswith("0/") and not self.theirs.is_error
-        return (
-            is_counted and self.agrees and not self.ours.nodes and not self.ours.message.startswith(self.theirs.message)
-        )
+        is_listed = any(each.our_sign and each.our_sign in self.ours.message for each in DIFFERENCES)
+        begins_alike = self.ours.message.startswith(self.theirs.message)
+        return is_counted and self.agrees and not (self.ours.nodes or begins_alike or is_listed)
 
     @property
     def is_defect(self) -> bool:

@@ -345,6 +345,23 @@ OF_CONDITIONS: Final = (
         more=More.DOVETAIL,
     ),
     Difference(
+        name="devices for which there is room",
+        rule="nodeAllocatableResources of devices that take different amounts of a node",
+        theirs="the first devices that match are chosen, and the node is ruled out where it has no room for these",
+        ours="devices are chosen for which the node has room",
+        reason="a pod should not wait beside a free device that fits",
+        more=More.DOVETAIL,
+    ),
+    Difference(
+        name="uneven devices of a gang",
+        rule="nodeAllocatableResources of devices that take different amounts of a node, and PodGroups",
+        theirs="each pod is charged for its own devices",
+        ours="each pod of a gang is charged for the largest device that it can get there; pods without a gang are "
+        "decided again once it is known what others take",
+        reason="devices are named after nodes are chosen",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
         name="groups of groups",
         rule="CompositePodGroup (alpha in Kubernetes 1.37)",
         theirs="the groups below a composite group run, wait and are evicted as its policies say",

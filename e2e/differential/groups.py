@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from e2e.differential import demands, devices, machines, neighbours, residents, storage
+from e2e.differential import demands, devices, machines, neighbours, refinements, residents, storage
 from e2e.differential.chance import Chance
 from e2e.differential.shapes import NAMESPACES, SCHEDULER, Json, pod
 from e2e.objects import Manifest
@@ -30,6 +30,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
     **neighbours.WEIGHTS,
     **storage.WEIGHTS,
     **devices.WEIGHTS,
+    **refinements.WEIGHTS,
 }
 """How many of the groups have a feature."""
 
@@ -82,12 +83,15 @@ def group(seed: int, only: frozenset[str] = frozenset()) -> Group:
     store = storage.storage(chance, prefix, nodes)
     running = residents.running(chance, prefix, places, store)
     published = devices.slices(chance, prefix, places) if chance.has("devices") else []
-    rules = devices.taint_rules(chance, prefix, published)
+    published = refinements.slices(chance, published)
+    rules = devices.taint_rules(chance, prefix, published) + refinements.taint_rules(chance, prefix, published)
     claims = devices.held(chance, prefix, published) + devices.common(chance, prefix)
+    refinements.held(chance, claims)
+    classes = devices.classes(chance, prefix) + refinements.classes(chance, prefix)
     cluster = (
         (*nodes, *store.objects),
         store.claims,
-        (*running, *devices.classes(chance, prefix), *published, *rules, *claims),
+        (*running, *classes, *published, *rules, *claims),
     )
     world = _World(prefix, places, claims, store)
     cases = tuple(_case(chance, f"{prefix}-p{index}", world) for index in range(CASES))
@@ -108,6 +112,7 @@ def _case(chance: Chance, name: str, world: _World) -> Case:
     namespace = chance.pick((NAMESPACES[0], *NAMESPACES))
     demands.demand(chance, spec, world.places)
     neighbours.surround(chance, spec)
+    refinements.waiting(chance, spec)
     storage.mount(chance, spec, namespace, world.store)
     claims = _claims(chance, name, namespace, world)
     if claims:
@@ -117,6 +122,8 @@ def _case(chance: Chance, name: str, world: _World) -> Case:
     devices.use(chance, world.prefix, spec)
     known = [each["metadata"]["name"] for each in world.claims]
     own = tuple(each for each in claims if each["metadata"]["name"] not in known)
+    for each in own:
+        refinements.claim(chance, world.prefix, each)
     return Case(pod(name, namespace, spec, neighbours.labels(chance)), own)
 
 

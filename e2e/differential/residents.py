@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from e2e.differential import neighbours, storage
+from e2e.differential import neighbours, refinements, storage
 from e2e.differential.chance import Chance
 from e2e.differential.machines import EXTENDED, container
 from e2e.differential.shapes import ANYTHING, NAMESPACES, Json, pod
@@ -24,6 +24,7 @@ def running(chance: Chance, prefix: str, places: list[str], store: storage.Stora
             if chance.some("extended", 0.4):
                 requests[EXTENDED] = "1"
             spec["containers"] = [container("main", requests)]
+        refinements.resident(chance, spec)
         neighbours.surround(chance, spec, waits=False)
         namespace = chance.pick((NAMESPACES[0], *NAMESPACES))
         storage.mount(chance, spec, namespace, store, waits=False)

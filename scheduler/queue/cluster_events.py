@@ -79,7 +79,7 @@ class ClusterEvent(StrEnum):
     SLICE_DELETED = "SliceDeleted"
     """A ResourceSlice was deleted."""
     DEVICE_AMOUNTS_CHANGED = "DeviceAmountsChanged"
-    """What devices take of their nodes' own resources (KEP-5517) changed, or such devices came or went."""
+    """Devices that take of their nodes' own resources (KEP-5517) changed, or a DeviceTaintRule that they may obey."""
     DEVICE_TAINT_REMOVED = "DeviceTaintRemoved"
     """A device lost a taint, or a DeviceTaintRule was changed or deleted."""
     CLAIM_CREATED = "ClaimCreated"
@@ -259,20 +259,19 @@ def _class_terms(each: DeviceClass) -> tuple[object, ...]:
 
 
 def _slice_events(before: ResourceSlice | None, after: ResourceSlice | None) -> Events:
-    amounts = {ClusterEvent.DEVICE_AMOUNTS_CHANGED} if _amounts(before) != _amounts(after) else set[ClusterEvent]()
+    amounts = {ClusterEvent.DEVICE_AMOUNTS_CHANGED} if _takes(before) or _takes(after) else set[ClusterEvent]()
     if after is None:
         return {ClusterEvent.SLICE_DELETED} | amounts
     if before is None or _untainted(before) != _untainted(after):
         return {ClusterEvent.SLICE_CHANGED} | amounts
     pairs = zip(before.devices, after.devices, strict=True)
     is_untainted = any(_lost(one.taints, other.taints) for one, other in pairs)
-    return _where({ClusterEvent.DEVICE_TAINT_REMOVED: is_untainted})
+    return {ClusterEvent.DEVICE_TAINT_REMOVED} | amounts if is_untainted else set()
 
 
-def _amounts(each: ResourceSlice | None) -> list[tuple[object, ...]]:
-    """Return what the devices of a slice take of their nodes."""
-    taking = (device for device in (each.devices if each is not None else ()) if device.takes_node_resources)
-    return [(device.name, device.node_allocatable, device.node_overhead, device.capacities) for device in taking]
+def _takes(each: ResourceSlice | None) -> bool:
+    """Whether a device of a slice takes of its node."""
+    return each is not None and any(device.takes_node_resources for device in each.devices)
 
 
 def _untainted(each: ResourceSlice) -> ResourceSlice:
@@ -281,7 +280,10 @@ def _untainted(each: ResourceSlice) -> ResourceSlice:
 
 
 def _taint_rule_events(before: DeviceTaintRule | None, _: DeviceTaintRule | None) -> Events:
-    return _where({ClusterEvent.DEVICE_TAINT_REMOVED: before is not None})
+    return _where(dict.fromkeys(_TAINT_RULE_EVENTS, before is not None))
+
+
+_TAINT_RULE_EVENTS: Final = (ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.DEVICE_AMOUNTS_CHANGED)
 
 
 def _gang_events(before: PodGroup | None, after: PodGroup | None) -> Events:

@@ -129,11 +129,12 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     # Labels decide which devices a node reaches, and whether the configuration gives them to this scheduler.
     ClusterEvent.NODE_LABELS_CHANGED: _DEVICES_MATCHING
     | _VOLUME_PLACE
-    | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
+    | {ReasonCode.NODE_AFFINITY, ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}
     | _NEIGHBOURS_NODE
     | ALLOCATED_ELSEWHERE,
     # Devices of slices with skipNodeOperations can only be used on nodes that declare the feature for it.
-    ClusterEvent.NODE_FEATURES_DECLARED: _DEVICES_MATCHING | {ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED},
+    ClusterEvent.NODE_FEATURES_DECLARED: _DEVICES_MATCHING
+    | {ReasonCode.NODE_FEATURES, ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
     # With one more domain there may be minDomains of them.
     ClusterEvent.NODE_TAINT_REMOVED: frozenset(
         {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}
@@ -158,7 +159,8 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
         ReasonCode.OUTRANKED,
     },
     ClusterEvent.RESERVATION_RELEASED: frozenset({ReasonCode.NODE_RESERVED, ReasonCode.OUTRANKED}),
-    ClusterEvent.DEVICES_FREED: DEVICES_TAKEN | {ReasonCode.OUTRANKED},
+    # The device may take less of its node than those that were free.
+    ClusterEvent.DEVICES_FREED: DEVICES_TAKEN | {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
     # A class may serve an extended resource that the nodes do not have.
     ClusterEvent.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,
     ClusterEvent.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
@@ -166,8 +168,9 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ClusterEvent.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     ClusterEvent.DEVICE_AMOUNTS_CHANGED: frozenset({ReasonCode.NODE_RESOURCES}),
     ClusterEvent.DEVICE_TAINT_REMOVED: _DEVICES_SHORT | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
-    ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | {ReasonCode.CLAIM_MISSING},
-    ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | {ReasonCode.CLAIM_INVALID},
+    # Devices of another claim may take less of their node.
+    ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | _NODE_SIZE | {ReasonCode.CLAIM_MISSING},
+    ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | _NODE_SIZE | {ReasonCode.CLAIM_INVALID},
     ClusterEvent.CLAIM_DEALLOCATED: ALLOCATED_ELSEWHERE | {ReasonCode.CLAIM_FULL, ReasonCode.CLAIM_TAINTED},
     ClusterEvent.CLAIM_RESERVATIONS_SHRANK: frozenset({ReasonCode.CLAIM_FULL}),
     ClusterEvent.CLAIM_CHANGED: frozenset({ReasonCode.CLAIM_INVALID, ReasonCode.CLAIM_NOT_OWNED}),

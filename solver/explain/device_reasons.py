@@ -37,7 +37,7 @@ _WORDS: Final = {
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
     Verdict.TOO_LARGE: "too large for their node",
     Verdict.UNDECLARED: f"on nodes that do not declare the feature {OPTIONAL_NODE_OPERATIONS}",
-    Verdict.SPARED: "left out because they take resources of their node and other matching devices take none",
+    Verdict.SPARED: "left out because others do as well and take less of the node",
 }
 
 

@@ -39,11 +39,12 @@ from solver.problem.devices.inventory import Inventory
 from solver.problem.gang_domains import DomainSplits
 from solver.problem.inter_pod.rules import InterPodRuleBuilder
 from solver.problem.limits import Limit, one_domain
-from solver.problem.problem import Part, Problem, Source
+from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import ClaimComponent, Component
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.extended_resources import ExtendedResourceModes
+from solver.problem.requests.spared_devices import DeviceNeed
 from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes.volume_index import VolumeIndex
 
@@ -309,19 +310,17 @@ class BatchRequests:
                 demands.update(ask.demand for at, ask in enumerate(asks) if member.alternative in {-1, at})
         return self.components.setdefault(each, len(self.components))
 
-    def needed(self) -> tuple[int, ...]:
-        """Return for each demand the most devices that one component asks for."""
-        most = [1] * len(self.demands)
-        for each in self.components:
-            together = Counter[int]()
-            for alternatives in each.requests:
-                asked = Counter[int]()
-                for ask in alternatives:
-                    asked[ask.demand] = max(asked[ask.demand], ask.needed)
-                together.update(asked)
-            for number, count in together.items():
-                most[number] = max(most[number], count)
-        return tuple(most)
+    def device_needs(self, classes: Iterable[PodClass], batch: Batch) -> dict[int, frozenset[DeviceNeed]]:
+        """Return by demand what the classes of a batch want of it, their shared claims included."""
+        numbered = list(self.components)
+        shared = [self.parts((claim_id,))[0] for claim_id in self.shared_ids]
+        found: defaultdict[int, set[DeviceNeed]] = defaultdict(set)
+        for each in classes:
+            parts = (*each.parts, *(part for index in each.shared for part in shared[index]))
+            pods, components = [batch.pods[at] for at in each.members], [(numbered[one], many) for one, many in parts]
+            for number, need in DeviceNeed.of_pods(pods, each.requests, components):
+                found[number].add(need)
+        return {number: frozenset(needs) for number, needs in found.items()}
 
     def compared(self) -> tuple[ComparedAttribute, ...]:
         """Return the attributes that make devices different: constrained ones, and those of `group_attributes`."""

@@ -23,6 +23,7 @@ from solver.problem.node_arrays import NodeVerdicts
 from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
+from solver.problem.requests.spared_devices import SpareDevices
 from solver.problem.solver_cache import SolverCache
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.attach_limits import VolumeDemand
@@ -133,10 +134,12 @@ class _Preparation:
         """Form classes of pods and groups of nodes, and count what is left of nodes and devices; no rules yet."""
         snapshot, inventory = self.snapshot, self.inventory
         classes = pod_classes.classes(requests, batch, inventory, self.cache)
-        needed = requests.needed() if inventory.takes_node_resources else ()
-        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), needed)
+        used, room = self.cache.claims(inventory, snapshot).usage, self.cache.room(inventory, snapshot.pods)
+        spare = None
+        if inventory.takes_node_resources:
+            spare = SpareDevices(inventory, used, room, requests.device_needs(classes, batch))
+        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare)
         left = self.cache.states(layout, inventory, snapshot)
-        used = self.cache.claims(inventory, snapshot).usage
         return Problem(
             snapshot=snapshot,
             batch=batch,
@@ -150,7 +153,7 @@ class _Preparation:
                 answers=answers,
                 components=list(requests.components),
             ),
-            available=Available.of(used, self.cache.room(inventory, snapshot.pods), left),
+            available=Available.of(used, room, left),
             classes=classes,
             shared=[_shared_claim(requests, index, claim_id) for index, claim_id in enumerate(requests.shared_ids)],
             rejected=requests.rejected,

@@ -40,6 +40,7 @@ from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.evaluation import Requester, Unfinished
+from solver.problem.requests.spared_devices import SpareDevices
 
 _MOST_LAYOUTS: Final = 8
 _ANSWERS_BYTES: Final = 64 * MIB
@@ -54,8 +55,9 @@ _VERDICT: Final = 50
 """Bytes of the answer of one device, and as many for its consumption."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
-_LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[int, ...]]
-"""Demands, compared attributes, and the needed devices by demand where some devices take of their node (KEP-5517)."""
+_LeftOut = frozenset[tuple[int, frozenset[int] | None]]
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[_LeftOut, ...]]
+"""Demands, compared attributes, and the spared devices by demand where some devices take of their node (KEP-5517)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +71,7 @@ class SolverCache:
     )
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
     """Answers for earlier inventories, with the indices of devices that were replaced since."""
-    _layouts: dict[_LayoutKey, tuple[DeviceLayout, tuple[Answers, ...]]] = field(default_factory=dict)
+    _layouts: dict[_LayoutKey, DeviceLayout] = field(default_factory=dict)
     _outdated: dict[_LayoutKey, tuple[DeviceLayout, dict[int, DeviceRecord | None]]] = field(default_factory=dict)
     """Layouts for earlier inventories, with the devices that were replaced since, as they were."""
     _by_value: BoundedCache[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
@@ -169,7 +171,7 @@ class SolverCache:
         self._answers.clear()
         self.costs.clear()
         outdated = {key: (layout, found.replaced | old) for key, (layout, old) in self._outdated.items()}
-        outdated |= {key: (layout, found.replaced) for key, (layout, _) in self._layouts.items()}
+        outdated |= {key: (layout, found.replaced) for key, layout in self._layouts.items()}
         self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
         self._layouts.clear()
         self._by_value.clear()
@@ -277,38 +279,37 @@ class SolverCache:
         inventory: Inventory,
         demands: tuple[DemandKey, ...],
         attributes: tuple[ComparedAttribute, ...],
-        needed: tuple[int, ...] = (),
+        spare: SpareDevices | None = None,
     ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
         """
         Return the device layout for demands and compared attributes, and the answers of all devices.
 
-        `needed` are the devices that each demand asks for, given where some devices take of their nodes.
+        `spare` leaves devices out; it is given where some devices take of their nodes.
         """
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
         demand.prefetch_selectors(inventory, new, self._slice_cache)
         answers = tuple(self.answers(inventory, key) for key in demands)
-        key = (demands, attributes, needed)
+        left_out: tuple[_LeftOut, ...] = ()
+        if spare is not None:
+            answers = spare.left_out(demands, answers)
+            left_out = tuple(each.left_out() for each in answers)
+        key = (demands, attributes, left_out)
         found = self._layouts.pop(key, None) or self._built(key, inventory, answers)
-        found[0].ways = self._ways
+        found.ways = self._ways
         self._layouts[key] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
-        return found if needed else (found[0], answers)
+        return found, answers
 
-    def _built(
-        self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]
-    ) -> tuple[DeviceLayout, tuple[Answers, ...]]:
-        demands, attributes, needed = key
-        if needed:
-            counted = zip(demands, answers, needed, strict=True)
-            answers = tuple(demand.sparing(inventory, each, answer, count) for each, answer, count in counted)
+    def _built(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> DeviceLayout:
+        demands, attributes, _ = key
         found = self._updated(key, inventory, answers)
         if found is None:
             is_admin, columns = tuple(each.is_admin for each in demands), self._read(inventory, attributes)
             found = node_groups.build_layout(
                 device_types.layout_input(inventory, answers, is_admin, attributes, columns)
             )
-        return found, answers if needed else ()
+        return found
 
     def _read(self, inventory: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
         """Return the known values of attributes, to be extended."""
@@ -348,7 +349,7 @@ class SolverCache:
         used = self.claims(inventory, snapshot).usage
         found = next((each for each in self._states if each.layout is layout), None)
         if found is None:
-            known = {id(each) for each, _ in (*self._layouts.values(), *self._outdated.values())}
+            known = {id(each) for each in (*self._layouts.values(), *(old for old, _ in self._outdated.values()))}
             found = StateCounter.of(layout, inventory, used)
             self._states = [*(each for each in self._states if id(each.layout) in known), found]
         return found.count(inventory, used)

@@ -136,3 +136,11 @@ def test_kube_scheduler_looks_at_all_nodes_and_changes_nothing(tmp_path: Path) -
     assert written["extenders"][0]["filterVerb"] == "filter"
     (profile,) = written["profiles"]
     assert profile["plugins"] == {"postFilter": {"disabled": [{"name": "*"}]}}
+
+
+def test_a_message_about_a_listed_difference_may_begin_otherwise() -> None:
+    case = Case({"metadata": {"name": "p"}})
+    theirs = Verdict(frozenset(), "0/2 nodes are available: 2 Too many pods.")
+    listed = Verdict(frozenset(), "0/2 nodes are available. claim c holds device d, which has taint hot now.")
+    assert Outcome(case, theirs, Verdict(frozenset(), "0/2 nodes are available.")).says_otherwise
+    assert not Outcome(case, theirs, listed).says_otherwise

@@ -406,13 +406,14 @@ def test_where_too_few_take_nothing_the_others_are_given() -> None:
 
 
 def test_devices_that_are_left_out_are_in_the_message() -> None:
-    held = b.claim("held", allocation=b.allocation(b.result("r", "free", "n0"), node_name="n0"))
     pool = b.resource_slice("n0", b.device("free"), *taking(b.gpu_slice("n0", count=1), cpu="1").devices)
+    claims = [b.claim("mine", b.request("r")), b.claim("c", b.request("r"))]
+    pods = [using(b.pod("first", "mine", priority=1)), using(b.pod("p", "c"))]
 
-    plan = checked(b.node("n0"), pool, GPU, held, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))])
+    plan = checked(b.node("n0"), pool, GPU, claims, pods=pods)
 
-    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because they take resources"
-    assert s.messages(plan, "p") == [f"{lead} of their node and other matching devices take none"]
+    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because others do as well"
+    assert f"with these pods in place, {lead} and take less of the node" in s.messages(plan, "p")
 
 
 def test_what_is_left_aside_follows_what_is_published() -> None:

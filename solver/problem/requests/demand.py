@@ -1,14 +1,10 @@
 """Demands: what one request asks of a single device, and how every device answers it."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
@@ -97,7 +93,7 @@ class Answers:
 
     `consumption` holds, for shareable devices that say YES, what one allocation takes; `unfit` the nodes that see
     a device that says YES and have less than it takes of them (KEP-5517), or do not declare a feature that its slice
-    demands (`skipNodeOperations`); `spared` those on which enough others answer that take nothing of the node.
+    demands (`skipNodeOperations`); `spared` those on which others serve as well (`spared_devices`).
     `failure` is the first message of a selector that failed at run time.
     """
 
@@ -127,6 +123,11 @@ class Answers:
         """Return the nodes on which pods can have a device that says YES."""
         nodes, lost = range(node_count) if record.nodes is None else record.nodes, self.lost(record.index)
         return [node for node in nodes if node not in lost] if lost else nodes
+
+    def left_out(self) -> frozenset[tuple[int, frozenset[int] | None]]:
+        """Return the devices that are spared, each with the nodes; None for all nodes that see it."""
+        everywhere = ((index, None) for index, said in self.verdicts.items() if said is Verdict.SPARED)
+        return frozenset((*everywhere, *self.spared.items()))
 
     def at(self, record: DeviceRecord, node: int) -> Verdict:
         """Return the verdict of a device for pods on a node; NO where the node does not see it."""
@@ -255,46 +256,6 @@ def _replaced(before: Mapping[int, _Part], changed: Iterable[int], new: Mapping[
             found.pop(index, None)
     found.update(new)
     return found if new.keys() <= before.keys() else dict(sorted(found.items()))
-
-
-def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int) -> Answers:
-    """
-    Exclude devices that take of their node (KEP-5517) where enough other devices take nothing of it.
-
-    A pod is charged for the worst device before devices are chosen. Without this, a driver whose devices match the
-    requests of others could keep their pods from the node. `needed` are the most devices that a claim asks for.
-    """
-    if key.is_admin or key.takes_all:
-        return answers
-    taking = [
-        record
-        for index, verdict in answers.verdicts.items()
-        if verdict is Verdict.YES and (record := inventory.records[index]).device.takes_node_resources
-    ]
-    if not taking:
-        return answers
-    free = _taking_nothing(inventory, answers)
-    enough = frozenset(np.flatnonzero(free >= needed).tolist())
-    found = replace(answers, verdicts=answers.verdicts.copy(), spared={})
-    everywhere = frozenset(range(len(inventory.nodes)))
-    for record in taking:
-        nodes = everywhere if record.nodes is None else record.nodes
-        spared = nodes & enough
-        if spared == nodes:
-            found.verdicts[record.index] = Verdict.SPARED
-        elif spared:
-            found.spared[record.index] = spared
-    return found
-
-
-def _taking_nothing(inventory: Inventory, answers: Answers) -> npt.NDArray[np.int64]:
-    """Count per node the devices that say YES and take nothing of it."""
-    records = (inventory.records[index] for index, verdict in answers.verdicts.items() if verdict is Verdict.YES)
-    reaches = Counter(record.nodes for record in records if not record.device.takes_node_resources)
-    counts = np.zeros(len(inventory.nodes), dtype=np.int64)
-    for nodes, count in reaches.items():
-        counts[slice(None) if nodes is None else list(nodes)] += count
-    return counts
 
 
 def _matching(

@@ -2,12 +2,13 @@
 Widen the requests of classes by what their devices take of the node's own resources (KEP-5517).
 
 The devices of a pod are not known before the search. So its request grows by the most that any device takes which the
-pod can get on the node: exact where the matching devices of a node take the same, else conservative. Where nodes
-differ, a class becomes a family with one class for each amount.
+pod can get on the node: exact where the matching devices of a node take the same, else conservative. `spared_devices`
+leaves out those that no pod can get now, and `overcharged` says which pods may fit once what others really take is
+known. Where nodes differ, a class becomes a family with one class for each amount.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,7 +21,6 @@ from solver.problem import node_arrays
 from solver.problem.limits import Limit, one_domain
 from solver.problem.node_arrays import ExcludedNodes
 from solver.problem.problem import Part, PodClass, Problem, Source
-from solver.problem.requests.component import Ask
 from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of, places_of
 from solver.problem.skipped_pods import NOT_REACHED
 
@@ -116,6 +116,34 @@ class _Split:
         return found
 
 
+def overcharged(problem: Problem) -> frozenset[int]:
+    """Return the positions of pods that may get devices which take less of a node than the pods are charged for."""
+    if not problem.requests.takes_node_resources:
+        return frozenset()
+    uneven = {number for number in range(len(problem.requests.components)) if _is_uneven(problem, number)}
+    return frozenset(
+        position
+        for each in problem.classes
+        if any(part.component in uneven for part, _ in _copies(problem, each))
+        for position in each.members
+    )
+
+
+def _is_uneven(problem: Problem, component: int) -> bool:
+    """Whether not all devices that a component can get take the same."""
+    asks = [ask for alternatives in problem.requests.components[component].requests for ask in alternatives]
+    kinds = set[tuple[object, ...]]()
+    for demand in {ask.demand for ask in asks if not problem.requests.demands[ask.demand].is_admin}:
+        for index, verdict in problem.requests.answers[demand].verdicts.items():
+            device = problem.inventory.records[index].device
+            if verdict.name in {"YES", "SPARED"}:
+                sizes = device.capacities if device.node_allocatable else ()
+                kinds.add((device.node_allocatable, device.node_overhead, sizes))
+    has_alternatives = any(len(each) > 1 for each in problem.requests.components[component].requests)
+    takes = any(mapped or overhead for mapped, overhead, _ in kinds)
+    return takes and (len(kinds) > 1 or has_alternatives)
+
+
 _UNREFERENCED: Final = Reason(
     code=ReasonCode.NODE_RESOURCES,
     message="node(s) would charge a claim to no container: none of the pod's containers uses it",
@@ -182,24 +210,40 @@ class _Asked:
     """Whether the devices map as in Kubernetes 1.36."""
     known: dict[tuple[int, int], dict[bool, ByNode]] = field(default_factory=dict)
 
-    def of(self, component: int, containers: int) -> ByNode:
-        """Return the most that one copy of a component takes of each node."""
+    def of(self, copies: Iterable[tuple[int, int]]) -> ByNode:
+        """
+        Return the most that copies of components take of each node, each with the containers that use it.
+
+        Requests that ask alike count together.
+        """
         total: ByNode = {}
-        for alternatives in self.problem.requests.components[component].requests:
-            ways = [self._of_ask(ask, containers) for ask in alternatives]
-            for name in {name for way in ways for name in way}:
-                most = np.maximum.reduce([way.get(name, _none(self.problem)) for way in ways])
-                total[name] = _bounded(total.get(name, _none(self.problem)) + most)
+        alike = Counter[tuple[int, int]]()
+        for component, containers in copies:
+            for alternatives in self.problem.requests.components[component].requests:
+                if len(alternatives) == 1 and alternatives[0].needed:
+                    alike[alternatives[0].demand, containers] += alternatives[0].needed
+                else:
+                    ways = [self._of_ask(ask.demand, containers, ask.needed) for ask in alternatives]
+                    names = {name for way in ways for name in way}
+                    most = {name: [way.get(name, _none(self.problem)) for way in ways] for name in names}
+                    self._add(total, {name: np.maximum.reduce(amounts) for name, amounts in most.items()})
+        for (demand, containers), needed in alike.items():
+            self._add(total, self._of_ask(demand, containers, needed))
         return total
 
-    def _of_ask(self, ask: Ask, containers: int) -> ByNode:
-        key = (ask.demand, containers)
+    def _add(self, total: ByNode, more: ByNode) -> None:
+        for name, amounts in more.items():
+            total[name] = _bounded(total.get(name, _none(self.problem)) + amounts)
+
+    def _of_ask(self, demand: int, containers: int, needed: int) -> ByNode:
+        """Return the most that so many devices take; 0 stands for all, and no number of them takes more than all."""
+        key = (demand, containers)
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = _by_node(self.problem, *key)
-        if not ask.needed:
+        if not needed:
             return found[True]
-        return {name: _bounded(amounts * ask.needed) for name, amounts in found[False].items()}
+        return {name: np.minimum(_bounded(most * needed), found[True][name]) for name, most in found[False].items()}
 
 
 def _by_node(problem: Problem, demand: int, containers: int) -> dict[bool, ByNode]:
@@ -230,12 +274,8 @@ def _by_node(problem: Problem, demand: int, containers: int) -> dict[bool, ByNod
 
 def _total(each: PodClass, asked: _Asked, containers: Callable[[ClaimId], int | None]) -> ByNode:
     """Add up the claims that are to be allocated; `containers` says how many use one, None leaves it out."""
-    problem, total = asked.problem, ByNode()
-    for part, source in _copies(problem, each):
-        count = containers(source.claim)
-        for name, amounts in asked.of(part.component, count).items() if count is not None else ():
-            total[name] = _bounded(total.get(name, _none(problem)) + amounts)
-    return total
+    counted = ((part.component, containers(source.claim)) for part, source in _copies(asked.problem, each))
+    return asked.of((component, count) for component, count in counted if count is not None)
 
 
 def _add_fixed(total: ByNode, fixed: Mapping[str, int], problem: Problem) -> None:

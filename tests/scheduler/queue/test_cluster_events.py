@@ -52,6 +52,7 @@ SLICE = resource_slice("n1", device("d"), name="s")
 TAINTED = resource_slice("n1", device("d", taints=[SICK]), name="s")
 TAKEN = (NodeAllocatableOverhead(resource="cpu", per_pod=b.quantity(2)),)
 TAKING = msgspec.structs.replace(SLICE, devices=(msgspec.structs.replace(device("d"), node_overhead=TAKEN),))
+RULE_ENDED = {ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.DEVICE_AMOUNTS_CHANGED}
 RULE = taint_rule("r", SICK, pool="n1")
 
 
@@ -223,7 +224,10 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(TAINTED, SLICE, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="device untainted"),
         pytest.param(SLICE, None, {ClusterEvent.SLICE_DELETED}, id="slice deleted"),
         pytest.param(
-            TAKING, other(TAKING, generation=2), {ClusterEvent.SLICE_CHANGED}, id="slice with amounts of the node"
+            TAKING,
+            other(TAKING, generation=2),
+            {ClusterEvent.SLICE_CHANGED, ClusterEvent.DEVICE_AMOUNTS_CHANGED},
+            id="slice with amounts of the node",
         ),
         pytest.param(
             TAKING,
@@ -239,8 +243,8 @@ def other(each: Object, **fields: object) -> Object:
         ),
         pytest.param(gpu_slice("n1"), gpu_slice("n1", count=9), {ClusterEvent.SLICE_CHANGED}, id="device added"),
         pytest.param(None, RULE, set(), id="rule added"),
-        pytest.param(RULE, None, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="rule deleted"),
-        pytest.param(RULE, other(RULE, pool="n2"), {ClusterEvent.DEVICE_TAINT_REMOVED}, id="rule changed"),
+        pytest.param(RULE, None, RULE_ENDED, id="rule deleted"),
+        pytest.param(RULE, other(RULE, pool="n2"), RULE_ENDED, id="rule changed"),
         pytest.param(NOMINATED, None, {ClusterEvent.NOMINATION_ENDED}, id="nominated pod deleted"),
         pytest.param(NOMINATED, WAITING, {ClusterEvent.NOMINATION_ENDED}, id="nomination taken back"),
         pytest.param(NOMINATED, other(NOMINATED, uid="x"), {ClusterEvent.NOMINATION_ENDED}, id="nominated pod remade"),

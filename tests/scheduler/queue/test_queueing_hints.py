@@ -1,10 +1,19 @@
 """The table cell by cell, written out a second time: a line per reason, the facts that wake it."""
 
-import pytest
+from typing import Any
 
-from scheduler.queue.cluster_events import ClusterEvent
+import pytest
+from msgspec.structs import replace
+
+from scheduler.change import Kind, Transition
+from scheduler.queue.cluster_events import ClusterEvent, events_of
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import ReasonCode
+from solver import solve
+from solver.domain import Device, NodeAllocatableMapping, Policy, ReasonCode
+from solver.domain.quantity import parse
+from tests.solver.test_node_allocatable import using
+from tests.support import builders as b
+from tests.support import solver_problems as s
 
 OPENED = {
     ClusterEvent.NODE_ADDED,
@@ -82,14 +91,19 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_FEATURES: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_FEATURES_DECLARED},
     ReasonCode.NODE_RESOURCES: {
         ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_LABELS_CHANGED,
+        ClusterEvent.NODE_FEATURES_DECLARED,
         ClusterEvent.DEVICE_AMOUNTS_CHANGED,
+        ClusterEvent.DEVICES_FREED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
         ClusterEvent.NODE_ROOM_FREED,
         ClusterEvent.NOMINATION_ENDED,
         ClusterEvent.CLASS_CHANGED,
+        *CLAIM,
     },
     ReasonCode.NODE_TOO_SMALL: {
+        *CLAIM,
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
         ClusterEvent.NODE_EXTENDED_RESOURCE_MOVED,
@@ -179,3 +193,41 @@ def test_every_reason_ends_by_a_fact_or_by_itself_or_by_the_pod(code: ReasonCode
 @pytest.mark.parametrize("fact", ClusterEvent)
 def test_facts_of_one_claim_are_those_named_after_it(fact: ClusterEvent) -> None:
     assert (fact in CLAIM_EVENTS) == fact.startswith(("Claim", "VolumeClaim"))
+
+
+def _waits_for(*objects: s.Objects) -> set[ReasonCode]:
+    """Return the codes of the reasons of a pod that asks for a device."""
+    pod, claim = using(b.pod("p", "c")), b.claim("c", b.request("r"))
+    plan = solve(b.snapshot(*objects, b.gpu_class(), claim), b.batch(pod), Policy(), s.PATIENT)
+    return {reason.code for each in plan.unplaced for reason in each.reasons}
+
+
+def _device(name: str, cpu: str, **others: Any) -> Device:
+    mapping = NodeAllocatableMapping(resource="cpu", allocation_multiplier=parse(cpu))
+    return replace(b.device(name, **others), node_allocatable=(mapping,))
+
+
+def test_a_small_device_that_becomes_free_wakes_a_pod_whose_node_has_no_room_for_the_large_one() -> None:
+    pool = b.resource_slice("n1", _device("large", "6"), _device("small", "2"))
+    held = b.claim("held", b.request("r"), allocation=b.allocation(b.result("r", "small", "n1"), node_name="n1"))
+    world = b.node("n1", cpu=8), b.pod("running", cpu=5, node_name="n1"), pool
+
+    codes = _waits_for(*world, held)
+    assert codes
+    assert not _waits_for(*world)
+    gone = Transition(kind=Kind.CLAIMS, key=str(held.id), before=held, after=None)
+    assert any(codes & QUEUEING_HINTS[event] for event in events_of(gone) - CLAIM_EVENTS)
+
+
+def test_a_small_device_that_loses_its_taint_wakes_a_pod_whose_node_has_no_room_for_the_large_one() -> None:
+    pools = [
+        b.resource_slice("n1", _device("large", "3"), _device("small", "2", taints=taints))
+        for taints in ((b.taint("hot"),), ())
+    ]
+    world = b.node("n1", cpu=4), b.pod("running", cpu=2, node_name="n1")
+
+    codes = _waits_for(*world, pools[0])
+    assert codes
+    assert not _waits_for(*world, pools[1])
+    mended = Transition(kind=Kind.SLICES, key=pools[0].name, before=pools[0], after=pools[1])
+    assert any(codes & QUEUEING_HINTS[event] for event in events_of(mended))

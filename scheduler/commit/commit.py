@@ -85,6 +85,12 @@ class Commit:
         """Begin no unit any more. Units that write are finished; units that wait stay as they are in the API."""
         self._is_closed = True
         self._prebind.close()
+        self.extended_claims.close()
+
+    async def until_shown(self, unit: Unit, placement: Placement) -> None:
+        """Wait until the devices of a pod that was bound are held by its claims themselves, whatever becomes of it."""
+        with self._prebind.counted():
+            await self.extended_claims.until_shown(unit, placement)
 
     def begin(self, units: Sequence[Unit]) -> None:
         """Order the units of a plan, which are assumed, by the affinity of their pods (`affinity_order`)."""

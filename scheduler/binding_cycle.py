@@ -19,7 +19,7 @@ from scheduler.components import Components
 from scheduler.history.records import device_names
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
-from scheduler.observe.unexpected_errors import Confined, together
+from scheduler.observe.unexpected_errors import Confined
 from solver.domain import ClaimId, Placement, Pod, PodId, Reason, ReasonCode
 
 _FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
@@ -162,13 +162,13 @@ class BindingCycle:
                 bound = placements
             case _:
                 return
-        await together(self._settled(unit, each) for each in bound if each.extended_resource_claim is not None)
-
-    async def _settled(self, unit: Unit, placement: Placement) -> None:
+        special = [each for each in bound if each.extended_resource_claim is not None]
         try:
-            await self._parts.commit.until_shown(unit, placement)
+            if special:
+                await self._parts.commit.until_shown(unit, special)
         finally:
-            self._wake(self._parts.cluster.settled(placement))
+            for each in special:
+                self._wake(self._parts.cluster.settled(each))
 
     def give_up(
         self,

@@ -87,10 +87,10 @@ class Commit:
         self._prebind.close()
         self.extended_claims.close()
 
-    async def until_shown(self, unit: Unit, placement: Placement) -> None:
-        """Wait until the devices of a pod that was bound are held by its claims themselves, whatever becomes of it."""
+    async def until_shown(self, unit: Unit, placements: Iterable[Placement]) -> None:
+        """Wait until the watch has shown the claims for extended resources of pods that were bound."""
         with self._prebind.counted():
-            await self.extended_claims.until_shown(unit, placement)
+            await together(self.extended_claims.until_shown(unit, each) for each in placements)
 
     def begin(self, units: Sequence[Unit]) -> None:
         """Order the units of a plan, which are assumed, by the affinity of their pods (`affinity_order`)."""

@@ -70,6 +70,7 @@ class BindingCycle:
                 if outcome is None:
                     outcome = await self._parts.commit.recover(unit)
                 self._settle(outcome, pods, attempt)
+                await self._until_shown(outcome)
                 return
             outcome, unit = None, self._unsettled(unit)
             await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, count)))
@@ -137,7 +138,6 @@ class BindingCycle:
     ) -> None:
         for placement in placements:
             pod = pods[placement.pod]
-            self._wake(self._parts.cluster.settled(placement))
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
                 seconds = self._parts.attempt_metrics.bound(pod, attempt.started)
                 self._parts.status.record_scheduled(pod, placement.node)
@@ -152,6 +152,23 @@ class BindingCycle:
                     seconds=round(seconds, 3),
                 )
         _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
+
+    async def _until_shown(self, outcome: Outcome) -> None:
+        """Keep what was assumed of claims for extended resources of bound pods until the watch shows the claims."""
+        match outcome:
+            case Bound(unit=unit):
+                bound = unit.placements
+            case PartlyBound(unit=unit, bound=placements):
+                bound = placements
+            case _:
+                return
+        special = [each for each in bound if each.extended_resource_claim is not None]
+        try:
+            if special:
+                await self._parts.commit.until_shown(unit, special)
+        finally:
+            for each in special:
+                self._wake(self._parts.cluster.settled(each))
 
     def give_up(
         self,

@@ -106,7 +106,7 @@ def assemble(
         history=history,
         costly_loop=costly_loop,
         commit=commit,
-        finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics),
+        finalizers=SpeculativeFinalizers(commit.claims, cluster.claim, metrics, is_fresh=ages.is_fresh),
         prebind=waits,
         pod_groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
         stale_allocations=StaleAllocations(cluster, queue, commit.rollback, reports, metrics),

@@ -101,7 +101,7 @@ class AffinityOrder:
         done, keys = asyncio.Event(), [key for key in dict.fromkeys(partners) if key is not None]
         self._runs[id(each.unit)] = _Run(each.unit, done, tuple((key, self._under_way[key]) for key in keys))
         for placement in each.unit.placements:
-            self._under_way.setdefault(placement.pod, done)
+            self._under_way[placement.pod] = done  # of a deleted pod of this name, another unit may be under way
         index.begin(each.own)
 
     def dependencies(self, unit: Unit) -> Dependencies:

@@ -334,6 +334,8 @@ class ClaimWriter:
             outcome = self._after(write, live)
             if isinstance(outcome, Written | NotWritten):
                 return outcome
+            if isinstance(write, Allocate) and isinstance(outcome, Reserve):
+                was_lost = True  # it is allocated, though nothing says by which write
             write = outcome
         return NotWritten(write=write, reason=last, may_have_acted=was_lost)
 

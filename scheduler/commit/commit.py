@@ -85,6 +85,12 @@ class Commit:
         """Begin no unit any more. Units that write are finished; units that wait stay as they are in the API."""
         self._is_closed = True
         self._prebind.close()
+        self.extended_claims.close()
+
+    async def until_shown(self, unit: Unit, placements: Iterable[Placement]) -> None:
+        """Wait until the watch has shown the claims for extended resources of pods that were bound."""
+        with self._prebind.counted():
+            await together(self.extended_claims.until_shown(unit, each) for each in placements)
 
     def begin(self, units: Sequence[Unit]) -> None:
         """Order the units of a plan, which are assumed, by the affinity of their pods (`affinity_order`)."""

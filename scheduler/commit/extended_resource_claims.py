@@ -73,6 +73,11 @@ class ExtendedResourceClaims:
         """By pod (key, uid): what was created and could not be deleted again. The watch may not have shown it yet."""
         self._unserved: tuple[Reason, float] | None = None
         self._inherited_until = float("-inf")
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Note that nothing is decided any more: no claim has to be known."""
+        self._is_closed = True
 
     def inherit(self, seconds: float) -> None:
         """
@@ -145,24 +150,43 @@ class ExtendedResourceClaims:
         for placement in placements:
             special, attempt = placement.extended_resource_claim, 0
             claim = self._created.get(special.id) if special is not None else None
-            while claim is not None and not self._is_shown(claim):
+            while claim is not None and not self._is_shown(claim) and not self._is_closed:
                 self._writer.require_open()
-                if await self.remove(claim, (placement.pod, placement.pod_uid)) or await self._is_gone(claim):
+                is_removed = await self.remove(claim, (placement.pod, placement.pod_uid))
+                if is_removed or not await self._may_be_there(claim.id, claim.uid):
                     break
                 await self._writer.pause(attempt)
                 attempt += 1
+
+    async def until_shown(self, unit: Unit, placement: Placement) -> None:
+        """
+        Wait until the watch has shown the allocated claim of a bound pod, or a live read shows that it holds nothing.
+
+        Until then only the stand-in holds its devices. The pod may be deleted sooner than the claim is shown.
+        """
+        special, attempt = placement.extended_resource_claim, 0
+        if special is None or (stand_in := self._cluster.claim(special.id)) is None:
+            return
+        own = (each for each in unit.allocations if each.claim in placement.claims)
+        made = next((each for each in own if each.allocation == stand_in.allocation), None)
+        while made is not None and not self._is_closed:
+            await self._writer.pause(attempt)
+            is_shown = self._cluster.claim(special.id) is None
+            if is_shown or not await self._may_be_there(made.claim, made.claim_uid, is_allocated=True):
+                return
+            attempt += 1
 
     def _is_shown(self, claim: Claim) -> bool:
         seen = self._cluster.observed_claim(claim.id)
         return seen is not None and seen.uid == claim.uid
 
-    async def _is_gone(self, claim: Claim) -> bool:
-        """Whether a live read shows no such claim: others may delete it, also where its pod is bound after all."""
+    async def _may_be_there(self, key: ClaimId, uid: str, *, is_allocated: bool = False) -> bool:
+        """Whether a live read shows a claim, or fails: others may delete it, also where its pod is bound after all."""
         try:
-            live = await self._writer.read(partial(writes.read_claim, self._client, claim.id))
+            live = await self._writer.read(partial(writes.read_claim, self._client, key))
         except KubeError:
-            return False
-        return live is None or live.uid != claim.uid
+            return True
+        return live is not None and live.uid == uid and not (is_allocated and live.allocation is None)
 
     def _is_there(self, key: PodId, uid: str) -> bool:
         pod = self._cluster.observed_pod(key)

@@ -21,15 +21,24 @@ _MOST_PODS: Final = 8
 class SpeculativeFinalizers:
     """Writes finalizers in tasks of their own; `find` gives a claim as the watch last showed it, with assumptions."""
 
-    def __init__(self, writer: ClaimWriter, find: Callable[[ClaimId], Claim | None], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        writer: ClaimWriter,
+        find: Callable[[ClaimId], Claim | None],
+        metrics: Metrics,
+        *,
+        is_fresh: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """While a watch is stale (not `is_fresh`) nothing is begun: it would only wait, also at the end."""
         self._writer: Final = writer
         self._find: Final = find
+        self._is_fresh: Final = is_fresh
         self._tasks: Final = Tasks(metrics, Subsystem.COMMIT)
         self._are_placed = False
 
     def begin(self, batch: Batch) -> None:
         """Begin to write the finalizers of a batch whose decision begins."""
-        if self._are_placed and len(batch.pods) <= _MOST_PODS:
+        if self._are_placed and len(batch.pods) <= _MOST_PODS and self._is_fresh():
             for claim in self._open_claims(batch):
                 self._tasks.begin(self._writer.add_finalizer(claim))
 

@@ -138,9 +138,13 @@ class WatchAges:
             async with asyncio.timeout(seconds):
                 await self._interrupted.wait()
 
+    def is_fresh(self) -> bool:
+        """Whether no kind is stale."""
+        return not (self.is_interrupted or self.stale())
+
     async def until_fresh(self) -> None:
         """Return when no kind is stale."""
-        while self.is_interrupted or self.stale():
+        while not self.is_fresh():
             self._heard.clear()
             await self._heard.wait()
 

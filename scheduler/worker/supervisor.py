@@ -208,7 +208,7 @@ class WorkerSupervisor:
         """
         Have a child of the worker answer an order about the fleet; the worker goes on deciding. Raise `WorkerError`.
 
-        `order_of` makes the order of its id and limits. However late the answer is, the worker is not ended for it.
+        `order_of` makes the order of its id and limits. No late answer, nor a caller that gives up, ends the worker.
         """
         process = self._process
         if process is None or not self.is_ready:
@@ -216,7 +216,7 @@ class WorkerSupervisor:
         number = next(self._orders)
         future = process.expect(number)
         try:
-            await self._send_changes(process)
+            await asyncio.shield(self._send_changes(process))  # to a worker that decides this takes long
             process.writer.write(frames.encode(order_of(number, _FLEET_LIMITS)))
             async with asyncio.timeout(_FLEET_LIMITS.end_seconds * _STARVED_FACTOR):
                 answer = await future

@@ -60,8 +60,9 @@ def extended_resource_claim(pod: Pod, served: Mapping[str, str], number: int) ->
     """
     Make the claim of a pod for the resources of `served` (resource → class).
 
-    `number` distinguishes the claims of one pod on different nodes. Mappings are in kube-scheduler's order: by
-    resource, and containers before the init containers that share their requests.
+    `number` distinguishes the claims of one pod on different nodes; the uid those of a deleted pod, which may be under
+    way, from those of another pod of its name. Mappings are in kube-scheduler's order: by resource, and containers
+    before the init containers that share their requests.
     """
     requests: list[Request] = []
     mappings: list[ContainerExtendedResourceRequest] = []
@@ -73,7 +74,7 @@ def extended_resource_claim(pod: Pod, served: Mapping[str, str], number: int) ->
             for container, name in users
         ]
     return ExtendedResourceClaim(
-        id=ClaimId(pod.id.namespace, f"{pod.id.name}-extended-resources-<{number}>"),
+        id=ClaimId(pod.id.namespace, f"{pod.id.name}-extended-resources-<{pod.uid}/{number}>"),
         requests=tuple(sorted(requests, key=lambda each: each.name)),
         mappings=tuple(mappings),
     )

@@ -50,6 +50,7 @@ SAMPLE: Final = (
     "single-binding-1-504-after",
     "single-lease-2-reset-after",
     "two-claims-allocation-2-killed-before",
+    "speculative-finalizer-1-silent-after",
     "shared-reservation-1-silent-after",
     "gang-allocation-4-killed-after",
     "gang-allocation-4-409-before",

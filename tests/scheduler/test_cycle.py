@@ -98,6 +98,9 @@ class Committing:
         self.recovered: list[Unit] = []
         self.live: Callable[[Unit], Outcome] = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
         """What live reads of the unit's pods say after a defect."""
+        self.is_shown = asyncio.Event()
+        """Whether the watch has shown the claims for extended resources of bound pods."""
+        self.is_shown.set()
 
     def connect(self, _: object) -> None:
         pass
@@ -116,6 +119,9 @@ class Committing:
     async def recover(self, unit: Unit) -> Outcome:
         self.recovered.append(unit)
         return self.live(unit)
+
+    async def until_shown(self, *_: object) -> None:
+        await self.is_shown.wait()
 
 
 class Finalizing:
@@ -537,13 +543,16 @@ async def test_of_a_unit_that_is_partly_bound_the_allocations_of_the_rest_are_no
     assert [each.id.name for each in hall.cluster.uncertain_claims()] == ["c"]
 
 
-async def test_a_claim_for_extended_resources_of_a_pod_that_is_gone_when_it_is_bound_holds_nothing() -> None:
+@pytest.mark.parametrize("is_bound", [False, True])
+async def test_devices_of_a_claim_for_extended_resources_stay_held_until_it_is_known(is_bound: bool) -> None:  # noqa: FBT001
+    """Its pod is deleted at once, before or after the answer to the binding, and the watch of claims is behind."""
     hall = Hall()
     wanted = extended_pod("p", container(cpu=1, gpu=1))
+    hall.committing.is_shown.clear()
 
     def bound(unit: Unit) -> Bound:
-        hall.cycle.see([gone(wanted)])
-        assert hall.cluster.assumptions().specials
+        if not is_bound:
+            hall.cycle.see([gone(wanted)])
         return Bound(unit=unit, seconds=0.0)
 
     hall.committing.answer = bound
@@ -551,8 +560,15 @@ async def test_a_claim_for_extended_resources_of_a_pod_that_is_gone_when_it_is_b
         hall.cycle.see([seen(msgspec.structs.replace(gpu_class(), extended_resource_name=RESOURCE))])
         hall.arrive(wanted)
         await settle()
+        assert ("p", "bound to n1") in hall.telling.told
+        if is_bound:
+            hall.cycle.see([gone(wanted)])
+        await settle()
+        assert hall.cluster.assumptions().specials
+        assert hall.waits.count == 0
+        hall.committing.is_shown.set()
+        await settle()
 
-    assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
     assert hall.cluster.assumptions().specials == ()
 
 

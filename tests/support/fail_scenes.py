@@ -139,6 +139,25 @@ class TwoClaims(Scene):
         self.world.pod("p", claims=("a", "b"))
 
 
+class Speculative(Scene):
+    """A pod after one that was placed: its claim gets the finalizer while it is decided."""
+
+    writes: ClassVar[Writes] = (("finalizer", 1), ("allocation", 1), ("binding", 1))
+    expected = frozenset({"first", "p"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=2)
+        for name in ("a", "b"):
+            self.world.claim(name)
+
+    def begins(self) -> None:
+        self.world.pod("first", claim="a")
+        wait_until(lambda: "first" in self.world.bound())
+
+    def load(self) -> None:
+        self.world.pod("p", claim="b")
+
+
 class Shared(Scene):
     """Pods that come to a claim which another one has already."""
 
@@ -354,6 +373,7 @@ class Extended(Scene):
 SCENES: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
+    "speculative": Speculative,
     "shared": Shared,
     "gang": Gang,
     "withdrawn": Withdrawn,

@@ -136,6 +136,24 @@ def test_it_goes_when_the_commit_of_a_pod_that_is_gone_has_ended(assumed: Cluste
     assert [each.key for each in transitions] == [str(STAND_IN)]
 
 
+def test_a_pod_of_the_same_name_holds_devices_of_its_own_while_a_commit_may_write_for_the_one_before() -> None:
+    """A StatefulSet makes the pod again at once; the allocation of the deleted one may be under way."""
+    cluster = cluster_of(b.node("n"), b.gpu_slice("n", count=2), gpu_class(), POD)
+    cluster.assume(UNIT)
+    anew = replace(POD, uid="anew")
+    cluster.apply(seen(anew))
+    again = split_plan(solve(cluster.snapshot(), b.batch(anew), Policy(), Budget(seconds=60.0)))[0]
+    cluster.assume(again)
+    both = {each.device for unit in (UNIT, again) for part in unit.allocations for each in part.allocation.results}
+    assert len(both) == 2
+    assert len(_holders(cluster)) == 2
+
+    cluster.forget(UNIT)
+    assert _holders(cluster) == [again.stand_ins[0].name]
+    cluster.forget(again)
+    assert _holders(cluster) == []
+
+
 def test_a_device_that_another_claim_took_is_noticed() -> None:
     cluster = cluster_of(*OBJECTS, POD, b.held("other", b.result("gpu", "gpu-0", "n"), node_name="n"))
 

@@ -72,6 +72,29 @@ async def test_a_claim_that_changes_all_the_time_is_a_conflict(monkeypatch: pyte
     assert not answer.may_have_acted
 
 
+async def test_an_allocation_that_is_there_after_a_conflict_is_rolled_back_where_no_more_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A late write of the leader before has made it, and the watch may not have shown it yet."""
+
+    async def conflict(*_: object, **__: object) -> Claim:
+        raise Conflict(409, "Conflict", "changed")
+
+    async def refuse(*_: object, **__: object) -> Claim:
+        raise Forbidden(403, "Forbidden", "no")
+
+    async def read(*_: object, **__: object) -> Claim:
+        return msgspec.structs.replace(CLAIM, allocation=WRITE.allocation, reserved_for=WRITE.consumers)
+
+    for name, does in (("allocate", conflict), ("adopt", refuse), ("read_claim", read)):
+        monkeypatch.setattr(writes, name, does)
+    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), OwnWrites(), lambda _: None)
+    answer = await writer.write(WRITE)
+
+    assert isinstance(answer, NotWritten)
+    assert answer.may_have_acted
+
+
 async def test_a_right_that_is_missing_comes_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     words = 'User "x" cannot patch resource "resourceclaims" in API group "resource.k8s.io" in the namespace "n"'
     answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", words))

@@ -159,3 +159,13 @@ async def test_for_which_claims(
     finalizers.begin(b.batch(*(b.pod(f"p{number}", "c") for number in range(count))))
     assert await finalizers.finish(1.0)
     assert server.done == written
+
+
+async def test_nothing_is_begun_while_a_watch_is_stale(server: Server) -> None:
+    """It would wait as long, and so would the end of the scheduler."""
+    server.answers.clear()
+    finalizers = SpeculativeFinalizers(server.writer, lambda _: OPEN, Metrics(), is_fresh=lambda: False)
+    finalizers.decided(PLACED)
+    finalizers.begin(b.batch(b.pod("p", "c")))
+    assert await finalizers.finish(0.0)
+    assert server.sent == []

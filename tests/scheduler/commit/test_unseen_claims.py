@@ -1,13 +1,13 @@
 """A claim for extended resources that no watch has shown yet holds its devices, too, while it may be allocated."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pytest
 
 from scheduler.cluster import Unit, split_plan
-from scheduler.cluster.unit import Aborted, LostRace, Outcome, Undone
+from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.prebind import PreBind
 from scheduler.kube import extended_resource_writes, writes
@@ -18,9 +18,11 @@ from scheduler.kube.writer import NoFence, Writer
 from solver import solve
 from solver.domain import FINALIZER, Allocation, Budget, Claim, ClaimId, ConsumerReference, Pod, PodId, Policy
 from tests.support import builders as b
-from tests.support.cluster_builders import cluster_of, show, unit
+from tests.support.cluster_builders import cluster_of, gone, show, unit
 from tests.support.extended_builders import container, gpu_class, pod
 from tests.support.shell_clock import VirtualClock
+
+T = TypeVar("T")
 
 POD = pod("p", container(cpu=1000, gpu=1))
 OBJECTS = (b.node("n"), b.gpu_slice("n", count=1), gpu_class())
@@ -120,7 +122,7 @@ class Stage:
         commit = asyncio.create_task(self.commit.commit(UNIT))
         return await self.go_on(commit, seconds)
 
-    async def go_on(self, commit: asyncio.Task[Outcome], seconds: float) -> asyncio.Task[Outcome]:
+    async def go_on(self, commit: asyncio.Task[T], seconds: float) -> asyncio.Task[T]:
         until = self.clock.now + seconds
         while self.clock.now < until and not commit.done():  # noqa: ASYNC110 - the clock is virtual
             await asyncio.sleep(0)
@@ -242,6 +244,76 @@ async def test_a_claim_whose_creation_got_no_answer_holds_nothing(
     show(stage.cluster, stage.server.claim)
     ((orphan, _),) = stage.cluster.orphaned_special_claims()
     assert orphan.id == stage.server.claim.id
+
+
+class BoundAtOnce(Stage):
+    """The unit is bound before the watch shows its claim."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+
+        async def allocate(_: Client, __: Claim, allocation: Allocation, consumers: Any, **___: object) -> Claim:
+            return self.server.store(allocation=allocation, reserved_for=consumers)
+
+        async def succeed(*_: object, **__: object) -> None:
+            """Nothing more is known of it."""
+
+        monkeypatch.setattr(writes, "allocate", allocate)
+        monkeypatch.setattr(extended_resource_writes, "announce_claim", succeed)
+        monkeypatch.setattr(writes, "bind", succeed)
+
+    async def wait_for(self, seconds: float) -> asyncio.Task[None]:
+        outcome = await self.commit.commit(UNIT)
+        assert isinstance(outcome, Bound)
+        waits = self.commit.extended_claims.until_shown(outcome.unit, outcome.unit.placements[0])
+        return await self.go_on(asyncio.create_task(waits), seconds)
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> BoundAtOnce:
+    return BoundAtOnce(monkeypatch)
+
+
+async def test_a_bound_pod_holds_its_devices_until_the_watch_shows_its_claim_allocated(bound: BoundAtOnce) -> None:
+    waits = await bound.wait_for(seconds=600.0)
+    made = bound.server.claim
+    assert made is not None
+    show(bound.cluster, msgspec.structs.replace(made, allocation=None, resource_version="1"))
+    bound.cluster.apply(gone(POD))
+    await bound.go_on(waits, seconds=600.0)
+    assert not waits.done()
+    assert bound.is_held()
+
+    show(bound.cluster, made)
+    await waits
+    bound.cluster.settled(UNIT.placements[0])
+    assert bound.is_held()
+
+
+@pytest.mark.parametrize("changes", [{"allocation": None}, {"uid": "another"}])
+async def test_it_holds_nothing_more_where_a_live_read_shows_no_such_allocation(
+    bound: BoundAtOnce, changes: dict[str, Any]
+) -> None:
+    """The pod and its claim are deleted before the watch shows any of it; a listing skips what was between."""
+    waits = await bound.wait_for(seconds=60.0)
+    bound.cluster.apply(gone(POD))
+    bound.server.is_away = True
+    await bound.go_on(waits, seconds=60.0)
+    assert not waits.done()
+    bound.server.is_away = False
+    bound.server.store(**changes)
+    await waits
+    bound.cluster.settled(UNIT.placements[0])
+
+    assert not bound.is_held()
+
+
+async def test_nothing_is_waited_for_when_nothing_is_decided_any_more(bound: BoundAtOnce) -> None:
+    waits = await bound.wait_for(seconds=60.0)
+    bound.commit.extended_claims.close()
+    await bound.go_on(waits, seconds=60.0)
+
+    assert waits.done()
 
 
 async def test_a_gang_stays_a_gang_when_its_claims_have_names(stage: Stage) -> None:

@@ -70,6 +70,23 @@ async def test_the_worker_answers_with_what_the_shell_knows() -> None:
     assert (names(document), holders(document), age) == (["n1/gpu-0"], ["red/job"], 0.0)
 
 
+async def test_a_question_that_is_given_up_during_a_decision_does_not_end_the_worker() -> None:
+    """The worker reads nothing while it decides: what is sent before the question waits for it."""
+    async with running() as shell:
+        asking, pid = FleetClient(shell.worker, shell.cluster, default()), shell.worker.pid
+        decision = asyncio.create_task(shell.decide(("slow",)))
+        await asyncio.sleep(0.3)
+        shell.see(seen(b.node("a", labels={"large": "x" * 4_000_000})))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asking.ask(question())
+        await decision
+
+        assert shell.worker.pid == pid
+        assert "a" in {node.name for node in shell.cluster.snapshot().nodes}
+        await shell.decide(("p",))
+
+
 async def test_without_a_worker_there_is_no_answer() -> None:
     asking = FleetClient(cast("WorkerSupervisor", _Absent()), Cluster(), default())
 

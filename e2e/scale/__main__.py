@@ -16,7 +16,7 @@ from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from e2e.controlplane.processes import ComponentError
-from e2e.scale import figures, full_cluster
+from e2e.scale import figures, full_cluster, several
 from e2e.scale.figures import Figure
 from e2e.scale.large import LargeCluster
 from e2e.scale.several import Several
@@ -47,10 +47,13 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         kubeconfig = dovetail.install(plane)
         async with wire.session(plane.kubeconfig, _CONNECTIONS) as session:
             if _TWO in chosen:
-                found += await Several(plane, session, kubeconfig, options.nodes).measure(options.turns)
+                found += await Several(plane, session, kubeconfig, options.nodes, options.pods or several.PODS).measure(
+                    options.turns
+                )
                 return found
             await full_cluster.fill(session, options.nodes)
-            cluster = LargeCluster(plane, session, kubeconfig, options.nodes)
+            pods = options.pods or full_cluster.WAITING_PODS
+            cluster = LargeCluster(plane, session, kubeconfig, options.nodes, pods)
             for name, run in (("idle", cluster.idle), ("freed", cluster.freed)):
                 if name in chosen:
                     print(f"{name}: {options.nodes} nodes", file=sys.stderr)
@@ -63,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=[*_LARGE, _TWO], help="only this; repeatable (idle, freed)")
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--seconds", type=at_least_one, default=60, metavar="N", help="of each measurement (60)")
+    parser.add_argument("--pods", type=at_least_one, metavar="N", help="pods that wait (freed: 10,000; two: 2,000)")
     parser.add_argument("--turns", type=at_least_one, default=1, metavar="N", help="runs of each kind of `two` (1)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the cluster and logs here, for further runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/scale-TIME.json)")

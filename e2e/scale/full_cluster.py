@@ -41,12 +41,12 @@ async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
     await busy_cluster.run(session, [each for node in range(nodes) for each in busy_cluster.holders_of(node, _SIZES)])
 
 
-async def add_waiting_pods(session: aiohttp.ClientSession) -> None:
+async def add_waiting_pods(session: aiohttp.ClientSession, count: int) -> None:
     """Create the pods that wait, in queue order of all specs, unless an earlier run has. Raises RequestError."""
-    waiting = [waiting_pod(number) for number in range(WAITING_PODS)]
+    waiting = [waiting_pod(number) for number in range(count)]
     if await _exists(session, objects.object_path(waiting[-1])):
         return
-    for start in range(0, WAITING_PODS, _AT_ONCE):
+    for start in range(0, count, _AT_ONCE):
         await objects.create(session, waiting[start : start + _AT_ONCE])
 
 

@@ -35,13 +35,16 @@ _GIVEN_SECONDS: Final = 30.0
 
 
 class LargeCluster:
-    """A scheduler on a cluster of `nodes`, of which every device is held."""
+    """A scheduler on a cluster of `nodes`, of which every device is held, and of `pods` that wait."""
 
-    def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int) -> None:
+    def __init__(
+        self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int, pods: int
+    ) -> None:
         self._plane = plane
         self._session = session
         self._kubeconfig = kubeconfig
         self._nodes = nodes
+        self._pods = pods
 
     async def idle(self, seconds: float) -> Iterator[Figure]:
         """Measure a scheduler that has nothing to do, without and with the kubelets' node status."""
@@ -64,7 +67,7 @@ class LargeCluster:
 
     async def freed(self, seconds: float) -> Iterator[Figure]:
         """Free one device a second, and say when another pod has it."""
-        await full_cluster.add_waiting_pods(self._session)
+        await full_cluster.add_waiting_pods(self._session, self._pods)
         watch = _Bindings()
         watching = asyncio.create_task(watch.run(self._session))
         try:
@@ -78,7 +81,7 @@ class LargeCluster:
         ordered = sorted(waits)
         late = f"{sum(each > 1 for each in ordered)} of {len(ordered)} later than 1 s"
         waited = f"p50 {_at(ordered, 0.5)}, p99 {_at(ordered, 0.99)} s; {late}"
-        size = f"{full_cluster.WAITING_PODS} pods of {full_cluster.SPECS} specs wait, {self._nodes} nodes × 8"
+        size = f"{self._pods} pods of {full_cluster.SPECS} specs wait, {self._nodes} nodes × 8"
         return iter(
             (
                 Figure("a device is freed each second", size, waited, "≤ 1 s each"),

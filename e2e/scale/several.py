@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,11 +41,14 @@ _SERVERS: Final = ("kube-apiserver", "etcd")
 class Several:
     """Runs on one control plane with `nodes` nodes in two pools; nothing stays of a run."""
 
-    def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int) -> None:
+    def __init__(
+        self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int, pods: int
+    ) -> None:
         self._plane = plane
         self._session = session
         self._kubeconfig = kubeconfig
         self._nodes = nodes
+        self._pods = pods
         self._runs = itertools.count(1)
 
     async def measure(self, turns: int) -> Iterator[Figure]:
@@ -56,16 +60,18 @@ class Several:
         found: list[Figure] = []
         for turn in range(turns):
             names = list(MODES)[:: -1 if turn % 2 else 1]
-            found += [await self._run(name, MODES[name]) for name in names]
+            for name in names:
+                found.append(await self._run(name, MODES[name]))
+                print(f"  {name}: {found[-1].measured}", file=sys.stderr)
         return iter(found)
 
     async def _run(self, name: str, owned: Sequence[Mapping[str, str]]) -> Figure:
         namespace = f"several-{next(self._runs)}"
         schedulers = [f"dovetail-{number}" for number in range(len(owned))]
-        pods = [_pod(namespace, number, schedulers[number % len(schedulers)]) for number in range(PODS)]
+        pods = [_pod(namespace, number, schedulers[number % len(schedulers)]) for number in range(self._pods)]
         await objects.create(self._session, [_namespace(namespace), busy_cluster.template(namespace, 1)])
         await objects.create(self._session, pods)
-        await self._until_claims(namespace, PODS)
+        await self._until_claims(namespace, self._pods)
         watch = Watch([namespace])
         watching = asyncio.create_task(watch.run(self._session))
         servers, began = self._server_seconds(), time.monotonic()
@@ -78,7 +84,8 @@ class Several:
         watching.cancel()
         await objects.delete(self._session, pods)
         await self._until_claims(namespace, 0)
-        return _figure(name, self._nodes, [each - began for each in bound], (used, servers), audit.audit(found))
+        size = f"{self._pods} pods × 1 GPU, {self._nodes} nodes × 8"
+        return _figure(name, size, [each - began for each in bound], (used, servers), audit.audit(found))
 
     def _start(self, running: contextlib.ExitStack, scheduler: str, owned: Mapping[str, str]) -> Dovetail:
         """Start a scheduler without a Lease; the next one need not wait until it is ready."""
@@ -99,7 +106,7 @@ class Several:
         since = time.monotonic()
         while time.monotonic() < since + _SETTLE_SECONDS:
             bound = sorted(watch.without("").values())
-            if len(bound) == PODS or (bound and time.monotonic() > bound[-1] + _QUIET_SECONDS):
+            if len(bound) == self._pods or (bound and time.monotonic() > bound[-1] + _QUIET_SECONDS):
                 return bound
             await asyncio.sleep(_POLL_SECONDS)
         raise TimeoutError(f"no end of the bindings after {_SETTLE_SECONDS:.0f} s")
@@ -118,7 +125,7 @@ class Several:
 
 
 def _figure(
-    name: str, nodes: int, bound: Sequence[float], used: tuple[float, float], findings: Sequence[audit.Finding]
+    name: str, size: str, bound: Sequence[float], used: tuple[float, float], findings: Sequence[audit.Finding]
 ) -> Figure:
     rate = (len(bound) - 1) / (bound[-1] - bound[0]) if len(bound) > 1 else 0.0
     twice = sum(each.rule == "twice" for each in findings)
@@ -127,7 +134,7 @@ def _figure(
     )
     measured = f"{len(bound)} bound, last after {bound[-1] if bound else 0:.1f} s, {rate:.0f} a second; {cpu}"
     wrong = f"{twice} devices twice, {len(findings) - twice} other findings"
-    return Figure(name, f"{PODS} pods × 1 GPU, {nodes} nodes × 8", f"{measured}; {wrong}", "no device twice")
+    return Figure(name, size, f"{measured}; {wrong}", "no device twice")
 
 
 def _namespace(name: str) -> Manifest:

@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -42,6 +42,9 @@ questions: sync ## How many seconds the answers of commands take on a large clus
 
 latency: sync ## How soon a pod is bound that comes while the scheduler runs, next to kube-scheduler (ARGS=--help)
 	@$(VENV)/python -m e2e.latency $(ARGS)
+
+scale: sync ## What a large cluster costs the scheduler, and two schedulers on one API server, in one table (ARGS=--help)
+	@$(VENV)/python -m e2e.scale $(ARGS)
 
 differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovetail, on thousands of generated cases
 	@$(VENV)/python -m e2e.differential $(ARGS)

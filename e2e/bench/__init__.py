@@ -32,7 +32,7 @@ plan, or where the independent check finds a broken rule.
 | W11 | 300 × 400 | pods without devices: only scores differ |
 | W12 | 150 × 200 | five, three and two of eight GPUs: what is left over counts |
 
-Work is limited by the solver's own measure (`--work`), which is the same on every machine; wall time is only shown.
+Work is limited by the solver's own measure (`--work`), which is the same on every machine; CPU time is only shown.
 `clusters` makes what is there, `asks` what is wanted, `workloads` puts both together, `recorded` reads recorded
 cases, `measure` solves, `ablation` searches without one stage at a time, `table` shows, `memory` weighs objects.
 """

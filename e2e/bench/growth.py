@@ -2,7 +2,7 @@
 How the cost of a decision grows with nodes, pods, devices of a node, and what pods ask for.
 
 Half of all devices are held by running pods. One thing is varied at a time; each point is a cluster of its own.
-Seconds are those of a clock: measure on a quiet machine.
+Seconds are CPU seconds of the process: other work on the machine changes them little.
 """
 
 import random
@@ -32,15 +32,15 @@ from solver.domain import Batch, Policy, Snapshot
 NODES, PODS, DEVICES = 1000, 1000, 8
 COLUMNS: Final = ("VARIED", "SIZE", "PLACED", "PROVEN", "ONE POD", "ALL PODS", "AFTER A DEVICE", "COLD")
 CAPTION: Final = (
-    f"Milliseconds of a decision, the median (least–most). {NODES} nodes, {PODS} pods and {DEVICES} devices on a node "
-    "where they are not varied. PROVEN: no other plan places more pods. AFTER A DEVICE: one pod, after a device "
+    f"CPU milliseconds of a decision, the median (least–most). {NODES} nodes, {PODS} pods and {DEVICES} devices on a "
+    "node where they are not varied. PROVEN: no other plan places more pods. AFTER A DEVICE: one pod, after a device "
     "came or went. COLD: the first decision, which reads the whole cluster."
 )
 _EFFORT: Final = Effort()
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured cluster and batch; wall seconds, of a decision about `one_pod` or about `all_pods`."""
+    """One measured cluster and batch; CPU seconds, of a decision about `one_pod` or about `all_pods`."""
 
     varied: str
     size: str
@@ -165,7 +165,7 @@ def _panel(varied: str, points: Sequence[Point]) -> Panel:
         _series("cold", [(each.cold,) for each in points]),
     )
     x = numbers if len(numbers) == len(points) else tuple(each.size for each in points)
-    return Panel(f"A decision, by {varied}", "ms", x, series, varied, x_scale="log")
+    return Panel(f"A decision, by {varied}", "CPU ms", x, series, varied, x_scale="log")
 
 
 def _series(name: str, seconds: Sequence[tuple[float, ...]]) -> Series:

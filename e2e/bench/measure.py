@@ -33,7 +33,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """
     One workload with one seed.
 
-    `seconds` are wall seconds of each run with a warm memory, `cold` those of a first solve, which reads the whole
+    `seconds` are CPU seconds of each run with a warm memory, `cold` those of a first solve, which reads the whole
     cluster; `work` is the solver's own measure of the search. `findings` say what must not be.
     """
 
@@ -97,10 +97,10 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
 
 
 def timed(case: Case, policy: Policy, effort: Effort, memory: SolverCache) -> tuple[float, Plan]:
-    """Solve once; return wall seconds and the plan."""
-    started = time.monotonic()
+    """Solve once; return the CPU seconds of the process, which other work changes little, and the plan."""
+    started = time.process_time()
     plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
-    return time.monotonic() - started, plan
+    return time.process_time() - started, plan
 
 
 def budget_of(effort: Effort) -> Budget:

@@ -14,7 +14,7 @@ COLUMNS = ("WORKLOAD", "LEVEL", "FIRST FIT", "GREEDY", "PLAN", "BOUND", "GAP", "
 _WIDEST = 1000
 CAPTION = (
     "Per level, the most important first: pods placed by priority, then costs (negative). No plan is above the bound; "
-    "after a level that is not proven, nothing is known of later ones. Seconds: median of the warm runs, spread, cold."
+    "after a level that is not proven, nothing is known of later ones. CPU seconds: median of warm runs, spread, cold."
 )
 
 
@@ -42,7 +42,9 @@ def panels(measures: Sequence[Measure]) -> tuple[Panel, ...]:
     names = tuple(f"{each.workload}, seed {each.seed}" for each in measures)
     spreads = tuple((min(each.seconds), max(each.seconds)) for each in measures)
     warm = Series("warm", tuple(each.median for each in measures), spreads)
-    return (Panel("Seconds of a decision", "s", names, (warm, Series("cold", tuple(each.cold for each in measures)))),)
+    return (
+        Panel("CPU seconds of a decision", "s", names, (warm, Series("cold", tuple(each.cold for each in measures)))),
+    )
 
 
 def problems(measures: Sequence[Measure]) -> tuple[str, ...]:

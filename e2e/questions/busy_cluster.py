@@ -1,7 +1,7 @@
 """A large cluster in use, as its drivers, its users and a scheduler have left it: objects for a real API server."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -45,25 +45,30 @@ async def fill(session: aiohttp.ClientSession, nodes: int) -> int:
     Raises RequestError.
     """
     await publish.publish(session, gpu_fleet(nodes, gpus=_GPUS))
-    await objects.create(session, _namespaces())
-    await objects.create(session, [_template(namespace, _GPUS) for namespace in NAMESPACES])
+    await objects.create(session, namespaces())
+    await objects.create(session, [template(namespace, _GPUS) for namespace in NAMESPACES])
     running = [each for node in range(nodes) for each in holders(node)]
-    for start in range(0, len(running), _AT_ONCE):
-        await _run(session, running[start : start + _AT_ONCE])
+    await run(session, running)
     await objects.create(session, [_waiting(number) for number in range(WAITING_COUNT)])
     return len(running)
 
 
 def one_pod(gpus: int) -> list[Manifest]:
     """Make what a user asks about: a template and a pod that takes so many GPUs."""
-    return [_template("team-a", gpus), _pod("asked", "team-a", {"resourceClaimTemplateName": f"gpus-{gpus}"})]
+    return [template("team-a", gpus), waiting_pod("asked", "team-a", {"resourceClaimTemplateName": f"gpus-{gpus}"})]
 
 
-_Holder = tuple[Manifest, Manifest, Manifest]
+Holder = tuple[Manifest, Manifest, Manifest]
 """A running pod, its claim, and the claim's allocation."""
 
 
-async def _run(session: aiohttp.ClientSession, running: Sequence[_Holder]) -> None:
+async def run(session: aiohttp.ClientSession, running: Sequence[Holder]) -> None:
+    """Create running pods and their allocated claims, some thousands at once. Raises RequestError."""
+    for start in range(0, len(running), _AT_ONCE):
+        await _run(session, running[start : start + _AT_ONCE])
+
+
+async def _run(session: aiohttp.ClientSession, running: Sequence[Holder]) -> None:
     pods = await objects.create(session, (pod for pod, _, _ in running))
     claims = await objects.create(session, (claim for _, claim, _ in running))
     updates = []
@@ -76,22 +81,29 @@ async def _run(session: aiohttp.ClientSession, running: Sequence[_Holder]) -> No
     await asyncio.gather(*updates)
 
 
-def _namespaces() -> list[Manifest]:
+def namespaces() -> list[Manifest]:
+    """Make the namespaces of the pods."""
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
 
 
-def holders(node: int) -> Iterator[_Holder]:
+def holders(node: int) -> Iterator[Holder]:
     """Make the pods of a node: of 4, 2 and 1 GPUs, 1 to 7 together."""
-    name, held, first = f"gpu-{node:04}", node % (_GPUS - 1) + 1, 0
-    for size in (size for size in _SIZES if held & size):
-        namespace, own = NAMESPACES[(node + size) % len(NAMESPACES)], f"run-{node:04}-{size}"
-        pod = _pod(own, namespace, {"resourceClaimName": own})
+    held = node % (_GPUS - 1) + 1
+    return holders_of(node, {str(size): size for size in _SIZES if held & size})
+
+
+def holders_of(node: int, sizes: Mapping[str, int]) -> Iterator[Holder]:
+    """Make pods of so many GPUs each, by the ends of their names."""
+    name, first = f"gpu-{node:04}", 0
+    for end, size in sizes.items():
+        namespace, own = NAMESPACES[(node + size) % len(NAMESPACES)], f"run-{node:04}-{end}"
+        pod = waiting_pod(own, namespace, {"resourceClaimName": own})
         pod["spec"]["nodeName"] = name
         claim = {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",
             "metadata": {"name": own, "namespace": namespace},
-            "spec": _template(namespace, size)["spec"]["spec"],
+            "spec": template(namespace, size)["spec"]["spec"],
         }
         yield pod, claim, _allocation(name, range(first, first + size))
         first += size
@@ -107,10 +119,11 @@ def _allocation(node: str, gpus: range) -> Manifest:
 def _waiting(number: int) -> Manifest:
     """Make a pod that wants a whole node."""
     namespace = NAMESPACES[number % len(NAMESPACES)]
-    return _pod(f"waiting-{number:02}", namespace, {"resourceClaimTemplateName": f"gpus-{_GPUS}"})
+    return waiting_pod(f"waiting-{number:02}", namespace, {"resourceClaimTemplateName": f"gpus-{_GPUS}"})
 
 
-def _template(namespace: str, gpus: int) -> Manifest:
+def template(namespace: str, gpus: int) -> Manifest:
+    """Make a template of claims for so many GPUs."""
     request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": gpus}}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -120,7 +133,8 @@ def _template(namespace: str, gpus: int) -> Manifest:
     }
 
 
-def _pod(name: str, namespace: str, claim: Manifest) -> Manifest:
+def waiting_pod(name: str, namespace: str, claim: Manifest) -> Manifest:
+    """Make a pod with one claim, which a name or a template gives."""
     resources = {"requests": {"cpu": "4", "memory": "16Gi"}, "claims": [{"name": "gpus"}]}
     return {
         "apiVersion": "v1",

@@ -2,8 +2,9 @@
 Shares equal parts of decoded objects (hash consing).
 
 The pods of a Deployment differ in their names and agree in nearly everything else: labels, requests, tolerations,
-selectors. The API server sends each pod in full, and decoding makes new copies. Shell and worker both pass their
-objects through an `Interner`, so that a further pod costs little more than its name.
+selectors. The API server sends each pod in full, and decoding makes new copies. Devices of one model agree in most
+attributes and in all capacities. Shell and worker both pass their objects through an `Interner`, so that a further pod
+costs little more than its name, and a further device little more than its own attributes.
 """
 
 from typing import Any, Final, cast
@@ -11,12 +12,14 @@ from typing import Any, Final, cast
 import msgspec
 
 from scheduler.change import Object
-from solver.domain import Claim, Pod
+from solver.domain import Capacity, Claim, Device, Pod, ResourceSlice
 
 _LIMIT_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of values that the table keeps alive; values that objects use cost nothing extra."""
 _ENTRY_BYTES: Final = 150
 """Bytes of a table entry besides its value: the dictionary slot and the key."""
+_MOST_KINDS: Final = 256
+"""Slices of different devices whose devices are kept for comparison."""
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Pod: (
         "labels",
@@ -51,7 +54,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
 
 class Interner:
     """
-    Replaces equal parts of pods and claims by one copy.
+    Replaces equal parts of pods, claims and devices by one copy.
 
     The table keeps values of at most `limit_bytes` alive. It has two generations: when the young one has half of the
     bytes, the old one is dropped and the young one becomes old. A value that is used again moves to the young one.
@@ -63,6 +66,7 @@ class Interner:
         self._old: dict[tuple[str, Any], Any] = {}
         self._bytes = 0
         self._old_bytes = 0
+        self._devices: dict[tuple[str, int, tuple[tuple[str, Capacity], ...]], tuple[Device, ...]] = {}
 
     @property
     def kept_bytes(self) -> int:
@@ -72,6 +76,9 @@ class Interner:
     def share(self, value: Object | None) -> None:
         """Replace parts of a newly decoded object, which nothing else refers to yet, by the shared copies."""
         if value is None:
+            return
+        if isinstance(value, ResourceSlice):
+            self._share_devices(value)
             return
         for name in _FIELDS.get(type(value), ()):
             part = getattr(value, name)
@@ -85,6 +92,22 @@ class Interner:
             for name in value.__struct_fields__
             if (part := getattr(value, name)) and not self._knows(name, part)
         )
+
+    def _share_devices(self, value: ResourceSlice) -> None:
+        """
+        Share with the last slice of such devices, position by position.
+
+        Nodes of one kind publish the same but for few values, such as uuids. So a comparison finds the equal ones, and
+        no value that only one device has gets into a table.
+        """
+        if not value.devices:
+            return
+        kind = value.driver, len(value.devices), value.devices[0].capacities
+        for device, other in zip(value.devices, self._devices.get(kind, ()), strict=False):
+            _share_with(other, device)
+        if len(self._devices) >= _MOST_KINDS:
+            self._devices.clear()
+        self._devices[kind] = value.devices
 
     def _knows(self, name: str, part: Any) -> bool:
         key = (name, part)
@@ -111,6 +134,16 @@ class Interner:
             return
         self._bytes += added
         self._young[key] = value
+
+
+def _share_with(other: Device, device: Device) -> None:
+    """Put equal attributes and capacities of another device into a device."""
+    set_field = msgspec.structs.force_setattr
+    if len(device.attributes) == len(other.attributes):
+        pairs = zip(device.attributes, other.attributes, strict=True)
+        set_field(device, "attributes", tuple(shared if own == shared else own for own, shared in pairs))
+    if device.capacities == other.capacities:
+        set_field(device, "capacities", other.capacities)
 
 
 def size_of(value: object) -> int:

@@ -135,7 +135,7 @@ class PodQueues:
         """Let the batch of this number take a pod."""
         self.move(queued, QueueEvent.POPPED, now)
         queued.equals = queued.equals or self.classes.known(queued.pod)
-        queued.batch, queued.cleared = batch, frozenset()
+        queued.batch, queued.cleared, queued.is_hinted_alone = batch, frozenset(), False
 
     def requeue(self, queued: QueuedPod, reasons: Collection[ReasonCode], now: float, until: float | None) -> None:
         """Put a pod back whose attempt failed for these reasons; with `until` it is not retried before."""
@@ -145,7 +145,7 @@ class PodQueues:
         is_early = queued.reasons == {ReasonCode.CLAIM_MISSING} and queued.early_attempts < MOST_EARLY
         queued.early_attempts += is_early
         if queued.group is not None and is_shared_failure(queued.reasons):
-            self._failed_for_all(queued.group, queued)
+            self._failed_for_all(queued.group, queued, now)
         self._leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
             queued.attempts += 1
@@ -184,8 +184,10 @@ class PodQueues:
     def hint(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
         """Note that an event which concerns one pod may have removed these reasons."""
         self._note_in_flight(queued, reasons)
-        if queued.state is PodState.UNSCHEDULABLE and queued.reasons & reasons:
-            self.unschedulable.hint_pod(queued)
+        if queued.reasons & reasons:
+            queued.is_hinted_alone = True
+            if queued.state is PodState.UNSCHEDULABLE:
+                self.unschedulable.hint_pod(queued)
 
     def _note_in_flight(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
         """Note which reasons an event may have removed, if a pod is in flight: it may come back with one of them."""
@@ -304,8 +306,13 @@ class PodQueues:
         self._leave_group(queued)
         queued.equals = None
 
-    def _failed_for_all(self, group: RetryGroup, queued: QueuedPod) -> None:
-        """Note the failure of one pod for its group, which may now have other reasons than those it waits for."""
+    def _failed_for_all(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
+        """
+        Note the failure of one pod for its group, which may now have other reasons than those it waits for.
+
+        Others that the same hint made active wait for the next one: each would fail too.
+        """
+        is_first = queued.batch > group.failed_batch
         group.failed_batch, group.quota = max(group.failed_batch, queued.batch), INITIAL_QUOTA
         other_reasons = queued.reasons - group.reasons
         if other_reasons != group.other_reasons:
@@ -313,6 +320,17 @@ class PodQueues:
             for each in (self.pods[pod] for pod in group.representatives):
                 if each.state is PodState.UNSCHEDULABLE:
                     self.unschedulable.add(each, other_reasons)
+        groups = tuple(group.equals.groups.values()) if is_first else ()
+        for each in [self.pods[pod] for equal in groups for pod in equal.representatives]:
+            if each.state is PodState.ACTIVE and self._fails_like(queued, each):
+                self.move(each, QueueEvent.EQUAL_FAILED, now)
+
+    def _fails_like(self, failed: QueuedPod, queued: QueuedPod) -> bool:
+        """Whether a pod is still equal to one that has just failed, and nothing has happened since that was taken."""
+        group = queued.group
+        if group is None or queued.is_hinted_alone or group.may_succeed(failed.batch, self.unschedulable.last):
+            return False
+        return self.classes.known(queued.pod) is failed.equals
 
     def _adjust_groups(self, now: float) -> None:
         """Have as many representatives as the quotas say: more where some left or were placed, fewer after failures."""

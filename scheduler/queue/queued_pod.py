@@ -43,6 +43,8 @@ class QueueEvent(StrEnum):
     """No event came for so long that it is retried anyway, as kube-scheduler's flushUnschedulablePodsLeftover."""
     EQUAL_PLACED = "equal-placed"
     """A pod of its equivalence class was placed, so that there may be room for this one too."""
+    EQUAL_FAILED = "equal-failed"
+    """A pod of its retry group failed since the last hint, so that this one would fail too."""
     VICTIMS_GONE = "victims-gone"
     """The pods that were evicted for it have left."""
     GANG_CHANGED = "gang-changed"
@@ -63,6 +65,7 @@ TRANSITIONS: Final[Mapping[tuple[PodState, QueueEvent], PodState]] = MappingProx
         (PodState.GATED, QueueEvent.UPDATED): PodState.ACTIVE,
         (PodState.ACTIVE, QueueEvent.UPDATED): PodState.ACTIVE,
         (PodState.ACTIVE, QueueEvent.POPPED): PodState.IN_FLIGHT,
+        (PodState.ACTIVE, QueueEvent.EQUAL_FAILED): PodState.UNSCHEDULABLE,
         (PodState.BACKING_OFF, QueueEvent.UPDATED): PodState.ACTIVE,
         (PodState.BACKING_OFF, QueueEvent.BACKOFF_ENDED): PodState.ACTIVE,
         (PodState.BACKING_OFF, QueueEvent.EQUAL_PLACED): PodState.ACTIVE,
@@ -100,7 +103,8 @@ class QueuedPod:
     `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
     it last. While the pod is in flight, events about itself, its claims or its victims may remove reasons: `cleared`
     holds these. `is_replacement` is set for a pod that completes a gang which runs in part. `is_reported` is set after
-    a decision reported that its gang lacks members, until a member comes or leaves.
+    a decision reported that its gang lacks members, until a member comes or leaves. `is_hinted_alone` is set after an
+    event about this pod and not its equals, until a batch takes it.
 
     `equals` is its equivalence class, as far as others of it were tried, and `group` those of the class that failed for
     the same reasons. `heaps` are those that hold the pod now.
@@ -117,6 +121,7 @@ class QueuedPod:
     cleared: frozenset[ReasonCode] = frozenset()
     is_replacement: bool = False
     is_reported: bool = False
+    is_hinted_alone: bool = False
     equals: EquivalenceClass | None = None
     group: RetryGroup | None = None
     heaps: list[IndexedHeap[SortKey] | IndexedHeap[DueTime]] = field(default_factory=list)

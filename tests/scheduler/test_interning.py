@@ -1,10 +1,13 @@
 """Equal parts of objects are kept once, and the table that finds them is bounded."""
 
-from scheduler.change import Kind
+import msgspec
+
+from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.cluster.interning import Interner, size_of
 from scheduler.kube.decode.objects import decode
-from solver.domain import Claim, ClaimId, Pod, PodId
+from scheduler.worker import frames
+from solver.domain import Claim, ClaimId, Pod, PodId, ResourceSlice
 from tests.support import kube_objects
 
 _LABELS = {f"example.com/label-{number}": f"value-{number}" for number in range(500)}
@@ -20,6 +23,22 @@ def _claim(name: str) -> Claim:
     found = decode(Kind.CLAIMS, kube_objects.encoded(kube_objects.claim(name)))
     assert isinstance(found, Claim)
     return found
+
+
+def _slice(name: str, model: str = "H100") -> ResourceSlice:
+    """Make a slice as the replica gets it: nothing in it is shared by decoding."""
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "attributes": {"model": {"string": model}, "root": {"int": number}, "uuid": {"string": f"{name}-{number}"}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for number in range(2)
+    ]
+    found = decode(Kind.SLICES, kube_objects.encoded(kube_objects.resource_slice(name, devices=devices)))
+    change = frames.decode_change(frames.encode_change(Change(kind=Kind.SLICES, key=name, value=found)))
+    assert isinstance(change.value, ResourceSlice)
+    return change.value
 
 
 def test_pods_of_one_template_share_their_parts() -> None:
@@ -55,6 +74,33 @@ def test_claims_of_one_template_share_their_requests() -> None:
     assert first.requests is second.requests
 
 
+def test_devices_of_equal_nodes_share_all_but_their_own_attributes() -> None:
+    interner, first, second = Interner(), _slice("a"), _slice("b")
+    for each in (first, second):
+        interner.share(each)
+    assert (first, second) == (_slice("a"), _slice("b"))
+    for one, two in zip(first.devices, second.devices, strict=True):
+        pairs = zip(one.attributes, two.attributes, strict=True)
+        assert {mine[0]: mine is other for mine, other in pairs} == {"model": True, "root": True, "uuid": False}
+        assert one.capacities is two.capacities
+
+
+def test_devices_share_with_those_of_their_kind_whatever_came_between() -> None:
+    interner, first, other, second = Interner(), _slice("a"), _slice("c", model="A100"), _slice("b")
+    for each in (first, msgspec.structs.replace(other, devices=other.devices[:1]), second):
+        interner.share(each)
+    assert first.devices[1].attributes[0] is second.devices[1].attributes[0]
+
+
+def test_slices_of_many_kinds_are_not_kept_for_ever() -> None:
+    interner, first, again = Interner(), _slice("a"), _slice("b")
+    interner.share(first)
+    for number in range(300):
+        interner.share(msgspec.structs.replace(_slice("c"), driver=f"driver-{number}"))
+    interner.share(again)
+    assert first.devices[0].attributes[0] is not again.devices[0].attributes[0]
+
+
 def test_what_is_gone_is_shared_by_nothing() -> None:
     Interner().share(None)
 
@@ -84,8 +130,6 @@ def test_own_bytes_are_those_that_no_other_object_has() -> None:
 
 
 def test_the_mirror_shares_what_it_takes() -> None:
-    from scheduler.change import Change  # noqa: PLC0415 - only here
-
     cluster = Cluster()
     for name in ("a", "b"):
         cluster.apply(Change(kind=Kind.PODS, key=f"ml/{name}", value=_pod(name)))

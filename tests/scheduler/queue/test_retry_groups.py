@@ -69,6 +69,37 @@ def test_of_equal_pods_only_the_first_are_tried_and_one_that_fails_tells_for_all
     assert queue.pending.counts()[PodState.UNSCHEDULABLE] == 499
 
 
+def test_pods_that_a_hint_made_active_wait_again_when_an_equal_fails_after_it(queue: Queue) -> None:
+    queue.wait("p", 10)
+    queue.pending.wake(FREED)
+    assert queue.take(5.0, limit=1) == ["p-0000"]
+    queue.decide(5.0, 0, SHORT)
+
+    assert queue.take(5.0) == []
+    queue.pending.wake(FREED)
+    assert queue.take(20.0) == [f"p-{number:04}" for number in range(10)]
+
+
+def test_they_stay_active_when_a_hint_came_after_the_attempt_began(queue: Queue) -> None:
+    queue.wait("p", 10)
+    queue.pending.wake(FREED)
+    queue.take(5.0, limit=1)
+    queue.pending.wake(FREED)
+    queue.decide(5.0, 0, SHORT)
+
+    assert queue.take(5.0) == [f"p-{number:04}" for number in range(10)]
+
+
+def test_pods_that_are_not_equal_stay_active(queue: Queue) -> None:
+    queue.wait("p", 2)
+    queue.wait("q", 2)
+    queue.pending.wake(FREED)
+    assert queue.take(5.0, limit=1) == ["p-0000"]
+    queue.decide(5.0, 0, SHORT)
+
+    assert queue.take(5.0) == ["q-0000", "q-0001"]
+
+
 def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> None:
     queue.wait("p", 1000)
     queue.pending.wake(FREED)

@@ -15,6 +15,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.helm import kustomize, release, templates
 from e2e.helm.cases import CASES, Case
 from tests.support import house
+from tests.support.guides import blocks
 
 CHART = templates.CHART
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -85,3 +86,11 @@ def test_chart_and_image_have_the_version_of_the_project() -> None:
 
 def test_the_link_to_the_files_of_monitoring_is_relative() -> None:
     assert (CHART / "monitoring").readlink() == Path("../monitoring")
+
+
+@pytest.mark.parametrize("page", ["operating.md", "from-kube-scheduler.md"])
+def test_the_values_that_a_page_shows_fit_the_schema(page: str) -> None:
+    text = (house.ROOT / "docs" / page).read_text(encoding="utf-8")
+    (shown,) = [each.removeprefix("# mine.yaml\n") for each in blocks(text) if "image:\n  repository:" in each]
+    values = yaml.safe_load(shown.partition("helm ")[0])
+    jsonschema.validate({**values, "config": {**templates.values()["config"], **values["config"]}}, SCHEMA)

@@ -205,10 +205,10 @@ def _run_the_release(made: Manifest) -> None:
     for volume in (each for each in pod["volumes"] if isinstance(each, dict)):
         if volume["name"] == "config":
             volume["configMap"]["name"] = CONFIG
+            annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
+            annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
         elif "secret" in volume:
             volume["secret"]["secretName"] = _expression(f"toJson .Values.{_SECRETS[volume['name']]}")
-    annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
-    annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
 
 
 def _add(made: Any, base: Any, changed: Any, value: str) -> None:

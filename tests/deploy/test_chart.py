@@ -77,6 +77,14 @@ def _is_used(path: str, used: set[str]) -> bool:
     return path in used or any(path.startswith(f"{each}.") for each in used - {"image"})
 
 
+def test_a_new_configuration_restarts_the_pods_that_read_it_and_no_others() -> None:
+    for path in (CHART / "templates").glob("*.yaml"):
+        for document in path.read_text(encoding="utf-8").split("\n---\n"):
+            if "\nkind: Deployment\n" in document:
+                # The record of an observer lasts as long as its pod.
+                assert ("checksum/config" in document) == ("name: dovetail-config\n" in document), path.name
+
+
 def test_chart_and_image_have_the_version_of_the_project() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((house.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

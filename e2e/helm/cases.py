@@ -31,9 +31,12 @@ class Case:
         return [each for (kind, _), each in found.items() if kind != "Namespace"]
 
     def chart_values(self) -> Values:
-        """Return the values, with the configuration of the overlay."""
-        (config,) = [each for each in self.objects() if each["metadata"]["name"].startswith(CONFIG)]
-        return {**self.values, "config": yaml.safe_load(config["data"]["config.yaml"])}
+        """Return the values, with the configuration of the overlay where it has one."""
+        made = dict(self.values)
+        for each in self.objects():
+            if each["metadata"]["name"].startswith(CONFIG):
+                made["config"] = yaml.safe_load(each["data"]["config.yaml"])
+        return made
 
 
 def _admission(name: str, **params: str) -> Values:
@@ -45,7 +48,9 @@ CASES: Final = (
     Case("example", ("overlays/example",)),
     Case("api", ("overlays/api",), {"api": {"enabled": True}}),
     Case("page", ("overlays/page",), {"page": {"enabled": True}}),
-    Case("observe", ("overlays/observe", "overlays/example"), {"observe": {"enabled": True}}),
+    Case("page-api", ("overlays/page-api",), {"api": {"enabled": True}, "page": {"enabled": True}}),
+    Case("observe", ("overlays/observe",), {"scheduler": {"enabled": False}, "observe": {"enabled": True}}),
+    Case("observe-beside", ("overlays/observe", "overlays/example"), {"observe": {"enabled": True}}),
     Case("secure-metrics", ("overlays/secure-metrics",), {"secureMetrics": {"enabled": True}}),
     Case("opt-in", ("overlays/opt-in",), {"optIn": {"policy": True}}),
     Case("opt-in-warning", ("overlays/opt-in-warning",), {"optIn": {"warning": True}}),

@@ -23,6 +23,13 @@ AGGREGATED: Final = "dovetail-operator"
 SECONDS: Final = 60.0
 REFUSED: Final = ("replica=3", "config.solver.budget=1", "features.preemption=yes", "api.enabled=1")
 """Values that the schema refuses: unknown names and wrong types, in Dovetail's configuration too."""
+UNFIT: Final[tuple[Values, ...]] = (
+    {"scheduler": {"enabled": False}},
+    {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "page": {"enabled": True}},
+    {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "admission": {"limits": {"enabled": True}}},
+    {"page": {"enabled": True}, "userRoles": False},
+)
+"""Values that fit the schema, and not each other."""
 _POD: Final[Values] = {
     "imagePullSecrets": [{"name": "mine"}],
     "nodeSelector": {"kubernetes.io/os": "linux", "example.com/pool": "system"},
@@ -107,6 +114,8 @@ def run(console: Console, folder: Path) -> None:
         for case in CASES:
             _install(case, helm, plane)
         console.print("installed, the objects on the API server are those of kustomize; removed, none is left")
+        _adopt(helm, plane)
+        console.print("upgraded from an observer alone to the scheduler beside it; the observer went on")
         _upgrade(helm, plane)
         console.print("upgraded to other values, rolled back, removed")
         _admit(helm, plane)
@@ -124,6 +133,14 @@ def _lint(helm: Helm) -> None:
                 continue
             raise
         raise ChartError(f"the schema lets {wrong} by")
+    for values in UNFIT:
+        try:
+            helm.rendered(values)
+        except ChartError as error:
+            if "write" in str(error) or "needs" in str(error):
+                continue
+            raise
+        raise ChartError(f"the chart takes {values}")
 
 
 def _move(helm: Helm) -> None:
@@ -174,6 +191,21 @@ def _upgrade(helm: Helm, plane: ControlPlane) -> None:
     _compare("rollback", _there(plane, every), before)
     helm("uninstall", RELEASE)
     _wait("the release is removed", lambda: _are_gone(plane, every))
+
+
+def _adopt(helm: Helm, plane: ControlPlane) -> None:
+    """From an observer alone to the scheduler beside it: the pod of the observer stays, and its record with it."""
+    alone, beside = (case for case in CASES if case.name in {"observe", "observe-beside"})
+    observer = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dovetail-observe"
+    helm("install", RELEASE, str(CHART), values=alone.chart_values())
+    before = plane.request("GET", observer)["metadata"]["generation"]
+    helm("upgrade", RELEASE, str(CHART), values=beside.chart_values())
+    manifests = helm.rendered(beside.chart_values())
+    _compare("adopt", dict.fromkeys(_there(plane, manifests)), dict.fromkeys(comparable(manifests)))
+    if plane.request("GET", observer)["metadata"]["generation"] != before:
+        raise ChartError("the upgrade makes the pod of the observer anew")
+    helm("uninstall", RELEASE)
+    _wait("the release is removed", lambda: _are_gone(plane, manifests))
 
 
 def _check_changed(found: dict[tuple[str, str], Any]) -> None:

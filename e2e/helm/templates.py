@@ -41,6 +41,9 @@ PARTS: Final = {
 }
 """Components: the template of each, its folder, and the value that switches it on."""
 
+SCHEDULER: Final = "scheduler.enabled"
+"""The value that switches `deploy/base` and its components on; `checks.yaml` says which parts need them."""
+
 MONITORING_FOLDERS: Final = ("monitoring", "monitoring/prometheus")
 MONITORING: Final = {
     "PodMonitor": "monitoring.podMonitor",
@@ -82,6 +85,8 @@ VALUES: Final[dict[tuple[str, str], dict[Steps, str]]] = {
     ("Deployment", "dovetail-observe"): {
         (*_POD, "nodeSelector"): "nodeSelector",
         (*_CONTAINER, "resources"): "observe.resources",
+        (*_CONTAINER, "args"): "observe.args",
+        (*_POD, "volumes"): "observe.volumes",
     },
     ("ResourceQuota", "dovetail-critical-pods"): {
         ("spec", "hard", "pods"): "quota.pods",
@@ -111,10 +116,11 @@ _ADDED: Final[dict[Steps, tuple[str, ...]]] = {
 def texts() -> dict[Path, str]:
     """Return what each generated file of the chart holds. Raises BuildError."""
     base = kustomize.rendered("base")
-    written = {"base": _text("base", [_based(each) for each in base if each["kind"] != "Namespace"])}
+    written = {"base": _text("base", _of_scheduler([_based(each) for each in base if each["kind"] != "Namespace"]))}
     for name, (folder, value) in PARTS.items():
         new = [each for each in kustomize.rendered("base", folder) if _is_new(each, base)]
-        written[name] = _text(folder, [_conditional(_of_part(each, value), value) for each in new])
+        documents = [_conditional(_of_part(each, value), value) for each in new]
+        written[name] = _text(folder, _of_scheduler(documents) if folder.startswith("components/") else documents)
     objects = {kustomize.key(each): each for name in MONITORING_FOLDERS for each in kustomize.rendered(name)}
     switched = [_conditional(_valued(each), _value(MONITORING, each)) for each in objects.values()]
     written["monitoring"] = _text("monitoring", switched)
@@ -199,10 +205,10 @@ def _run_the_release(made: Manifest) -> None:
     for volume in (each for each in pod["volumes"] if isinstance(each, dict)):
         if volume["name"] == "config":
             volume["configMap"]["name"] = CONFIG
+            annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
+            annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
         elif "secret" in volume:
             volume["secret"]["secretName"] = _expression(f"toJson .Values.{_SECRETS[volume['name']]}")
-    annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
-    annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
 
 
 def _add(made: Any, base: Any, changed: Any, value: str) -> None:
@@ -271,6 +277,10 @@ def _entries(value: str) -> dict[str, Any]:
     """Return the entries of a value that is a mapping."""
     entry = {_expression("toJson $key"): _expression("toJson $value")}
     return _block(f"range $key, $value := .Values.{value}", entry)
+
+
+def _of_scheduler(documents: list[list[Any]]) -> list[list[Any]]:
+    return [[f"{_ACTION}if .Values.{SCHEDULER}"], *documents, [f"{_ACTION}end"]]
 
 
 def _conditional(manifest: Manifest, value: str) -> list[Any]:

@@ -35,6 +35,33 @@ for package in (scheduler, solver):
 print(scheduler.__file__)
 """
 """A program that imports every module that ships."""
+CHILDREN = """
+import os, pathlib, subprocess, sys, tempfile
+import msgspec
+from scheduler.page import fit_questions
+from scheduler.visibility import VisibleNamespaces
+from scheduler.worker import fork_server
+hardware, example = sys.argv[1:]
+folder = tempfile.mkdtemp()
+for name in ("scheduler.py", "solver.py", "yaml.py", "msgspec.py"):
+    pathlib.Path(folder, name).write_text("raise SystemExit('a module of the current folder was imported')")
+os.chdir(folder)
+server = fork_server.ForkServers(1024).take()
+server.control.close()
+print("worker:", server.process.wait(120))
+question = fit_questions.FitQuestion(
+    source=fit_questions.FitSource(files=(hardware,)),
+    content=pathlib.Path(example).read_bytes(),
+    namespace="default",
+    wanted=None,
+    namespaces=VisibleNamespaces(everything=True),
+    sees_nodes=True,
+)
+command = [*fit_questions.COMMAND, str(os.getpid())]
+answer = subprocess.run(command, input=msgspec.json.encode(question), stdout=subprocess.PIPE, check=True).stdout
+print(msgspec.json.decode(answer)["sentence"])
+"""
+"""A program that starts the child processes in a folder with modules of the same names as those that they import."""
 STAY_OUT = ("config", "e2e", "mypy", "pytest", "tests")
 """What belongs to development, and so to no image."""
 RESTRICTED = """
@@ -127,6 +154,12 @@ def _simulate(image: Unpacked, _built: Built) -> None:
     _expect(printed, "3 of 3 pods placed")
 
 
+def _children(image: Unpacked, _built: Built) -> None:
+    """The worker and the process for questions of the page start, and import nothing from the current folder."""
+    printed = image.run("python", "-c", CHILDREN, "/mnt/hardware.json", f"/mnt/{EXAMPLE}")
+    _expect(printed, "worker: 0\nIt fits: 3 pods would start now.")
+
+
 def _restricted(image: Unpacked, _built: Built) -> None:
     """The user is not root and cannot become root, and can change files in /tmp alone."""
     user, group = recipe.CONFIG.user.split(":")
@@ -174,6 +207,7 @@ CHECKS: tuple[Callable[[Unpacked, Built], None], ...] = (
     _modules,
     _config,
     _simulate,
+    _children,
     _restricted,
     _lean,
     _compiled,

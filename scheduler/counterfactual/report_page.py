@@ -14,7 +14,9 @@ from typing import Final
 from scheduler.counterfactual.observation_report import ClusterFigures, ObservationReport, SeriesPoint
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 500, 170, 44, 22
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 320, 170, 36, 22
+_WITH_SECONDS: Final = 3600.0
+"""A shorter time axis has seconds at its ends."""
 _STYLE: Final = """
 :root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--line:#dde2e8;--ink:#1d2530;--quiet:#566172;
 --ours:#16578c;--theirs:#8a5300;--good:#1c6b45;--bad:#a3283a}
@@ -27,7 +29,7 @@ h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:32px 0 8px}h3{font-siz
 p{margin:0 0 8px;max-width:75ch}.quiet{color:var(--quiet)}
 .lead{font-size:18px;margin-top:14px}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(310px,1fr));gap:14px}
-.charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr))}
+.charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr))}
 figure{margin:0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
 .card ul{margin:0;padding-left:20px}.good h3{color:var(--good)}.bad h3{color:var(--bad)}
@@ -65,6 +67,8 @@ _PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
+_MINUTE: Final = "%Y-%m-%d %H:%M"
+_CLOCK: Final = "%H:%M:%S"
 _LEAST_NODES: Final = 0.1
 """A smaller difference of averages is not named."""
 _OUTCOMES: Final = (
@@ -181,6 +185,7 @@ def _chart(title: str, series: Sequence[SeriesPoint], value: Callable[[ClusterFi
     theirs = [value(each.real) for each in series]
     top = max(1.0, *ours, *theirs)
     first, last = series[0].at, series[-1].at
+    form = _CLOCK if last - first < _WITH_SECONDS else _MINUTE
     floor = _HEIGHT - _BOTTOM
     xs = [_LEFT + (_WIDTH - _LEFT - 8) * (each.at - first) / max(1e-9, last - first) for each in series]
     said = f"{title}: at the end {_number(ours[-1])} with Dovetail, {_number(theirs[-1])} really"
@@ -193,8 +198,8 @@ def _chart(title: str, series: Sequence[SeriesPoint], value: Callable[[ClusterFi
         f'aria-label="{escape(said)}"><path class="axis" d="M{_LEFT} 12H{_WIDTH}M{_LEFT} {floor}H{_WIDTH}"/>'
         f'<text x="{_LEFT - 6}" y="16" text-anchor="end">{_number(top)}</text>'
         f'<text x="{_LEFT - 6}" y="{floor + 4}" text-anchor="end">0</text>'
-        f'<text x="{_LEFT}" y="{_HEIGHT - 4}">{_time(first)}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{_time(last)}</text>{lines}</svg></figure>'
+        f'<text x="{_LEFT}" y="{_HEIGHT - 4}">{_time(first, form)}</text>'
+        f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{_time(last, form)}</text>{lines}</svg></figure>'
     )
 
 
@@ -227,7 +232,7 @@ def _numbers(report: ObservationReport, names: str) -> str:
     return (
         '<h2>In numbers</h2>\n<div class="cards"><div class="scroll"><table><thead><tr><th>placed</th>'
         f"<th class=number>pods</th><th class=number>gangs</th></tr></thead><tbody>{outcomes}</tbody></table></div>"
-        '<div class="scroll"><table><thead><tr><th></th><th class=number>Dovetail</th>'
+        '<div class="scroll"><table><thead><tr><th>cluster</th><th class=number>Dovetail</th>'
         f"<th class=number>{escape(names)}</th></tr></thead><tbody>{both}</tbody></table></div></div>"
     )
 
@@ -255,7 +260,7 @@ def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str)
     caption = "Those that differ most. Times are since the pod or gang was first seen."
     return (
         f'<h2>{title}</h2>\n<div class="scroll"><table><caption>{caption}</caption>'
-        f"<thead><tr><th></th><th class=number>{way} by</th><th class=number>Dovetail</th>"
+        f"<thead><tr><th>name</th><th class=number>{way} by</th><th class=number>Dovetail</th>"
         f"<th class=number>{escape(names)}</th><th>placed</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
@@ -299,8 +304,8 @@ def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def _time(at: float) -> str:
-    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%Y-%m-%d %H:%M")
+def _time(at: float, form: str = _MINUTE) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime(form)
 
 
 def _duration(seconds: float) -> str:

@@ -15,6 +15,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.helm import kustomize, release, templates
 from e2e.helm.cases import CASES, Case
 from tests.support import house
+from tests.support.guides import blocks
 
 CHART = templates.CHART
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -76,6 +77,14 @@ def _is_used(path: str, used: set[str]) -> bool:
     return path in used or any(path.startswith(f"{each}.") for each in used - {"image"})
 
 
+def test_a_new_configuration_restarts_the_pods_that_read_it_and_no_others() -> None:
+    for path in (CHART / "templates").glob("*.yaml"):
+        for document in path.read_text(encoding="utf-8").split("\n---\n"):
+            if "\nkind: Deployment\n" in document:
+                # The record of an observer lasts as long as its pod.
+                assert ("checksum/config" in document) == ("name: dovetail-config\n" in document), path.name
+
+
 def test_chart_and_image_have_the_version_of_the_project() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((house.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -85,3 +94,11 @@ def test_chart_and_image_have_the_version_of_the_project() -> None:
 
 def test_the_link_to_the_files_of_monitoring_is_relative() -> None:
     assert (CHART / "monitoring").readlink() == Path("../monitoring")
+
+
+@pytest.mark.parametrize("page", ["operating.md", "from-kube-scheduler.md"])
+def test_the_values_that_a_page_shows_fit_the_schema(page: str) -> None:
+    text = (house.ROOT / "docs" / page).read_text(encoding="utf-8")
+    (shown,) = [each.removeprefix("# mine.yaml\n") for each in blocks(text) if "image:\n  repository:" in each]
+    values = yaml.safe_load(shown.partition("helm ")[0])
+    jsonschema.validate({**values, "config": {**templates.values()["config"], **values["config"]}}, SCHEMA)

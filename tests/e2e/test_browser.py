@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from e2e.browser import clusters
+from e2e.browser.afternoon import WORK, Afternoon
+from scheduler.counterfactual import observation_report
+from scheduler.counterfactual.observation_record import ObservationRecord, RecordReader
 from tests.support import manifests as m
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
@@ -41,3 +44,13 @@ def test_half_of_the_large_one_is_held(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_empty_one_has_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = mapped(tmp_path, clusters.empty(), capsys)
     assert (found["nodes"]["name"], found["devices"]["name"]) == ([], [])
+
+
+def test_the_observation_of_the_picture_has_pods_that_are_sooner_and_pods_that_are_later(tmp_path: Path) -> None:
+    with ObservationRecord(tmp_path / "record.jsonl") as record:
+        Afternoon(record).play()
+    found = observation_report.report_of(RecordReader(tmp_path / "record.jsonl"))
+    assert found.totals.pods.total == len(WORK)
+    assert {each.name for each in found.sooner} == {"train-a", "train-b", "train-c"}
+    assert {each.name.partition("-")[0] for each in found.later} == {"tune"}
+    assert found.totals.pods.neither == 0

@@ -26,15 +26,15 @@ class Guide:
     """
 
     def __init__(self, page: str, plane: ControlPlane, folder: Path) -> None:
-        blocks = list(_blocks((DOCS / page).read_text(encoding="utf-8")))
+        of_page = list(blocks((DOCS / page).read_text(encoding="utf-8")))
         self.folder = folder
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(plane.kubeconfig),
             "PATH": f"{plane.kubectl_binary.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        self._commands = [line for block in blocks if _COMMAND.match(block) for line in block.splitlines()]
-        for block in blocks:
+        self._commands = [line for block in of_page if _COMMAND.match(block) for line in block.splitlines()]
+        for block in of_page:
             if named := _FILE.match(block):
                 (folder / named[1]).write_text(block, encoding="utf-8")
 
@@ -59,7 +59,7 @@ class Guide:
         assert self._commands == []
 
 
-def _blocks(text: str) -> Iterator[str]:
+def blocks(text: str) -> Iterator[str]:
     """Yield the indented blocks, without their indentation."""
     lines = text.splitlines(keepends=True)
     for is_block, group in itertools.groupby(lines, lambda line: line.startswith("    ") or not line.strip()):

@@ -138,6 +138,21 @@ def test_the_page_of_an_observation_without_pods_says_so(path: Path) -> None:
     assert "Nothing was worse." in text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "last"), [(240.0, "00:04:00"), (7200.0, "1970-01-01 02:00")], ids=["minutes", "hours"]
+)
+def test_the_ends_of_a_time_axis_differ_also_after_minutes(path: Path, seconds: float, last: str) -> None:
+    text = report_page.page(report(path, start(0.0), sample(0.0), sample(seconds)))
+    assert text.count(f'text-anchor="end">{last}</text>') == 3  # one for each chart
+
+
+def test_every_heading_of_a_table_has_a_text(path: Path) -> None:
+    lines = start(1.0), OutcomeLine(of=outcome("p")), OutcomeLine(of=outcome("q", -60.0, "gang")), sample(2.0)
+    text = report_page.page(report(path, *lines))
+    assert "</th>" in text
+    assert not re.search(r"<th[^>]*></th>", text)
+
+
 def test_the_tolerance_is_the_longest_of_all_samples(path: Path) -> None:
     found = report(path, start(0.0), replace(sample(60.0), tolerance_seconds=90.0), sample(120.0))
     assert found.tolerance_seconds == 90.0

@@ -9,6 +9,10 @@ import msgspec
 from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
 from solver.domain import PREEMPTIBLE, PodDisruptionBudget
 
+PREEMPTED: Final = "PreemptionByScheduler"
+"""The reason of the condition DisruptionTarget of a pod that a scheduler has evicted for another one."""
+
+
 class _Spec(Wire, frozen=True):
     selector: LabelSelectorWire | None = None
 

@@ -62,10 +62,6 @@ def _divide_floats(left: float, right: float) -> float:
     return left / right
 
 
-def _multiply_floats(left: float, right: float) -> float:
-    return left * right
-
-
 def _joined_cost(left: Value, right: Value) -> int:
     return (len(left) + len(right)) // 10 + 1
 
@@ -151,7 +147,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         _both(UINT, UINT, lambda left, right: checked_uint(int(left) - int(right))),
     ),
     "_*_": (
-        _both(DOUBLE, DOUBLE, _multiply_floats),
+        _both(DOUBLE, DOUBLE, lambda left, right: left * right),
         _both(INT, INT, lambda left, right: checked_int(left * right)),
         _both(UINT, UINT, lambda left, right: checked_uint(int(left) * int(right))),
     ),

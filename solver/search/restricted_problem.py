@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from solver.domain import Budget
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
@@ -107,17 +106,6 @@ def solve(
     outside = [choice for choice in solution.choices if choice.node not in inside]
     found = assignment.solution_of(variables, result.values)
     return SubproblemResult(Solution(outside + found.choices, solution.shared), is_optimal, spent)
-
-
-def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:
-    """So many deterministic seconds within a budget."""
-    return Effort(
-        seconds=budget.remaining_seconds(),
-        deterministic_seconds=seconds,
-        seed=budget.seed,
-        workers=budget.workers,
-        presolve=presolve,
-    )
 
 
 def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Expression:

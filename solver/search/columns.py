@@ -238,8 +238,8 @@ class Master:
         objective = Expression()
         for index, level in enumerate(node_class.variables.form.levels[: self.level + 1]):
             price = self.columns.problem.params.price_scale if index == self.level else self.level_prices[index]
-            for variable, coefficient in level.expression.terms.items() if price else ():
-                objective.add(variable, coefficient * price)
+            if price:
+                objective.add_scaled(level.expression, price)
         for (pod_class, _), variable in node_class.variables.pods.items():
             price = self.pod_prices.get(self.columns.problem.classes[pod_class].family, 0)
             if price:

@@ -122,8 +122,8 @@ def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Express
         total += spread * weight
     folded = Expression()
     for level, weight in zip(levels, reversed(weights), strict=True):
-        for variable, coefficient in level.expression.terms.items() if weight else ():
-            folded.add(variable, coefficient * weight)
+        if weight:
+            folded.add_scaled(level.expression, weight)
     return folded
 
 

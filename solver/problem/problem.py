@@ -46,7 +46,7 @@ class Source(NamedTuple):
 
 
 GANG_TOPOLOGY: Final = "gang-topology"
-"""The level that counts the the number of domains of preferred levels that gangs occupy; fewer is better."""
+"""The level that counts the domains of preferred levels that gangs occupy; fewer is better."""
 
 
 class PlacedLevel(NamedTuple):

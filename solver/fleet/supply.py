@@ -71,7 +71,8 @@ def supply_of(devices: Iterable[FleetDevice], sizes: Sequence[RequestSize] = ())
 
 def grouped_supply(fleet: Fleet, devices: Sequence[FleetDevice], by: Sequence[Grouping]) -> GroupedSupply:
     """Group devices of a fleet; one that matches several classes counts in each of them."""
-    sizes = {name: [each for each in fleet.sizes if each.device_class == name] for name in _classes(fleet)}
+    classes = sorted({each.device_class for each in fleet.sizes})
+    sizes = {name: [each for each in fleet.sizes if each.device_class == name] for name in classes}
     groups: defaultdict[tuple[str, ...], list[FleetDevice]] = defaultdict(list)
     for device in devices:
         for values in _values(device, by):
@@ -97,10 +98,6 @@ def _fragmentation(
     worst = {each for supply in of_class.values() for each in supply.causes if each.pod in pods}
     causes = sorted(worst, key=lambda each: (-each.stranded / each.held, each.pod, each.node))
     return number, tuple(causes[:_MOST_CAUSES])
-
-
-def _classes(fleet: Fleet) -> list[str]:
-    return sorted({each.device_class for each in fleet.sizes})
 
 
 def _values(device: FleetDevice, by: Sequence[Grouping]) -> list[tuple[str, ...]]:

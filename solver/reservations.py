@@ -159,6 +159,11 @@ def _hold(
     cache: SolverCache,
     earlier: NodeReservation | None,
 ) -> NodeReservation | None:
+    """
+    Reserve the nodes on which a group fits once the pods are gone that end by themselves.
+
+    Nodes that were reserved for it before come first: to choose others would give up what was kept free so far.
+    """
     snapshot = _when_ended(after.snapshot, group)
     ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)

@@ -2,13 +2,11 @@
 
 import copy
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from e2e.image import recipe
-
-LayerOf = Callable[[str], int]
 
 
 def own_paths(stage: Path) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ The scheduler's own API asks the first two. The command line asks for a token of
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -59,27 +59,21 @@ class _TokenReviewStatus(msgspec.Struct):
     audiences: list[str] = []
 
 
-class _TokenReview(msgspec.Struct):
-    status: _TokenReviewStatus
-
-
 class _AccessReviewStatus(msgspec.Struct):
     allowed: bool = False
-
-
-class _AccessReview(msgspec.Struct):
-    status: _AccessReviewStatus
 
 
 class _TokenRequestStatus(msgspec.Struct):
     token: str
 
 
-class _TokenRequest(msgspec.Struct):
-    status: _TokenRequestStatus
+_Status = TypeVar("_Status", bound=msgspec.Struct)
 
 
-_Answer = TypeVar("_Answer", bound=msgspec.Struct)
+class _Answer(msgspec.Struct, Generic[_Status]):
+    """An object that the API server created, as far as it is read."""
+
+    status: _Status
 
 
 def is_for_our_audience(token: str) -> bool:
@@ -104,8 +98,7 @@ async def review_token(client: Client, token: str, *, is_ours: bool) -> Authenti
     """Return the user of a token, None if the API server does not accept it for the audience. Raise `KubeError`."""
     spec = {"token": token} | ({"audiences": [AUDIENCE]} if is_ours else {})
     kind = _Kind("authentication.k8s.io/v1", "TokenReview")
-    answer = await _create(client, _TOKEN_REVIEWS, kind, spec, _TokenReview)
-    status = answer.status
+    status = await _create(client, _TOKEN_REVIEWS, kind, spec, _Answer[_TokenReviewStatus])
     # An authenticator that knows no audiences leaves them out, and answers for the API server's own.
     is_accepted = status.authenticated and (not is_ours or AUDIENCE in status.audiences)
     return status.user if is_accepted else None
@@ -121,7 +114,7 @@ async def review_access(client: Client, user: AuthenticatedUser, attributes: Att
         "resourceAttributes" if isinstance(attributes, ResourceAttributes) else "nonResourceAttributes": attributes,
     }
     kind = _Kind("authorization.k8s.io/v1", "SubjectAccessReview")
-    return (await _create(client, _ACCESS_REVIEWS, kind, spec, _AccessReview)).status.allowed
+    return (await _create(client, _ACCESS_REVIEWS, kind, spec, _Answer[_AccessReviewStatus])).allowed
 
 
 async def request_token(client: Client, namespace: str, name: str) -> str:
@@ -129,7 +122,7 @@ async def request_token(client: Client, namespace: str, name: str) -> str:
     path = f"{paths.CORE}/namespaces/{namespace}/serviceaccounts/{name}/token"
     spec = {"audiences": [AUDIENCE], "expirationSeconds": TOKEN_SECONDS}
     kind = _Kind("authentication.k8s.io/v1", "TokenRequest")
-    return (await _create(client, path, kind, spec, _TokenRequest)).status.token
+    return (await _create(client, path, kind, spec, _Answer[_TokenRequestStatus])).token
 
 
 class _Kind(NamedTuple):
@@ -137,10 +130,13 @@ class _Kind(NamedTuple):
     kind: str
 
 
-async def _create(client: Client, path: str, kind: _Kind, spec: Mapping[str, object], answer: type[_Answer]) -> _Answer:
+async def _create(
+    client: Client, path: str, kind: _Kind, spec: Mapping[str, object], answer: type[_Answer[_Status]]
+) -> _Status:
+    """Create an object and return its status."""
     body = msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec})
     received = await client.request("POST", path, body=body, timeout_seconds=_SECONDS)
     try:
-        return msgspec.json.decode(received, type=answer)
+        return msgspec.json.decode(received, type=answer).status
     except msgspec.MsgspecError as error:
         raise DecodeError(kind.kind, path, "status", str(error)) from error

@@ -100,8 +100,8 @@ def _show_pods(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
 
 
 def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> None:
-    from scheduler.history import level_words  # noqa: PLC0415 - as above
     from scheduler.history.records import DecisionRecord  # noqa: PLC0415 - as above
+    from scheduler.page import history_listing  # noqa: PLC0415 - as above
     from scheduler.simulation import list_table  # noqa: PLC0415 - as above
 
     column = list_table.ListColumn
@@ -118,7 +118,7 @@ def _show_decisions(records: Sequence["HistoryRecord"], *, is_wide: bool) -> Non
             *map(str, (each.decision, each.pods, len(each.placed), len(each.waiting), len(each.nominated))),
             f"{each.seconds:.3f}",
             each.status,
-            "; ".join(map(level_words.written, each.levels)),
+            "; ".join(map(history_listing.level_in_words, each.levels)),
             each.file,
         )
         for each in records

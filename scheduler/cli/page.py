@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scheduler.page.decision_answers import AskScheduler
     from scheduler.page.fit_questions import FitSource
     from scheduler.page.page_server import Entrance
-    from scheduler.page.reading import FleetReading
+    from scheduler.page.visible_part import FleetReading
     from scheduler.settings import Address
 
 _LISTEN: Final = "127.0.0.1:8765"
@@ -156,7 +156,7 @@ async def _entrance(options: argparse.Namespace) -> "AsyncIterator[Entrance]":
 
 def _reader(options: argparse.Namespace) -> "Callable[[], FleetReading]":
     """Return the function that reads the fleet; it warns where it has not warned of the same before."""
-    from scheduler.page.reading import FleetReading  # noqa: PLC0415 - as above
+    from scheduler.page.visible_part import FleetReading  # noqa: PLC0415 - as above
 
     read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True, warns=False)
     warned: tuple[str, ...] = ()

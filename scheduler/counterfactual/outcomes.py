@@ -43,7 +43,11 @@ def seconds_ahead(counterfactual: float | None, real: float | None, *, now: floa
 
 
 class OutcomeCounts(msgspec.Struct, kw_only=True, rename="camel"):
-    """How many pods or gangs had each outcome, and the seconds by which they were placed sooner and later in all."""
+    """
+    How many pods or gangs had each outcome, and the seconds by which they were placed sooner and later in all.
+
+    The count of an outcome has its name.
+    """
 
     sooner: int = 0
     same: int = 0
@@ -54,21 +58,14 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, rename="camel"):
     seconds_sooner: float = 0.0
     seconds_later: float = 0.0
 
+    def of(self, outcome: PlacementOutcome) -> int:
+        """Return the count of an outcome."""
+        count: int = getattr(self, outcome.name.lower())
+        return count
+
     def add(self, outcome: PlacementOutcome, ahead: float) -> None:
         """Count one."""
-        match outcome:
-            case PlacementOutcome.SOONER:
-                self.sooner += 1
-            case PlacementOutcome.SAME:
-                self.same += 1
-            case PlacementOutcome.LATER:
-                self.later += 1
-            case PlacementOutcome.ONLY_COUNTERFACTUAL:
-                self.only_counterfactual += 1
-            case PlacementOutcome.ONLY_REAL:
-                self.only_real += 1
-            case PlacementOutcome.NEITHER:
-                self.neither += 1
+        setattr(self, outcome.name.lower(), self.of(outcome) + 1)
         if outcome is not PlacementOutcome.SAME:
             self.seconds_sooner += max(0.0, ahead)
             self.seconds_later += max(0.0, -ahead)
@@ -80,7 +77,7 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, rename="camel"):
     @property
     def total(self) -> int:
         """All of them."""
-        return self.sooner + self.same + self.later + self.only_counterfactual + self.only_real + self.neither
+        return sum(map(self.of, PlacementOutcome))
 
 
 class ComparedPlacement(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

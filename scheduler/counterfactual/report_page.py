@@ -13,6 +13,7 @@ from typing import Final
 
 from scheduler.counterfactual.observation_report import ClusterFigures, ObservationReport, SeriesPoint
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
+from solver.domain.wording import counted
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 320, 170, 36, 22
 _WITH_SECONDS: Final = 3600.0
@@ -72,14 +73,14 @@ _CLOCK: Final = "%H:%M:%S"
 _LEAST_NODES: Final = 0.1
 """A smaller difference of averages is not named."""
 _OUTCOMES: Final = (
-    (PlacementOutcome.SOONER, "sooner", "Dovetail sooner"),
-    (PlacementOutcome.SAME, "same", "at the same time"),
-    (PlacementOutcome.LATER, "later", "Dovetail later"),
-    (PlacementOutcome.ONLY_COUNTERFACTUAL, "only_counterfactual", "only by Dovetail"),
-    (PlacementOutcome.ONLY_REAL, "only_real", "only by {}"),
-    (PlacementOutcome.NEITHER, "neither", "by neither"),
+    (PlacementOutcome.SOONER, "Dovetail sooner"),
+    (PlacementOutcome.SAME, "at the same time"),
+    (PlacementOutcome.LATER, "Dovetail later"),
+    (PlacementOutcome.ONLY_COUNTERFACTUAL, "only by Dovetail"),
+    (PlacementOutcome.ONLY_REAL, "only by {}"),
+    (PlacementOutcome.NEITHER, "by neither"),
 )
-"""Each outcome with its field in `OutcomeCounts`, and in words."""
+"""Each outcome in words."""
 
 
 def page(report: ObservationReport) -> str:
@@ -115,13 +116,13 @@ def _heading(report: ObservationReport, names: str) -> str:
     lead = f"No pod of {names} had to be placed alone."
     if pods.total:
         same = pods.same + pods.neither
-        of = f"Of {_counted(pods.total, 'pod')}"
+        of = f"Of {counted(pods.total, 'pod')}"
         lead = (
             f"{of}, Dovetail would have placed {better} sooner than {names}, {worse} later, and {same} no differently."
         )
     if gangs.total:
         won, lost = gangs.sooner + gangs.only_counterfactual, gangs.later + gangs.only_real
-        lead += f" Of {_counted(gangs.total, 'gang')}, {won} would have started sooner and {lost} later."
+        lead += f" Of {counted(gangs.total, 'gang')}, {won} would have started sooner and {lost} later."
     return (
         f"<h1>What Dovetail would have done beside {escape(names)}</h1>\n"
         f'<p class="quiet">{escape(times + more)}</p>\n<p class="lead">{escape(lead)}</p>'
@@ -140,15 +141,13 @@ def _verdicts(report: ObservationReport, names: str) -> str:
             (counts.later, bad, f"{done} later than by {names}"),
             (counts.only_real, bad, f"not {done} that {names} {done}"),
         ):
-            to.extend([f"{_counted(count, kind)} {text}"] if count else ())
+            to.extend([f"{counted(count, kind)} {text}"] if count else ())
     for counts, what in ((pods, "pods"), (gangs, "gangs")):
         good += [f"{_duration(counts.seconds_sooner)} less waiting, over all {what}"] if counts.seconds_sooner else []
         bad += [f"{_duration(counts.seconds_later)} more waiting, over all {what}"] if counts.seconds_later else []
     spared = report.totals.real_evictions - report.totals.counterfactual_evictions
     if spared:
-        (good if spared > 0 else bad).append(
-            f"{_counted(abs(spared), 'eviction')} {'spared' if spared > 0 else 'more'}"
-        )
+        (good if spared > 0 else bad).append(f"{counted(abs(spared), 'eviction')} {'spared' if spared > 0 else 'more'}")
     whole = report.counterfactual.whole_free_nodes - report.real.whole_free_nodes
     if abs(whole) >= _LEAST_NODES:
         way = "more whole nodes free" if whole > 0 else "fewer whole nodes free"
@@ -213,9 +212,9 @@ def _path(xs: Sequence[float], ys: Sequence[float]) -> str:
 def _numbers(report: ObservationReport, names: str) -> str:
     totals = report.totals
     outcomes = "".join(
-        f"<tr><th scope=row>{escape(words.format(names))}</th>{_cells(getattr(totals.pods, field), totals.pods)}"
-        f"{_cells(getattr(totals.gangs, field), totals.gangs)}</tr>"
-        for _, field, words in _OUTCOMES
+        f"<tr><th scope=row>{escape(words.format(names))}</th>{_cells(outcome, totals.pods)}"
+        f"{_cells(outcome, totals.gangs)}</tr>"
+        for outcome, words in _OUTCOMES
     )
     figures = (
         ("evictions for pods of higher priority", totals.counterfactual_evictions, totals.real_evictions),
@@ -237,7 +236,8 @@ def _numbers(report: ObservationReport, names: str) -> str:
     )
 
 
-def _cells(count: int, counts: OutcomeCounts) -> str:
+def _cells(outcome: PlacementOutcome, counts: OutcomeCounts) -> str:
+    count = counts.of(outcome)
     if not count:
         return "<td class=number>0</td>"
     share = 100 * count / counts.total
@@ -247,7 +247,7 @@ def _cells(count: int, counts: OutcomeCounts) -> str:
 def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str) -> str:
     if not found:
         return f'<h2>{title}</h2>\n<p class="quiet">No pod and no gang.</p>'
-    words = {outcome: text.format(names) for outcome, _, text in _OUTCOMES}
+    words = {outcome: text.format(names) for outcome, text in _OUTCOMES}
     rows = "".join(
         "<tr>"
         f"<th scope=row>{escape(f'{each.kind} {each.namespace}/{each.name}')}</th>"
@@ -293,10 +293,6 @@ def _reading(report: ObservationReport, names: str) -> str:
 
 def _since(at: float | None, seen: float) -> str:
     return "–" if at is None else f"after {_duration(max(0.0, at - seen))}"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _number(value: float) -> str:

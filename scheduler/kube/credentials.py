@@ -69,7 +69,7 @@ def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
     server = cluster["server"].rstrip("/")
     try:
         authorization = _authorization(path.parent, user)
-        files = _no_files() if not server.startswith("https") else _tls_files(path.parent, cluster, user)
+        files = _tls_files(path.parent, cluster, user) if server.startswith("https") else ("", "", "")
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     refresh_seconds: float | None = TOKEN_FILE_SECONDS if "tokenFile" in user else None
@@ -134,10 +134,6 @@ def _authorization(folder: Path, user: Mapping[str, Any]) -> str:
 
 def _text_of(folder: Path, name: str | None) -> str:
     return (folder / name).read_text() if name else ""
-
-
-def _no_files() -> tuple[str, str, str]:
-    return "", "", ""
 
 
 def _tls_files(folder: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -38,11 +38,11 @@ class RequestBackoff:
     `reset` after a success.
     """
 
-    def __init__(self, first: float = 0.5, longest: float = 30.0, source: random.Random | None = None) -> None:
+    def __init__(self, first: float = 0.5, longest: float = 30.0) -> None:
         self._first = first
         self._longest = longest
         self._failures = 0
-        self._random = source or random.Random()  # noqa: S311 - spreads load, keeps no secret
+        self._random = random.Random()  # noqa: S311 - spreads load, keeps no secret
 
     def reset(self) -> None:
         """Start over after a success."""

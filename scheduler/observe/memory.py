@@ -9,15 +9,15 @@ _PROC: Final = Path("/proc")
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
-def resident_bytes(pids: Iterable[int], proc: Path = _PROC) -> int:
+def resident_bytes(pids: Iterable[int]) -> int:
     """Return the resident bytes of processes together; a process that has ended counts 0."""
-    return sum(_resident_pages(proc / str(pid) / "statm") for pid in pids) * os.sysconf("SC_PAGE_SIZE")
+    return sum(_resident_pages(_PROC / str(pid) / "statm") for pid in pids) * os.sysconf("SC_PAGE_SIZE")
 
 
-def container_limit_bytes(file: Path = _CONTAINER_LIMIT) -> int | None:
+def container_limit_bytes() -> int | None:
     """Return the memory limit of the container; None without a limit or without cgroup v2."""
     try:
-        text = file.read_text(encoding="ascii").strip()
+        text = _CONTAINER_LIMIT.read_text(encoding="ascii").strip()
     except OSError:
         return None
     return int(text) if text.isdecimal() else None

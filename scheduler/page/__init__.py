@@ -3,7 +3,7 @@ The fleet as a page: a document that one pure function makes, the front end that
 
 - `fleet_map`: the document `FleetMap`, in columns, so that 40,000 devices are a few hundred kilobytes (`map_of`);
 - `map_page`: one HTML file with the document and the front end in it, or without a document;
-- `live_fleet`, `visible_part`: the fleet as it was last read (`reading`), and the part of it that a caller sees;
+- `live_fleet`, `visible_part`: the fleet as it was last read, and the part of it that a caller sees;
 - `decision_answers`, `history_listing`: what the running scheduler decided, and what happened to pods;
 - `fit_questions`, `fit_process`, `fit_answer`: whether pasted manifests would fit, decided in a process with limits;
 - `page_server`: the server of `dovetail page`;

@@ -9,7 +9,6 @@ import msgspec
 from scheduler.api.history_answers import HistoryAnswer
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
-from scheduler.history import level_words
 from scheduler.history.records import DecisionRecord
 from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import history_listing
@@ -98,5 +97,5 @@ def _decision(record: DecisionRecord) -> DecisionRow:
         len(record.nominated),
         record.seconds,
         record.status,
-        tuple(map(level_words.written, record.levels)),
+        tuple(map(history_listing.level_in_words, record.levels)),
     )

@@ -6,9 +6,30 @@ from typing import Final, NamedTuple
 
 from scheduler.history.records import DecisionRecord, HistoryRecord, PodRecord
 from scheduler.simulation.printing import pool_name, runs
-from solver.domain import PoolId
+from solver.domain import LevelReport, PoolId
 
 _PLACED: Final = "Placed"
+LEVEL_WORDS: Final = {
+    "gang-topology": "domains used by gangs",
+    "alternatives": "later alternatives of firstAvailable",
+    "preferences": "preferences not met",
+    "suspects": "devices used that failed lately",
+    "opened-groups": "whole groups of nodes that lose a device",
+    "opened-nodes": "nodes used that had no device in use",
+    "opened-devices": "unused shareable devices used",
+    "spoiled-partitions": "value of partitions that cannot be cut any more",
+    "broken-groups": "whole groups of devices that lose a device",
+    "crowded-nodes": "devices from nodes with few of them free",
+    "device-value": "value of the devices used",
+    "domain-allocation": "free share of the domains used by gangs",
+    "scores": "node scores missed",
+}
+"""
+Levels of the objective by their name in JSON, as docs/policies.md explains them.
+
+Of all of them less is better, so their values in JSON are negative.
+"""
+_PLACED_LEVEL: Final = "placed"
 
 
 def pod_events(records: Sequence[HistoryRecord]) -> "list[PodEvent]":
@@ -96,3 +117,17 @@ def _decision_events(record: DecisionRecord) -> Iterator[PodEvent]:
         victims = nominated.victims
         why = f"{victims} pod{'s are' if victims > 1 else ' is'} evicted for it" if victims else "pods leave for it"
         yield event._replace(pod=pod, what="Nominated", node=nominated.node, why=why)
+
+
+def level_in_words(level: LevelReport) -> str:
+    """Write a level: `pods of priority 0 placed: 12 (best)`, or with its bound `…: 12 (at best 14)`."""
+    proof = "best" if level.proven else f"at best {abs(level.bound)}"
+    return f"{_words(level.name)}: {abs(level.value)} ({proof})"
+
+
+def _words(name: str) -> str:
+    kind, _, rest = name.partition(":")
+    if kind != _PLACED_LEVEL:
+        return LEVEL_WORDS.get(name, name)
+    priority, _, overdue = rest.partition(":")
+    return f"{'overdue ' if overdue else ''}pods of priority {priority} placed"

@@ -17,8 +17,7 @@ import msgspec
 from scheduler.api.answer_threads import in_thread
 from scheduler.page import map_page, visible_part
 from scheduler.page.fleet_map import FleetMap
-from scheduler.page.reading import FleetReading
-from scheduler.page.visible_part import VisiblePart
+from scheduler.page.visible_part import FleetReading, VisiblePart
 
 _LEAST_SECONDS: Final = 2.0
 _MOST_SHARE: Final = 0.1

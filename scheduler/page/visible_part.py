@@ -1,6 +1,7 @@
-"""The part of the fleet that one caller sees: what `kubectl list` would show, and how much is left out."""
+"""A fleet that was read, and the part of it that one caller sees: what `kubectl list` would show."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -8,13 +9,33 @@ import msgspec
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.change import Kind
 from scheduler.page import fleet_map
-from scheduler.page.fleet_map import FleetMap
-from scheduler.page.reading import FleetReading
+from scheduler.page.fleet_map import FleetMap, MapOrigin
 from scheduler.simulation.devices_output import FleetAnswer
+from scheduler.status.waiting_pods import WaitingPod
 from scheduler.visibility import HiddenCounts, VisibleNamespaces
 from scheduler.worker import fleet_documents
 
 _ALL: Final = VisibleNamespaces(everything=True)
+
+
+@dataclass(frozen=True)
+class FleetReading:
+    """A fleet, the pods that wait (None: they may not be listed), and when and from what it was read."""
+
+    found: FleetAnswer
+    queue: tuple[WaitingPod, ...] | None
+    origin: MapOrigin
+
+    @cached_property
+    def holders(self) -> tuple[str, ...]:
+        """The namespaces whose claims hold devices."""
+        devices = self.found.fleet.devices
+        return tuple(sorted({each.claim.namespace for device in devices for each in device.holders}))
+
+    @cached_property
+    def waiting(self) -> tuple[str, ...]:
+        """The namespaces of pods that wait, in the order of the queue, then of those that hold devices."""
+        return tuple(dict.fromkeys((*(each.namespace for each in self.queue or ()), *self.holders)))
 
 
 class VisiblePart(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
-    DeviceTaintRule,
     GangId,
     Node,
     PersistentVolume,
@@ -24,7 +23,6 @@ from solver.domain import (
     PodDisruptionBudget,
     PodGroup,
     ResourceSlice,
-    StorageClass,
     Taint,
     TaintEffect,
     VolumeClaimId,
@@ -279,13 +277,6 @@ def _untainted(each: ResourceSlice) -> ResourceSlice:
     return msgspec.structs.replace(each, devices=devices)
 
 
-def _taint_rule_events(before: DeviceTaintRule | None, _: DeviceTaintRule | None) -> Events:
-    return _where(dict.fromkeys(_TAINT_RULE_EVENTS, before is not None))
-
-
-_TAINT_RULE_EVENTS: Final = (ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.DEVICE_AMOUNTS_CHANGED)
-
-
 def _gang_events(before: PodGroup | None, after: PodGroup | None) -> Events:
     is_same = before is not None and after is not None and _gang_terms(before) == _gang_terms(after)
     return _where({ClusterEvent.GANG_CHANGED: not is_same})
@@ -327,10 +318,6 @@ def _volume_terms(each: PersistentVolume) -> tuple[object, ...]:
     is_free = each.phase == "Available" and each.claim is None
     terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
     return (*terms, each.labels, each.node_affinity, each.uid, taken_by, is_free)
-
-
-def _storage_class_events(_: StorageClass | None, after: StorageClass | None) -> Events:
-    return _where({ClusterEvent.STORAGE_CLASS_CHANGED: after is not None})
 
 
 def _capacity_events(before: CSIStorageCapacity | None, after: CSIStorageCapacity | None) -> Events:
@@ -381,10 +368,12 @@ _EVENTS: Final[Mapping[Kind, Callable[[Object | None, Object | None], Events]]] 
     Kind.SLICES: _of(ResourceSlice, _slice_events),
     Kind.CLASSES: _of(DeviceClass, _class_events),
     Kind.CLAIMS: _of(Claim, _claim_events),
-    Kind.TAINT_RULES: _of(DeviceTaintRule, _taint_rule_events),
+    Kind.TAINT_RULES: lambda before, _: (
+        {ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.DEVICE_AMOUNTS_CHANGED} if before is not None else set()
+    ),
     Kind.VOLUMES: _of(PersistentVolume, _volume_events),
     Kind.VOLUME_CLAIMS: _of(PersistentVolumeClaim, _volume_claim_events),
-    Kind.STORAGE_CLASSES: _of(StorageClass, _storage_class_events),
+    Kind.STORAGE_CLASSES: lambda _, after: {ClusterEvent.STORAGE_CLASS_CHANGED} if after is not None else set(),
     Kind.NODE_DRIVERS: _of(CSINode, _node_driver_events),
     Kind.STORAGE_CAPACITIES: _of(CSIStorageCapacity, _capacity_events),
     Kind.STORAGE_DRIVERS: _of(CSIDriver, _storage_driver_events),

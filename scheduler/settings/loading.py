@@ -6,7 +6,7 @@ rename a key, rename its field in `schema` and add a line there. The default fil
 the new key only.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,13 +48,13 @@ def _split(document: dict[str, Any]) -> Iterator[str]:
             yield f"{key} is deprecated, write {' and '.join(f'{name}.{key}' for name in names)}"
 
 
-def _rename(document: dict[str, Any], renamed: Mapping[str, str] = RENAMED) -> Iterator[str]:
+def _rename(document: dict[str, Any]) -> Iterator[str]:
     """
     Replace old keys in a document by new ones, and return a warning for each.
 
     Where the file has both, the old one stays, and the check of the document refuses it as unknown.
     """
-    for old, new in renamed.items():
+    for old, new in RENAMED.items():
         *above, name = old.split(".")
         section = _section(document, above)
         if section is None or name not in section:

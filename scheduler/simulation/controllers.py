@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.change import Change, Kind
+from scheduler.kube.decode.storage import DEFAULT_CLASS
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
 from solver import volume_fits
 from solver.domain import PersistentVolume, PersistentVolumeClaim, StorageClass
 
-_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _STATEFUL: Final = "StatefulSet"
 
 
@@ -78,7 +78,7 @@ def default_class(classes: Iterable[Body]) -> str:
     found = [
         text(metadata(each).get("name"))
         for each in classes
-        if mapping(metadata(each).get("annotations")).get(_DEFAULT) == "true"
+        if mapping(metadata(each).get("annotations")).get(DEFAULT_CLASS) == "true"
     ]
     return min(found, default="")
 

@@ -1,6 +1,7 @@
 """Compiling macros: comprehensions, cel.bind, optMap, sortBy. Every step of a loop is charged."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from solver.cel import tree
@@ -69,7 +70,7 @@ def compile_comprehension(compiler: Compiler, node: tree.Comprehension) -> Closu
     return _MAKERS[node.loop](steps, condition, transform)
 
 
-def _quantifier(steps: _Steps, condition: Closure | None, *, is_all: bool) -> Closure:
+def _quantifier(steps: _Steps, condition: Closure | None, _transform: Closure | None, *, is_all: bool) -> Closure:
     """all() and exists() absorb failures as && and || do."""
     assert condition is not None  # noqa: S101 - the macro's shape
     decisive = not is_all
@@ -92,14 +93,6 @@ def _quantifier(steps: _Steps, condition: Closure | None, *, is_all: bool) -> Cl
         return is_all
 
     return decide
-
-
-def _all(steps: _Steps, condition: Closure | None, _transform: Closure | None) -> Closure:
-    return _quantifier(steps, condition, is_all=True)
-
-
-def _exists(steps: _Steps, condition: Closure | None, _transform: Closure | None) -> Closure:
-    return _quantifier(steps, condition, is_all=False)
 
 
 def _holds(condition: Closure | None, frame: Frame) -> bool:
@@ -162,8 +155,8 @@ def _transform_map_entry(steps: _Steps, condition: Closure | None, transform: Cl
 
 _Maker = Callable[[_Steps, Closure | None, Closure | None], Closure]
 _MAKERS: Final[dict[Loop, _Maker]] = {
-    Loop.ALL: _all,
-    Loop.EXISTS: _exists,
+    Loop.ALL: partial(_quantifier, is_all=True),
+    Loop.EXISTS: partial(_quantifier, is_all=False),
     Loop.EXISTS_ONE: _exists_one,
     Loop.MAP: _collect,
     Loop.FILTER: _collect,

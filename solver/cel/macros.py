@@ -1,6 +1,7 @@
 """Expanding macros, by name and number of arguments; all other calls stay calls."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from solver.cel import tree
@@ -41,40 +42,13 @@ def _variable(node: tree.AstNode) -> str:
     return node.name
 
 
-def _variables(first: tree.AstNode, second: tree.AstNode) -> tuple[str, str]:
-    names = _variable(first), _variable(second)
-    if names[0] == names[1]:
-        raise ExpressionError(f"both variables are called {names[0]}", second.position)
-    return names
-
-
-def _one_variable(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
-    loop = _LOOPS[name]
-    condition: tree.AstNode | None = arguments[1]
-    transform: tree.AstNode | None = None
-    if loop is Loop.MAP:
-        condition, transform = (None, *arguments[1:])[-2:]
-    return tree.Comprehension(
-        position=position,
-        loop=loop,
-        range=target,
-        first=_variable(arguments[0]),
-        condition=condition,
-        transform=transform,
-    )
-
-
-def _two_variables(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
-    loop = _LOOPS[name]
-    first, second = _variables(arguments[0], arguments[1])
-    condition: tree.AstNode | None = None
-    transform: tree.AstNode | None = None
-    if loop in {Loop.ALL, Loop.EXISTS, Loop.EXISTS_ONE}:
-        condition = arguments[2]
-    elif len(arguments) == 4:  # noqa: PLR2004 - two variables, filter, transform
-        condition, transform = arguments[2:]
-    else:
-        transform = arguments[2]
+def _comprehension(position: Position, name: str, target: tree.AstNode, arguments: _Nodes, count: int) -> tree.AstNode:
+    """Make the loop of a macro with one variable or two: a predicate or filter, or a transform with or without one."""
+    loop, names, rest = _LOOPS[name], [_variable(each) for each in arguments[:count]], arguments[count:]
+    if len(set(names)) < count:
+        raise ExpressionError(f"both variables are called {names[0]}", arguments[1].position)
+    first, second = (*names, "")[:2]
+    condition, transform = (rest[0], None) if loop in _WITHOUT_TRANSFORM else (None, *rest)[-2:]
     return tree.Comprehension(
         position=position,
         loop=loop,
@@ -119,7 +93,10 @@ _LOOPS: Final = {
     "transformMap": Loop.TRANSFORM_MAP,
     "transformMapEntry": Loop.TRANSFORM_MAP_ENTRY,
 }
+_WITHOUT_TRANSFORM: Final = frozenset({Loop.ALL, Loop.EXISTS, Loop.EXISTS_ONE, Loop.FILTER})
 
+_one_variable: Final = partial(_comprehension, count=1)
+_two_variables: Final = partial(_comprehension, count=2)
 _Macro = Callable[[Position, str, tree.AstNode, _Nodes], tree.AstNode | None]
 _MACROS: Final[dict[tuple[str, int], _Macro]] = {
     ("all", 2): _one_variable,

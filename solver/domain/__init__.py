@@ -130,6 +130,7 @@ from solver.domain.reasons import (
     Reason,
     ReasonCode,
     RequestCount,
+    node_reason,
 )
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights

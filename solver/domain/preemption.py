@@ -63,16 +63,14 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """
     PodDisruptionBudget (policy/v1); `allowed` is status.disruptionsAllowed.
 
-    `selector` is None if it selects nothing. `disrupted` is status.disruptedPods: pods whose eviction was granted and
-    not observed yet; `allowed` excludes them already. `is_stale` says that the status belongs to an older generation:
-    the API server refuses evictions then.
+    `selector` is None if it selects nothing. `is_stale` says that the status belongs to an older generation: the API
+    server refuses evictions then.
     """
 
     namespace: str
     name: str
     selector: LabelSelector | None = None
     allowed: int = 0
-    disrupted: tuple[str, ...] = ()
     is_stale: bool = False
 
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:

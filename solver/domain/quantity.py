@@ -13,8 +13,8 @@ import msgspec
 NANO: Final = 10**9
 """Nano-units in one unit."""
 
-_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY_FACTORS: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+DECIMAL_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _NUMBER: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
     r"(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?",
@@ -61,10 +61,10 @@ def parse(text: str) -> Quantity:
 
 def _scaled(digits: int, fraction_digits: int, suffix: str, text: str) -> int:
     """Nano-units of digits × 10^-fraction_digits × suffix, rounded up."""
-    if suffix in _BINARY:
-        numerator, exponent = digits * _BINARY[suffix], 9 - fraction_digits
-    elif suffix in _DECIMAL:
-        numerator, exponent = digits, 9 - fraction_digits + _DECIMAL[suffix]
+    if suffix in BINARY_FACTORS:
+        numerator, exponent = digits * BINARY_FACTORS[suffix], 9 - fraction_digits
+    elif suffix in DECIMAL_EXPONENTS:
+        numerator, exponent = digits, 9 - fraction_digits + DECIMAL_EXPONENTS[suffix]
     else:
         power = max(int(suffix[1:]), -_LONGEST - _LARGEST_EXPONENT)  # below that anything is rounded up to a nano-unit
         if power > _LARGEST_EXPONENT and digits:
@@ -100,12 +100,12 @@ def format_nano(nano: int, like: str = "") -> str:
     if amount == 0:
         return "0"
     if like[-1:] == "i":
-        for suffix, factor in reversed(_BINARY.items()):
+        for suffix, factor in reversed(BINARY_FACTORS.items()):
             if amount % (factor * NANO) == 0:
                 return f"{sign}{amount // (factor * NANO)}{suffix}"
         if amount % NANO == 0:
             return f"{sign}{amount // NANO}"
-    for suffix, exponent in sorted(_DECIMAL.items(), key=lambda item: -item[1]):
+    for suffix, exponent in sorted(DECIMAL_EXPONENTS.items(), key=lambda item: -item[1]):
         factor = 10 ** (exponent + 9)
         if amount % factor == 0:
             return f"{sign}{amount // factor}{suffix}"

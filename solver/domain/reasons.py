@@ -175,6 +175,11 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
         return self.status or self.message
 
 
+def node_reason(code: ReasonCode, message: str) -> Reason:
+    """Return the reason of one node."""
+    return Reason(code=code, message=message, node_count=1)
+
+
 class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     """
     Devices of one node for one request (or one alternative of it: `request/alternative`).

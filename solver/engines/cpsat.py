@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ortools.sat.python import cp_model_helper
 
+from solver.domain import Budget
 from solver.model.form import UNBOUNDED, Expression, IntegerForm
 
 
@@ -54,6 +55,17 @@ class Effort:
     seed: int
     workers: int
     presolve: bool
+
+    @classmethod
+    def within(cls, budget: Budget, deterministic_seconds: float, *, presolve: bool) -> "Effort":
+        """So many deterministic seconds, and what is left of the wall time of a budget."""
+        return cls(
+            seconds=budget.remaining_seconds(),
+            deterministic_seconds=deterministic_seconds,
+            seed=budget.seed,
+            workers=budget.workers,
+            presolve=presolve,
+        )
 
 
 def maximize(

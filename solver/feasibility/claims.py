@@ -54,7 +54,8 @@ def _entry_objections(
         status = f'resourceclaim "{claim.id.name}" is being deleted'
         yield Reason(code=ReasonCode.CLAIM_DELETING, message=message, status=status)
     elif claim.invalid:
-        yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {_problem(claim)}")
+        message = f"claim {claim.id.name}: {wording.quoted(claim.invalid, _LONGEST_PROBLEM)}"
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
     elif claim.allocation is not None:
         yield from _allocated_objections(pod, claim)
     else:
@@ -123,10 +124,6 @@ def _least_count(alternative: SubRequest) -> int:
 def _shown(expression: str) -> str:
     """Shorten an expression for a message."""
     return expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}…"
-
-
-def _problem(claim: Claim) -> str:
-    return wording.quoted(claim.invalid, _LONGEST_PROBLEM)
 
 
 def _alternative_objections(

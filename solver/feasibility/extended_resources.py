@@ -6,6 +6,7 @@ the resource is mapped to; never from both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from solver.domain import (
@@ -26,18 +27,10 @@ IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 def explicit_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
     """Return the classes by spec.extendedResourceName: the newest, of equally new ones the first by name."""
     found: dict[str, str] = {}
-    for each in sorted(sorted(classes, key=_name, reverse=True), key=_creation):
+    for each in sorted(sorted(classes, key=attrgetter("name"), reverse=True), key=attrgetter("creation_timestamp")):
         if each.extended_resource_name:
             found[each.extended_resource_name] = each.name
     return found
-
-
-def _name(each: DeviceClass) -> str:
-    return each.name
-
-
-def _creation(each: DeviceClass) -> str:
-    return each.creation_timestamp
 
 
 def class_of(resource: str, explicit: Mapping[str, str], classes: Mapping[str, DeviceClass]) -> str | None:

@@ -30,6 +30,7 @@ from solver.domain import (
     TaintEffect,
     Toleration,
     is_met,
+    node_reason,
     wording,
 )
 
@@ -236,10 +237,6 @@ def names_nodes(selector: NodeSelector) -> bool:
     )
 
 
-def _reason(code: ReasonCode, message: str) -> Reason:
-    return Reason(code=code, message=message, node_count=1)
-
-
 def _elsewhere(code: ReasonCode) -> Reason:
     return Reason(code=code, message=_ELSEWHERE, node_count=1, status="resourceclaim not available on the node")
 
@@ -251,15 +248,15 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     With `is_too_small` the pod requests more than the empty node has; only the code differs.
     """
     message = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-    return _reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
+    return node_reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
 
 
 _SHOWN_TAINTS: Final = 4
-UNSCHEDULABLE: Final = _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
-FEATURES: Final = _reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
-OTHER_NAME: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
+UNSCHEDULABLE: Final = node_reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
+FEATURES: Final = node_reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
+OTHER_NAME: Final = node_reason(ReasonCode.NODE_AFFINITY, "node(s) didn't satisfy plugin(s) [NodeAffinity]")
 """Nodes that NodeAffinity's PreFilter leaves out: required affinity names the nodes."""
-AFFINITY_MISMATCH: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+AFFINITY_MISMATCH: Final = node_reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 CLAIM_ON_OTHER_NODES: Final = _elsewhere(ReasonCode.CLAIM_ELSEWHERE)
 CLAIM_OUT_OF_REACH: Final = _elsewhere(ReasonCode.CLAIM_OUT_OF_REACH)
 

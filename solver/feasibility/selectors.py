@@ -321,9 +321,9 @@ def compile_selector(source: Source, budget: EvaluationBudget | None = None) -> 
     return selector
 
 
-def compile_derived(expression: str, budget: EvaluationBudget | None = None) -> DerivedExpression:
+def compile_derived(expression: str) -> DerivedExpression:
     """Compile the expression of a derived attribute, or take it from the cache; as `compile_selector`."""
-    found = compile_selector(DerivedSource(expression), budget)
+    found = compile_selector(DerivedSource(expression))
     if not isinstance(found, DerivedExpression):
         raise TypeError(f"no derived attribute: {expression}")
     return found

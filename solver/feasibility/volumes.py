@@ -17,6 +17,7 @@ from solver.domain import (
     ReasonCode,
     StorageClass,
     VolumeClaimId,
+    node_reason,
 )
 from solver.feasibility import node_fit
 
@@ -34,30 +35,25 @@ _IN_TREE_DRIVERS: Final = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-
-def _on_nodes(code: ReasonCode, message: str) -> Reason:
-    return Reason(code=code, message=message, node_count=1)
-
-
-ELSEWHERE: Final = _on_nodes(ReasonCode.VOLUME_ELSEWHERE, "node(s) didn't match PersistentVolume's node affinity")
-OTHER_ZONE: Final = _on_nodes(ReasonCode.VOLUME_ELSEWHERE, "node(s) had no available volume zone")
-MISSING: Final = _on_nodes(
+ELSEWHERE: Final = node_reason(ReasonCode.VOLUME_ELSEWHERE, "node(s) didn't match PersistentVolume's node affinity")
+OTHER_ZONE: Final = node_reason(ReasonCode.VOLUME_ELSEWHERE, "node(s) had no available volume zone")
+MISSING: Final = node_reason(
     ReasonCode.VOLUME_MISSING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
-NONE_TO_BIND: Final = _on_nodes(ReasonCode.VOLUME_NONE, "node(s) didn't find available persistent volumes to bind")
-TOO_LITTLE: Final = _on_nodes(ReasonCode.VOLUME_CAPACITY, "node(s) did not have enough free storage")
-DISK_IN_USE: Final = _on_nodes(ReasonCode.VOLUME_IN_USE, "node(s) had no available disk")
-EXCLUSIVE_IN_USE: Final = _on_nodes(
+NONE_TO_BIND: Final = node_reason(ReasonCode.VOLUME_NONE, "node(s) didn't find available persistent volumes to bind")
+TOO_LITTLE: Final = node_reason(ReasonCode.VOLUME_CAPACITY, "node(s) did not have enough free storage")
+DISK_IN_USE: Final = node_reason(ReasonCode.VOLUME_IN_USE, "node(s) had no available disk")
+EXCLUSIVE_IN_USE: Final = node_reason(
     ReasonCode.VOLUME_EXCLUSIVE,
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 )
-TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max volume count")
+TOO_MANY: Final = node_reason(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max volume count")
 """kube-scheduler's messages."""
 
 
 def driver_missing(driver: str) -> Reason:
     """Return the reason that a required CSI driver is not on a node (CSIDriver.spec.preventPodSchedulingIfMissing)."""
-    return _on_nodes(ReasonCode.VOLUME_DRIVER_MISSING, f"{driver} CSI driver is not installed on the node")
+    return node_reason(ReasonCode.VOLUME_DRIVER_MISSING, f"{driver} CSI driver is not installed on the node")
 
 
 def _of_claim(code: ReasonCode, message: str) -> Reason:

@@ -8,7 +8,7 @@ from solver.domain import Quantity
 from solver.feasibility.capacity import Consumption, consumed
 from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.usage import Usage
+from solver.problem.devices.usage import Usage, is_overcommitted
 
 _LEAST: Final = Quantity(nano=1, text="1n")
 
@@ -41,7 +41,7 @@ class Availability:
             return Obstacle.IN_USE
         if used is None:
             return self._counters(record) if record.counters else None
-        if not record.device.allow_multiple_allocations or self.is_overcommitted(index):
+        if not record.device.allow_multiple_allocations or is_overcommitted(record.device, used):
             return Obstacle.IN_USE
         published = dict(record.device.capacities)
         is_short = any(published[name].value.nano - used.get(name, 0) < amount for name, amount in consumption)
@@ -57,12 +57,6 @@ class Availability:
             for name, capacity in record.device.capacities
             if capacity.value.nano
         )
-
-    def is_overcommitted(self, index: int) -> bool:
-        """Whether shares take more of a device than it publishes now: then it gets no further share."""
-        used = self.usage.shared.get(index, {})
-        capacities = self.inventory.records[index].device.capacities
-        return any(used.get(name, 0) > capacity.value.nano for name, capacity in capacities)
 
     def _counters(self, record: DeviceRecord) -> Obstacle | None:
         """Say whether the counters that an unused device draws on have enough left."""

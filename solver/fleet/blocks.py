@@ -20,7 +20,7 @@ _Place = Callable[[FleetDevice], str]
 
 def on_nodes(available: Iterable[FleetDevice]) -> Rooms:
     """Return the rooms of single nodes, without devices that several nodes can use."""
-    return _rooms(available, _node)
+    return _rooms(available, lambda device: device.node)
 
 
 def largest(available: tuple[FleetDevice, ...], rooms: Rooms) -> LargestBlock:
@@ -31,7 +31,7 @@ def largest(available: tuple[FleetDevice, ...], rooms: Rooms) -> LargestBlock:
         claim=min(on_node, MAX_RESULTS),
         node=on_node,
         root=max(_rooms(available, _root).values(), default=None),
-        domain=max(_rooms(available, _domain).values(), default=None),
+        domain=max(_rooms(available, lambda device: device.domain).values(), default=None),
     )
 
 
@@ -80,14 +80,6 @@ def _with_wide(rooms: Rooms, wide: Iterable[FleetDevice]) -> int:
         reached = room(devices)
         total.update(dict.fromkeys(nodes or (), reached))
     return max(total.values(), default=0) + everywhere
-
-
-def _node(device: FleetDevice) -> str:
-    return device.node
-
-
-def _domain(device: FleetDevice) -> str:
-    return device.domain
 
 
 _SEPARATOR: Final = "\0"

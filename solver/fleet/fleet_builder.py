@@ -34,9 +34,7 @@ from solver.feasibility import capacity, node_fit, selectors
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.pools import Pool
 from solver.fleet.availability import Availability
-from solver.fleet.holders import Holders, holders_of
-from solver.fleet.node_facts import NodeFacts, NodeReach
-from solver.fleet.products import product_of
+from solver.fleet.device_facts import Holders, NodeFacts, NodeReach, holders_of, product_of
 from solver.problem.devices.compatibility import is_exclusion
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.prepare import gc_paused

@@ -295,6 +295,7 @@ def _leftover(group: NodeGroup, local: list[int]) -> int:
 
 
 def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int, Pick]) -> bool:
+    """Serve the copies in order, by depth-first search; a choice that fails gives back all that it took."""
     if not rest:
         return True
     (position, (component, options)), later = rest[0], rest[1:]

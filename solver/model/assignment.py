@@ -1,6 +1,6 @@
 """From a solution to values of variables, the hint (warm start) of a search; and from values back to a solution."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from solver.model.build import pool_of
 from solver.model.cells import Cell
@@ -210,11 +210,4 @@ class _Reading:
         sequence = [each for each, count in counts for _ in range(count)]
         requests = len(sequence) // pool.distinct
         # A device occurs at most once per request, so dealing its block round-robin never repeats it in one.
-        return [_counted(sequence[position::requests]) for position in range(requests)]
-
-
-def _counted(types: list[int]) -> tuple[tuple[int, int], ...]:
-    counts: dict[int, int] = {}
-    for each in types:
-        counts[each] = counts.get(each, 0) + 1
-    return tuple(counts.items())
+        return [tuple(Counter(sequence[position::requests]).items()) for position in range(requests)]

@@ -151,18 +151,14 @@ def _bound(variables: Variables, option: Option, cell: Cell) -> int:
 
 
 def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
+    """How often a line can be taken on a node of a cell: by what each of its types has left, other lines apart."""
     layout, per_type = variables.problem.layout, []
     for each in line.types:
-        device = type_at(layout, cell.group, each)
-        takes = device.takes[line.demand]
-        if not takes:
-            per_type.append(_UNLIMITED)
-            continue
         left = (
             variables.problem.wide_left(budget) // amount if budget >= GLOBAL else cell.state[budget] // amount
-            for budget, amount in takes
+            for budget, amount in type_at(layout, cell.group, each).takes[line.demand]
         )
-        per_type.append(min(left))
+        per_type.append(min(left, default=_UNLIMITED))
     if line.takes_each:
         totals = (type_at(layout, cell.group, each).total for each in line.types)
         return min((most // total for most, total in zip(per_type, totals, strict=True)), default=0)

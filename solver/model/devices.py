@@ -17,12 +17,12 @@ def supply_pools(variables: Variables) -> None:
         variables.form.step(len(lines))
         asked = Expression()
         for at, option, line in lines:
-            add_scaled(asked, variables.copies[at][option], line.needed)
+            asked.add_scaled(variables.copies[at][option], line.needed)
         if len(pool.types) == 1:
             variables.devices[pool] = {pool.types[0]: asked}
             continue
         total = Expression({variable: -coefficient for variable, coefficient in asked.terms.items()})
-        most = sum(coefficient * variables.form.upper[variable] for variable, coefficient in asked.terms.items())
+        most = variables.form.most(asked)
         variables.devices[pool] = {}
         for each, takes in zip(pool.types, pool.takes, strict=True):
             limit = min(most, most_of(variables, pool.cell, type_of(variables, pool.cell, each), takes))
@@ -43,7 +43,7 @@ def add_distinct_devices(variables: Variables) -> None:
                 continue
             limit = Expression(dict(count.terms))
             for at, option, _ in lines:
-                add_scaled(limit, variables.copies[at][option], -1)
+                limit.add_scaled(variables.copies[at][option], -1)
             variables.form.require(limit, "distinct devices", high=0)
 
 
@@ -53,7 +53,7 @@ def respect_budgets(variables: Variables) -> None:
     wide: defaultdict[int, Expression] = defaultdict(Expression)
 
     def take(cell: int, budget: int, amount: int, count: Expression) -> None:
-        add_scaled(wide[budget] if budget >= GLOBAL else local[cell, budget], count, amount)
+        (wide[budget] if budget >= GLOBAL else local[cell, budget]).add_scaled(count, amount)
 
     for cell, each, demand_takes, count in taken(variables):
         device = type_of(variables, cell, each)
@@ -62,7 +62,7 @@ def respect_budgets(variables: Variables) -> None:
         if device.fresh >= 0 and demand_takes and left(variables, cell, device.fresh) > 0:
             opened = _opened_device(variables, cell, each)
             limit = Expression(dict(count.terms))
-            limit.add(opened, -_most(variables, count))
+            limit.add(opened, -variables.form.most(count))
             variables.form.require(limit, "opened device", high=0)
     _open_kept(variables)
     for (cell, each), opened in variables.opened_devices.items():
@@ -122,7 +122,7 @@ def _require_budget(variables: Variables, cell: int, budget: int, total: Express
     if at.is_unused:
         total.add(_opened_node(variables, cell), -units)
         variables.form.require(total, "budget", high=0)
-    elif _most(variables, total) > units * at.multiplicity:
+    elif variables.form.most(total) > units * at.multiplicity:
         variables.form.require(total, "budget", high=units * at.multiplicity)
 
 
@@ -136,7 +136,7 @@ def taken(variables: Variables) -> list[tuple[int, int, tuple[tuple[int, int], .
         for each in line.types:
             device = type_of(variables, at.cell, each)
             count = Expression()
-            add_scaled(count, variables.copies[at][option], device.total)
+            count.add_scaled(variables.copies[at][option], device.total)
             rows.append((at.cell, each, device.takes[line.demand], count))
     return rows
 
@@ -172,7 +172,7 @@ def add_device_identity(variables: Variables) -> None:
         if variables.problem.requests.components[variables.parts(at.owner)[at.part].component].needs_identity:
             for each in line.types:
                 count = Expression()
-                add_scaled(count, variables.copies[at][option], type_of(variables, at.cell, each).total)
+                count.add_scaled(variables.copies[at][option], type_of(variables, at.cell, each).total)
                 of_part[at].append(_Taken(line.request, line.alternative, each, count))
     for at, taken_by in of_part.items():
         _each_device_once(variables, at, taken_by)
@@ -183,10 +183,10 @@ def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) 
     totals: defaultdict[int, Expression] = defaultdict(Expression)
     for each in taken_by:
         if not type_of(variables, at.cell, each.type).is_shareable:
-            add_scaled(totals[each.type], each.amount, 1)
+            totals[each.type].add_scaled(each.amount, 1)
     for reference, total in totals.items():
         device = type_of(variables, at.cell, reference)
-        if _most(variables, total) > device.total:
+        if variables.form.most(total) > device.total:
             variables.form.require(total, "one result per device", high=device.total)
 
 
@@ -202,15 +202,9 @@ def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -
             attribute = link.compared(each.request, each.alternative)
             column = type_of(variables, at.cell, each.type).attributes
             for value in column[attributes.index(attribute)] if attribute is not None else ():
-                add_scaled(per_value[value], each.amount, 1)
+                per_value[value].add_scaled(each.amount, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
-
-
-def add_scaled(target: Expression, source: Expression, factor: int) -> None:
-    """Add a multiple of an expression to another."""
-    for variable, coefficient in source.terms.items():
-        target.add(variable, coefficient * factor)
 
 
 def type_of(variables: Variables, cell: int, each: int) -> DeviceType:
@@ -229,8 +223,3 @@ def most_of(variables: Variables, cell: int, device: DeviceType, takes: tuple[tu
     if not takes:
         return device.total * multiplicity
     return min(left(variables, cell, budget) // amount for budget, amount in takes) * multiplicity
-
-
-def _most(variables: Variables, expression: Expression) -> int:
-    upper = variables.form.upper
-    return sum(coefficient * upper[variable] for variable, coefficient in expression.terms.items() if coefficient > 0)

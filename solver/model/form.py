@@ -31,6 +31,11 @@ class Expression:
         """Add one term; terms of one variable are summed."""
         self.terms[variable] = self.terms.get(variable, 0) + coefficient
 
+    def add_scaled(self, other: "Expression", factor: int) -> None:
+        """Add a multiple of the terms of another expression."""
+        for variable, coefficient in other.terms.items():
+            self.add(variable, coefficient * factor)
+
     def value(self, values: list[int]) -> int:
         """Evaluate for an assignment of every variable."""
         return self.offset + sum(coefficient * values[variable] for variable, coefficient in self.terms.items())
@@ -88,6 +93,13 @@ class IntegerForm:
         before, self._steps = self._steps, self._steps + count
         if self.stop is not None and before // _GLANCE != self._steps // _GLANCE and self.stop():
             raise OutOfTimeError
+
+    def most(self, expression: Expression) -> int:
+        """Return a value that the terms of an expression do not exceed; no variable is negative."""
+        upper = self.upper
+        return sum(
+            coefficient * upper[variable] for variable, coefficient in expression.terms.items() if coefficient > 0
+        )
 
     @property
     def term_count(self) -> int:

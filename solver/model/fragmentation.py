@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from solver.model.devices import add_scaled, taken, type_of
+from solver.model.devices import taken, type_of
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices import fragmentation
@@ -50,7 +50,7 @@ def broken_groups(variables: Variables) -> Expression:
     used: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
     for cell, each, takes, count in taken(variables):
         if takes and each >= 0:
-            add_scaled(used[cell, each], count, 1)
+            used[cell, each].add_scaled(count, 1)
     cost, form = Expression(), variables.form
     broken: list[tuple[int, Expression]] = []
     for cell in dict.fromkeys(cell for cell, _ in used):
@@ -58,7 +58,7 @@ def broken_groups(variables: Variables) -> Expression:
         for bundle in fragmentation.bundles(variables.problem, at.group, at.state):
             total = Expression()
             for each in bundle.types:
-                add_scaled(total, used.get((cell, each), Expression()), 1)
+                total.add_scaled(used.get((cell, each), Expression()), 1)
             if total.terms:
                 variable = form.variable(0, at.multiplicity)
                 broken.append((variable, Expression(dict(total.terms))))
@@ -79,19 +79,19 @@ def crowded_nodes(variables: Variables) -> Expression:
     totals: defaultdict[int, Expression] = defaultdict(Expression)
     for cell, each, takes, count in taken(variables):
         if takes and each >= 0:
-            add_scaled(totals[cell], count, 1)
+            totals[cell].add_scaled(count, 1)
     most, cost, form = fragmentation.most_free(variables.problem), Expression(), variables.form
     steps: list[tuple[list[int], Expression]] = []
     for cell, total in totals.items():
         at = variables.cell(cell)
         base = most - fragmentation.free_devices(at.group, at.state)
-        bound = sum(factor * form.upper[each] for each, factor in total.terms.items() if factor > 0)
+        bound = form.most(total)
         places = [form.variable(0, at.multiplicity) for _ in range(-(-bound // at.multiplicity))]
         steps.append((places, Expression(dict(total.terms))))
         for number, place in enumerate(places):
             cost.add(place, -(base + number))
         row = Expression(dict.fromkeys(places, 1))
-        add_scaled(row, total, -1)
+        row.add_scaled(total, -1)
         form.require(row, "crowded node", low=0)
     variables.hint_completions.append(lambda values: _fill(values, steps))
     return cost
@@ -150,7 +150,7 @@ def _used(variables: Variables) -> dict[tuple[int, int], Expression]:
         device = type_of(variables, cell, each)
         for budget, amount in takes:
             if budget < GLOBAL and budget != device.gate and not device.is_shareable:
-                add_scaled(used[cell, budget], count, amount)
+                used[cell, budget].add_scaled(count, amount)
     for (cell, each), opened in variables.opened_devices.items():
         for budget, amount in type_of(variables, cell, each).opens if each >= 0 else ():
             if budget < GLOBAL:

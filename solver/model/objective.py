@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from solver.model import fragmentation, soft_costs
-from solver.model.devices import add_scaled, taken, type_of
+from solver.model.devices import taken, type_of
 from solver.model.form import Expression, LevelExpression
 from solver.model.fragmentation import Uses
 from solver.model.gangs import domains_used
@@ -117,7 +117,7 @@ def _alternatives(variables: Variables) -> Expression:
     cost = Expression()
     for at, options in variables.options.items():
         for index, option in options:
-            add_scaled(cost, variables.copies[at][index], -option.rank)
+            cost.add_scaled(variables.copies[at][index], -option.rank)
     return cost
 
 
@@ -153,7 +153,7 @@ def _suspects(variables: Variables) -> Expression:
     cost = Expression()
     for cell, each, takes, count in taken(variables):
         if takes and type_of(variables, cell, each).is_suspect:
-            add_scaled(cost, count, -1)
+            cost.add_scaled(count, -1)
     return cost
 
 
@@ -162,7 +162,7 @@ def _device_value(variables: Variables) -> Expression:
     cost = Expression()
     for cell, each, takes, count in taken(variables):
         if takes:
-            add_scaled(cost, count, -type_of(variables, cell, each).value)
+            cost.add_scaled(count, -type_of(variables, cell, each).value)
     return cost
 
 

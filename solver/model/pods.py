@@ -68,7 +68,7 @@ def _keep(variables: Variables, limit: Limit, of_class: Mapping[int, Sequence[tu
     left = np.maximum(np.array(limit.left, dtype=np.int64), 0)
     for domains, total in used.items():
         high = int(left[list(domains)].sum())
-        if sum(amount * variables.form.upper[variable] for variable, amount in total.terms.items()) > high:
+        if variables.form.most(total) > high:
             variables.form.require(total, limit.rule, high=high)
 
 
@@ -92,11 +92,10 @@ def fit_nodes(variables: Variables) -> None:
             if amount > 0:
                 used[cell, resource].add(variable, amount)
     excess = victims.add_kept_room(variables, used)
-    upper = variables.form.upper
     for (cell, resource), total in used.items():
         free = exact_sum(np.maximum(room.of(resource)[variables.cell(cell).indices], 0))
         free += excess.get((cell, resource), 0)
-        if sum(amount * upper[variable] for variable, amount in total.terms.items()) > free:
+        if variables.form.most(total) > free:
             variables.form.require(total, "node resources", high=free)
 
 

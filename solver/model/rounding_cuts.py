@@ -8,7 +8,7 @@ a cell for each node, and CP-SAT finds such cuts itself.
 
 from collections import defaultdict
 
-from solver.model.devices import add_scaled, left
+from solver.model.devices import left
 from solver.model.form import Expression
 from solver.model.variables import DemandPool, PartAt, Variables
 from solver.problem.devices.layout import Takes
@@ -43,7 +43,7 @@ def _round_down(variables: Variables, asked: list[_Asked]) -> None:
         total = Expression()
         for copies, needed in lines:
             if needed >= size:
-                add_scaled(total, copies, needed // size)
+                total.add_scaled(copies, needed // size)
         _require(variables, cell, total, most // size)
 
 

@@ -222,13 +222,8 @@ class _Search:
 
     def _least(self, variables: Variables, count: int) -> tuple[list[int] | None, int, bool]:
         """Keep as many as possible; return the moved units, the lower bound on moves, and whether that is decided."""
-        effort = Effort(
-            seconds=self.budget.remaining_seconds(),
-            deterministic_seconds=max(_DETERMINISTIC_SECONDS, self.budget.deterministic_seconds),
-            seed=self.budget.seed,
-            workers=self.budget.workers,
-            presolve=True,
-        )
+        seconds = max(_DETERMINISTIC_SECONDS, self.budget.deterministic_seconds)
+        effort = Effort.within(self.budget, seconds, presolve=True)
         keep = Expression(dict.fromkeys(range(count), 1))
         result = cpsat.maximize(variables.form, keep, effort)
         if result.values is None:

@@ -102,7 +102,7 @@ class VictimCandidates:
                 by_quorum[unit.quorum].append(number)
         return cls(
             units,
-            NodeRanking.of(cluster.inventory, units, cluster.device_count if rules.frees_devices else _no_devices),
+            NodeRanking.of(cluster.inventory, units, cluster.device_count if rules.frees_devices else lambda _: 0),
             without(cluster.snapshot, pods_of(units), frees_devices=rules.frees_devices),
             _wide_units(cluster, units) if rules.frees_devices else frozenset(),
             by_node,
@@ -130,11 +130,6 @@ class VictimCandidates:
         """Return the candidates that are left once some pods are evicted."""
         numbers = {self.by_pod[pod] for pod in pods if pod in self.by_pod}
         return replace(self, ranking=self.ranking.without(numbers), evicted=self.evicted | numbers)
-
-
-def _no_devices(pod: Pod) -> int:
-    del pod
-    return 0
 
 
 def _wide_units(cluster: ClusterState, units: Sequence[VictimUnit]) -> frozenset[int]:

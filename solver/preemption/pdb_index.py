@@ -15,14 +15,10 @@ _Over = dict[Labels, tuple[int, ...]]
 """By labels, the positions of the budgets that select the pods; several positions mean that no pod may be evicted."""
 
 
-def _never() -> bool:
-    return False
-
-
 class PdbIndex:
     """The PodDisruptionBudgets of each pod. Once the time is up, budgets not evaluated yet forbid every eviction."""
 
-    def __init__(self, snapshot: Snapshot, stop: Callable[[], bool] = _never) -> None:
+    def __init__(self, snapshot: Snapshot, stop: Callable[[], bool] = lambda: False) -> None:
         """Evaluate nothing yet; a budget keeps its position, however many evictions it still allows."""
         self._snapshot = snapshot
         self._stop = stop

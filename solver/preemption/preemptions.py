@@ -21,7 +21,6 @@ from solver.domain.disjoint_sets import DisjointSets
 from solver.preemption.dry_run import PreemptionCandidate, Preemptor
 from solver.preemption.victims import VictimUnit
 
-"""The topology of single nodes."""
 _SHOWN: Final = 3
 """Names of victims in a message."""
 LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: the scheduler tries again soon")

@@ -113,13 +113,8 @@ def _solved(variables: Variables, case: _Case, first: list[LevelExpression], bud
     best, proven = _hint(variables, case), True
     found: list[int] | None = None
     for position, level in enumerate(form.levels):
-        effort = Effort(
-            seconds=budget.remaining_seconds(),
-            deterministic_seconds=min(_DETERMINISTIC_SECONDS, budget.deterministic_seconds),
-            seed=budget.seed,
-            workers=budget.workers,
-            presolve=True,
-        )
+        seconds = min(_DETERMINISTIC_SECONDS, budget.deterministic_seconds)
+        effort = Effort.within(budget, seconds, presolve=True)
         result = cpsat.maximize(form, level.expression, effort, hint=best)
         if result.values is not None:
             found = best = result.values

@@ -46,9 +46,11 @@ class Source(NamedTuple):
 
 
 GANG_TOPOLOGY: Final = "gang-topology"
+"""The level that counts the domains of preferred levels that gangs occupy; fewer is better."""
 DOMAIN_ALLOCATION: Final = "domain-allocation"
+"""The level of the free share of the domains that gangs take; less is better."""
 SCORES: Final = "scores"
-"""The level that counts the the number of domains of preferred levels that gangs occupy; fewer is better."""
+"""The level of node scores, which goes last."""
 
 
 class PlacedLevel(NamedTuple):

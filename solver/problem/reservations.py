@@ -11,16 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from solver.domain import NodeReservation, Reason, ReasonCode
+from solver.domain import NodeReservation, ReasonCode, node_reason
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.node_arrays import PODS, ExcludedNodes, NodeVerdicts
 from solver.problem.problem import PodClass, Problem
 
-HELD: Final = Reason(
-    code=ReasonCode.NODE_RESERVED,
-    message="node(s) were held for a pod that has waited longer",
-    node_count=1,
-)
+HELD: Final = node_reason(ReasonCode.NODE_RESERVED, "node(s) were held for a pod that has waited longer")
 
 
 def apply(problem: Problem) -> Problem:

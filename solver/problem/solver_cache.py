@@ -127,16 +127,13 @@ class SolverCache:
     @property
     def caches(self) -> list["BoundedCache[Any, Any] | SliceCache"]:
         """The caches that are bounded in bytes and grow with what users write."""
-        found: list[BoundedCache[Any, Any] | SliceCache] = [
+        return [
             self._answers,
             self._by_value,
             self._ways,
             self.costs,
             self._slice_cache,
-        ]
-        found.append(self._columns)
-        return [
-            *found,
+            self._columns,
             self._verdicts,
             self._per_node,
             *(self._node_matcher.caches if self._node_matcher is not None else ()),
@@ -157,9 +154,7 @@ class SolverCache:
     def _update(self, basis: _Basis) -> bool:
         """Update inventory and caches where only some slices and taint rules changed; false where more did."""
         was = self._basis
-        if self._inventory is None or was is None or was[3] != basis[3]:
-            return False
-        if was[0] is not basis[0]:
+        if self._inventory is None or was is None or was[0] is not basis[0] or was[3] != basis[3]:
             return False
         found = inventory_update.updated_inventory(self._inventory, was[1], basis[1], basis[2], self._slice_cache)
         if found is None:

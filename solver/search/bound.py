@@ -19,6 +19,7 @@ from solver.model import build, cells, objective
 from solver.model.form import IntegerForm, OutOfTimeError
 from solver.model.objective import Values
 from solver.problem.problem import Problem
+from solver.solution import Solution
 
 
 class SearchError(Exception):
@@ -64,6 +65,15 @@ class Bounds:
         pairs = zip(self.levels, other.levels, strict=True)
         lower = (min((each for each in pair if each is not None), default=None) for pair in pairs)
         return Bounds(tuple(lower), other.size)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedSolution:
+    """The best solution of a stage, the bounds that hold for it, and deterministic seconds spent."""
+
+    solution: Solution
+    bounds: Bounds
+    deterministic_seconds: float
 
 
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:

@@ -23,7 +23,7 @@ from solver.model.form import Expression, IntegerForm
 from solver.model.objective import Values, evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, columns, restricted_problem
-from solver.search.bound import Bounds, ContradictionError
+from solver.search.bound import BoundedSolution, Bounds, ContradictionError
 from solver.search.columns import Column, ColumnPool, Master
 from solver.search.exact import levels_from_bounds
 from solver.solution import Choice, Solution
@@ -163,13 +163,8 @@ def solve_restricted_master(pool: ColumnPool, master: Master, hint: Counter[Colu
             served[family] += count * hint[column]
     values += [min(served[family], pool.pods[family]) for family in used]
     budget = pool.budget
-    effort = Effort(
-        seconds=budget.remaining_seconds(),
-        deterministic_seconds=min(params.master_seconds, budget.deterministic_seconds - pool.spent),
-        seed=budget.seed,
-        workers=budget.workers,
-        presolve=True,
-    )
+    seconds = min(params.master_seconds, budget.deterministic_seconds - pool.spent)
+    effort = Effort.within(budget, seconds, presolve=True)
     result = cpsat.maximize(form, levels[-1], effort, hint=values, cutoff=ceiling)
     pool.spent += result.deterministic_seconds + params.pricing_overhead_seconds
     if result.status is EngineStatus.INFEASIBLE:
@@ -205,16 +200,7 @@ def _form(pool: ColumnPool, columns: list[Column], level: int) -> tuple[IntegerF
     return form, levels, list(served)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnsResult:
-    """The best solution, the bounds that hold for it, and deterministic seconds spent."""
-
-    solution: Solution
-    bounds: Bounds
-    deterministic_seconds: float
-
-
-def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult | None:
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> BoundedSolution | None:
     """Bound and improve until a level stays open; None with too many node classes, or where nodes are coupled."""
     cost_model = problem.costs.preferences
     if problem.available.wide_state or cost_model.spread_costs or cost_model.affinity_costs:
@@ -223,10 +209,8 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     nodes = [node for node in range(problem.node_count) if node not in fixed]
     fixed_part = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
     part = restricted_problem.restricted(problem, fixed_part, nodes)
-    if level_names(part) != level_names(
-        problem
-    ):  # a level about rules among pods: columns of single nodes do not see it
-        return None
+    if level_names(part) != level_names(problem):
+        return None  # a level about rules among pods: columns of single nodes do not see it
     found = columns.node_classes(part, nodes, problem.params.node_classes, budget.should_stop)
     if not found:
         return None
@@ -239,7 +223,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     is_complete = not any(problem.is_tied(each) for each in problem.classes)
     while not pool.is_spent() and search.level(is_complete=is_complete):
         pass
-    return ColumnsResult(search.best, Bounds(tuple(search.bounds), bounds.size), pool.spent)
+    return BoundedSolution(search.best, Bounds(tuple(search.bounds), bounds.size), pool.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -308,7 +292,7 @@ class _Search:
         for presolve in (False, True):
             if not is_small or self.pool.is_spent():
                 break
-            effort = restricted_problem.effort(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
+            effort = Effort.within(self.pool.budget, params.exact_rest_seconds, presolve=presolve)
             solved = restricted_problem.solve(
                 self.problem, solution, last_nodes, effort, levels=level + 1, stop=self.pool.budget.should_stop
             )

@@ -10,7 +10,7 @@ its nodes times the best column at these prices.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -147,13 +147,7 @@ class ColumnPool:
         for index, node_class in enumerate(self.node_classes):
             if not self.nodes[index]:
                 continue
-            effort = Effort(
-                seconds=self.budget.remaining_seconds(),
-                deterministic_seconds=params.pricing_seconds,
-                seed=self.budget.seed,
-                workers=1,
-                presolve=False,
-            )
+            effort = replace(Effort.within(self.budget, params.pricing_seconds, presolve=False), workers=1)
             result = node_class.pricing_model.maximize(
                 master.reduced_cost(node_class), effort, upper=self._left(node_class)
             )
@@ -244,8 +238,8 @@ class Master:
         objective = Expression()
         for index, level in enumerate(node_class.variables.form.levels[: self.level + 1]):
             price = self.columns.problem.params.price_scale if index == self.level else self.level_prices[index]
-            for variable, coefficient in level.expression.terms.items() if price else ():
-                objective.add(variable, coefficient * price)
+            if price:
+                objective.add_scaled(level.expression, price)
         for (pod_class, _), variable in node_class.variables.pods.items():
             price = self.pod_prices.get(self.columns.problem.classes[pod_class].family, 0)
             if price:

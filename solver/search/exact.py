@@ -94,13 +94,7 @@ class _Search:
             limit = min(most_seconds, left if decides else min(left, self.packing))
             if limit <= 0 or self.budget.should_stop():
                 break
-            effort = Effort(
-                seconds=self.budget.remaining_seconds(),
-                deterministic_seconds=limit,
-                seed=self.budget.seed,
-                workers=self.budget.workers,
-                presolve=presolve,
-            )
+            effort = Effort.within(self.budget, limit, presolve=presolve)
             result = cpsat.maximize(form, expression, effort, hint=self.best, cutoff=bound)
             self.spent += result.deterministic_seconds
             if not decides:

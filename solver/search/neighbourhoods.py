@@ -18,6 +18,7 @@ from itertools import chain
 import numpy as np
 
 from solver.domain import Budget, SearchStage
+from solver.engines.cpsat import Effort
 from solver.model import build, objective
 from solver.model.objective import Values, evaluate
 from solver.problem.devices.layout import State
@@ -25,7 +26,7 @@ from solver.problem.gang_rules import GangRule, Row
 from solver.problem.node_arrays import Amounts
 from solver.problem.problem import Problem
 from solver.search import bound, restricted_problem
-from solver.search.bound import Bounds
+from solver.search.bound import BoundedSolution, Bounds
 from solver.solution import Choice, Solution
 
 Used = Mapping[int, Sequence[Choice]]
@@ -151,21 +152,12 @@ class GangNeighbourhoods:
         return homes
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourhoodResult:
-    """The best solution, the bounds that hold for it, and deterministic seconds spent."""
-
-    solution: Solution
-    bounds: Bounds
-    deterministic_seconds: float
-
-
-def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> NeighbourhoodResult:
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> BoundedSolution:
     """Search until the bounds are met or the budget ends; never worse than the start."""
     search = _Search(problem, start, bounds, budget)
     while search.is_open():
         search.step()
-    return NeighbourhoodResult(search.best, search.bounds, search.spent)
+    return BoundedSolution(search.best, search.bounds, search.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +203,7 @@ class _Search:
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
-        effort = restricted_problem.effort(self.budget, params.lns_step_seconds, presolve=self.presolve)
+        effort = Effort.within(self.budget, params.lns_step_seconds, presolve=self.presolve)
         solved = restricted_problem.solve(
             self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop
         )

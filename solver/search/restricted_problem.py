@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from solver.domain import Budget
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
@@ -109,17 +108,6 @@ def solve(
     return SubproblemResult(Solution(outside + found.choices, solution.shared), is_optimal, spent)
 
 
-def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:
-    """So many deterministic seconds within a budget."""
-    return Effort(
-        seconds=budget.remaining_seconds(),
-        deterministic_seconds=seconds,
-        seed=budget.seed,
-        workers=budget.workers,
-        presolve=presolve,
-    )
-
-
 def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Expression:
     """Fold levels into one expression in which no later level outweighs an earlier one."""
     weights: list[int] = []
@@ -134,8 +122,8 @@ def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Express
         total += spread * weight
     folded = Expression()
     for level, weight in zip(levels, reversed(weights), strict=True):
-        for variable, coefficient in level.expression.terms.items() if weight else ():
-            folded.add(variable, coefficient * weight)
+        if weight:
+            folded.add_scaled(level.expression, weight)
     return folded
 
 

@@ -17,13 +17,9 @@ _Labels = tuple[tuple[str, str], ...]
 
 def requirement_holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     """Whether a requirement of a label selector holds; an unknown operator never holds."""
-    if requirement.operator in {"In", "Exists"} and requirement.key not in labels:
-        return False
-    if requirement.operator in {"NotIn", "DoesNotExist"} and requirement.key not in labels:
-        return True
-    outcomes = {"Exists": True, "DoesNotExist": False}
-    is_listed = labels.get(requirement.key) in requirement.values
-    outcomes |= {"In": is_listed, "NotIn": not is_listed}
+    has = requirement.key in labels
+    is_listed = has and labels[requirement.key] in requirement.values
+    outcomes = {"In": is_listed, "NotIn": not is_listed, "Exists": has, "DoesNotExist": not has}
     return outcomes.get(requirement.operator, False)
 
 

@@ -7,6 +7,7 @@ import pytest
 from solver import greedy, solve, verify
 from solver.domain import Batch, Budget, Policy, SearchParams, SearchStage, SearchStatus, Snapshot
 from solver.engines import cpsat, linear
+from solver.engines.cpsat import Effort
 from solver.greedy import units
 from solver.greedy.device_fit import FitCache
 from solver.greedy.units import PlacementUnit
@@ -187,7 +188,7 @@ def test_no_model_of_a_part_is_written_to_its_end_without_time(monkeypatch: pyte
     problem = problem_of(*crowded())
     start = greedy.candidates(problem)[0]
     nodes = list(range(problem.node_count))
-    effort = restricted_problem.effort(ended(), 0.1, presolve=False)
+    effort = Effort.within(ended(), 0.1, presolve=False)
     solved = restricted_problem.solve(problem, start, nodes, effort, stop=lambda: True)
     assert (solved.solution is start, solved.is_optimal) == (True, False)
     assert columns.node_classes(problem, nodes, 64, lambda: True) is None

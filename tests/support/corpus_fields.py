@@ -356,6 +356,7 @@ NOT_READ: Final[dict[str, dict[str, str]]] = {
     "PodDisruptionBudget": {
         **_all("spec", ("maxUnavailable", "minAvailable"), "its controller computes disruptionsAllowed of them"),
         "spec.unhealthyPodEvictionPolicy": "the API server's, at an eviction",
+        "status.disruptedPods": "disruptionsAllowed excludes these pods already",
         **_all("status", ("conditions", "currentHealthy", "desiredHealthy", "expectedPods"), _BYSTANDERS),
     },
     "PodGroup": {

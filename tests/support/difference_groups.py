@@ -89,9 +89,6 @@ def shown() -> dict[str, Group]:
     }
 
 
-_SHARE = "00000000-0000-4000-8000-000000000001"
-
-
 def _group(
     prefix: str,
     slices: list[Manifest],
@@ -168,10 +165,6 @@ def _root(root: str, name: str = "d0") -> Json:
     return {"name": name, "attributes": {ROOT: {"string": root}}}
 
 
-def _lanes(*lanes: str, name: str = "d0") -> Json:
-    return {"name": name, "attributes": {"lanes": {"strings": list(lanes)}}}
-
-
 def _charged(name: str) -> Json:
     taken = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}}
     return {"name": name, "capacity": {"cores": {"value": "2"}}, "nodeAllocatableResources": taken}
@@ -194,11 +187,6 @@ def _asking(group: Group, resource: str) -> Group:
     asked = {resource: "1"}
     group.cases[0].pod["spec"]["containers"][0]["resources"] = {"requests": asked, "limits": asked}
     return group
-
-
-def _shareable(name: str) -> Json:
-    memory = {"value": "4", "requestPolicy": {"default": "1"}}
-    return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": memory}}
 
 
 def _cel(expression: str) -> Json:

@@ -8,7 +8,6 @@ from e2e.hostile.objects.kinds import DRIVER, GPU_DRIVER, HELD_NODE, OWN_NODES, 
 from scheduler.change import Kind
 
 MOST_DEVICES: Final = 128
-MOST_ADVANCED_DEVICES: Final = 64
 LONGEST_TEXT: Final = 64
 _EXTREMES: Final[tuple[Callable[[Draw], Manifest], ...]] = (
     lambda draw: {"int": draw.integer()},

@@ -9,6 +9,9 @@ import msgspec
 from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
 from solver.domain import PREEMPTIBLE, PodDisruptionBudget
 
+PREEMPTED: Final = "PreemptionByScheduler"
+"""The reason of the condition DisruptionTarget of a pod that a scheduler has evicted for another one."""
+
 
 class _Spec(Wire, frozen=True):
     selector: LabelSelectorWire | None = None
@@ -17,7 +20,6 @@ class _Spec(Wire, frozen=True):
 class _Status(Wire, frozen=True):
     disruptions_allowed: int = 0
     observed_generation: int = 0
-    disrupted_pods: dict[str, str] | None = None
 
 
 class _Budget(Wire, frozen=True):
@@ -38,7 +40,6 @@ def decode_budget(raw: bytes | msgspec.Raw) -> PodDisruptionBudget:
         name=wire.metadata.name,
         selector=label_selector(wire.spec.selector),
         allowed=max(0, status.disruptions_allowed),
-        disrupted=tuple(sorted(status.disrupted_pods or {})),
         is_stale=status.observed_generation < wire.metadata.generation,
     )
 

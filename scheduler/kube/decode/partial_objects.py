@@ -242,10 +242,6 @@ def _namespace(raw: bytes, key: str, _: str) -> Namespace:
     return _reading(decode_namespace, raw, (_NAME, _LABELS)) or Namespace(name=key)
 
 
-def _class(_raw: bytes, key: str, why: str) -> DeviceClass:
-    return DeviceClass(name=key, invalid=why)
-
-
 def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
     """Taint what the readable part of the selector selects, which is never less than the whole selector does."""
     selector = {
@@ -324,7 +320,7 @@ def _attachment(raw: bytes, _key: str, _: str) -> VolumeAttachment | None:
 _FIRST: Final[dict[Kind, Callable[[bytes, str, str], Object | None]]] = {
     Kind.NODES: _node,
     Kind.NAMESPACES: _namespace,
-    Kind.CLASSES: _class,
+    Kind.CLASSES: lambda _raw, key, why: DeviceClass(name=key, invalid=why),
     Kind.TAINT_RULES: _taint_rule,
     Kind.BUDGETS: _budget,
     Kind.POD_GROUPS: _group(SCHEDULING_GROUP),

@@ -21,7 +21,6 @@ from scheduler.kube.decode.storage import VolumeWire, pod_volumes
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, UnhealthyDevice
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
-_PREEMPTED = "PreemptionByScheduler"
 _LONGEST_IMAGE = 512
 """Characters; the API server sets no limit."""
 
@@ -219,7 +218,7 @@ def _convert(wire: PodWire) -> Pod:
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
         has_failed=_has_failed(status),
-        is_preempted=any(each.reason == _PREEMPTED for each in _disruptions(status)),
+        is_preempted=any(each.reason == disruption.PREEMPTED for each in _disruptions(status)),
         unhealthy=tuple(_unhealthy(status)),
     )
 

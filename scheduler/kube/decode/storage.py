@@ -35,7 +35,7 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 """The annotation that overrides spec.storageClassName of claims and volumes."""
-_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _FILESYSTEM: Final = "Filesystem"
 
@@ -249,7 +249,7 @@ def decode_storage_class(raw: bytes | msgspec.Raw) -> StorageClass:
             tuple((each.key, each.values or ()) for each in term.match_label_expressions or ())
             for term in wire.allowed_topologies or ()
         ),
-        is_default=(wire.metadata.annotations or {}).get(_DEFAULT) == "true",
+        is_default=(wire.metadata.annotations or {}).get(DEFAULT_CLASS) == "true",
     )
 
 

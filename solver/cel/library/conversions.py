@@ -10,7 +10,7 @@ from typing import Final
 
 from solver.cel.errors import EvaluationError
 from solver.cel.library import times
-from solver.cel.library.overloads import Overload, by_list, by_text, function, method
+from solver.cel.library.overloads import Overload, by_compiler, by_list, by_text, function, method
 from solver.cel.types import (
     BOOL,
     BYTES,
@@ -247,10 +247,6 @@ def _unwrap(items: list[Value]) -> list[Value]:
     return [item.value for item in items if item.has_value]
 
 
-def _never(*_: Value) -> Value:
-    raise AssertionError("evaluated by the compiler")
-
-
 _OPTIONAL_FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "optional.of": (function((A,), _OPTIONAL, Optional),),
     "optional.ofNonZeroValue": (function((A,), _OPTIONAL, lambda value: NONE if _is_zero(value) else Optional(value)),),
@@ -259,7 +255,7 @@ _OPTIONAL_FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "unwrapOpt": (method((list_of(_OPTIONAL),), list_of(A), _unwrap, by_list),),
     "value": (method((_OPTIONAL,), A, _value_of),),
     "hasValue": (method((_OPTIONAL,), BOOL, lambda optional: optional.has_value),),
-    "or": (method((_OPTIONAL, _OPTIONAL), _OPTIONAL, _never),),
-    "orValue": (method((_OPTIONAL, A), A, _never),),
+    "or": (method((_OPTIONAL, _OPTIONAL), _OPTIONAL, by_compiler),),
+    "orValue": (method((_OPTIONAL, A), A, by_compiler),),
 }
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = _CONVERSIONS | _OPTIONAL_FUNCTIONS

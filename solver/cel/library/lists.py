@@ -1,6 +1,6 @@
 """Lists: the extension library version 3, the Kubernetes functions, and sets."""
 
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from itertools import islice
 from typing import Final
 
@@ -55,10 +55,6 @@ def sort_by(meter: Meter, items: list[Value], keys: list[Value]) -> list[Value]:
 
     pairs = sorted(zip(keys, items, strict=True), key=cmp_to_key(order))
     return [item for _, item in pairs]
-
-
-def _sort(meter: Meter, items: list[Value]) -> list[Value]:
-    return sort_by(meter, items, items)
 
 
 def _range(meter: Meter, end: int) -> list[Value]:
@@ -127,12 +123,8 @@ def _extreme(meter: Meter, items: list[Value], sign: int) -> Value:
     return best
 
 
-def _max(meter: Meter, items: list[Value]) -> Value:
-    return _extreme(meter, items, 1)
-
-
-def _min(meter: Meter, items: list[Value]) -> Value:
-    return _extreme(meter, items, -1)
+_largest: Final = partial(_extreme, sign=1)
+_smallest: Final = partial(_extreme, sign=-1)
 
 
 def _index_of(meter: Meter, items: list[Value], wanted: Value) -> int:
@@ -167,26 +159,21 @@ def _includes(meter: Meter, target: Value, wanted: Value) -> bool:
     return any(is_same(item, wanted, meter) for item in target)
 
 
-def _first(items: list[Value]) -> Optional:
-    return Optional(items[0]) if items else NONE
-
-
-def _last(items: list[Value]) -> Optional:
-    return Optional(items[-1]) if items else NONE
-
-
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "slice": (method((_LIST, INT, INT), _LIST, _slice, by_list),),
     "flatten": (
         method((list_of(_LIST),), _LIST, _flatten, is_metered=True),
         method((list_of(DYN), INT), list_of(DYN), _flatten, is_metered=True),
     ),
-    "sort": tuple(method((list_of(kind),), list_of(kind), _sort, is_metered=True) for kind in _COMPARABLE),
+    "sort": tuple(
+        method((list_of(kind),), list_of(kind), lambda meter, items: sort_by(meter, items, items), is_metered=True)
+        for kind in _COMPARABLE
+    ),
     "lists.range": (function((INT,), list_of(INT), _range, is_metered=True),),
     "reverse": (method((_LIST,), _LIST, lambda items: items[::-1], by_list),),
     "distinct": (method((_LIST,), _LIST, _distinct, is_metered=True),),
-    "first": (method((_LIST,), optional_of(A), _first),),
-    "last": (method((_LIST,), optional_of(A), _last),),
+    "first": (method((_LIST,), optional_of(A), lambda items: Optional(items[0]) if items else NONE),),
+    "last": (method((_LIST,), optional_of(A), lambda items: Optional(items[-1]) if items else NONE),),
     "isSorted": tuple(method((list_of(kind),), BOOL, _is_sorted, is_metered=True) for kind in _COMPARABLE),
     "sum": (
         method((list_of(INT),), INT, _sum_of_ints, by_list),
@@ -194,8 +181,8 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method((list_of(DOUBLE),), DOUBLE, lambda items: _sum(0.0, items), by_list),
         method((list_of(DURATION),), DURATION, _sum_of_durations, by_list),
     ),
-    "max": tuple(method((list_of(kind),), kind, _max, is_metered=True) for kind in _COMPARABLE),
-    "min": tuple(method((list_of(kind),), kind, _min, is_metered=True) for kind in _COMPARABLE),
+    "max": tuple(method((list_of(kind),), kind, _largest, is_metered=True) for kind in _COMPARABLE),
+    "min": tuple(method((list_of(kind),), kind, _smallest, is_metered=True) for kind in _COMPARABLE),
     "indexOf": (method((_LIST, A), INT, _index_of, is_metered=True),),
     "lastIndexOf": (method((_LIST, A), INT, _last_index_of, is_metered=True),),
     "sets.contains": (function((_LIST, _LIST), BOOL, _includes_all, is_metered=True),),

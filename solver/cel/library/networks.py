@@ -83,14 +83,6 @@ def _contains_network(network: Network, other: Network) -> bool:
     )
 
 
-def _masked(network: Network) -> Network:
-    return ip_interface(network.network)
-
-
-def _address_of(network: Network) -> Address:
-    return network.ip
-
-
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):", re.ASCII)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -201,7 +193,7 @@ def _query(meter: Meter, url: Url) -> dict[str, list[str]]:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "ip": (function((STRING,), IP, _parse_ip, _cost), method((CIDR,), IP, _address_of)),
+    "ip": (function((STRING,), IP, _parse_ip, _cost), method((CIDR,), IP, lambda network: network.ip)),
     "isIP": (function((STRING,), BOOL, succeeds(_parse_ip), _cost),),
     "ip.isCanonical": (function((STRING,), BOOL, lambda text: str(_parse_ip(text)) == text, _cost),),
     "family": (method((IP,), INT, lambda address: address.version),),
@@ -221,7 +213,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method((CIDR, CIDR), BOOL, _contains_network, _network_cost),
     ),
     "prefixLength": (method((CIDR,), INT, lambda network: network.network.prefixlen, _network_cost),),
-    "masked": (method((CIDR,), CIDR, _masked, _cost),),
+    "masked": (method((CIDR,), CIDR, lambda network: ip_interface(network.network), _cost),),
     "url": (function((STRING,), URL, _parse_url, is_metered=True),),
     "isURL": (function((STRING,), BOOL, _is_url, is_metered=True),),
     "getScheme": (method((URL,), STRING, lambda url: url.scheme),),

@@ -7,7 +7,7 @@ from typing import Final
 from solver.cel.errors import EvaluationError
 from solver.cel.library import times
 from solver.cel.library.conversions import checked_int, checked_uint
-from solver.cel.library.overloads import Overload, function
+from solver.cel.library.overloads import Overload, by_compiler, function
 from solver.cel.meter import Meter
 from solver.cel.types import (
     BOOL,
@@ -62,10 +62,6 @@ def _divide_floats(left: float, right: float) -> float:
     return left / right
 
 
-def _multiply_floats(left: float, right: float) -> float:
-    return left * right
-
-
 def _joined_cost(left: Value, right: Value) -> int:
     return (len(left) + len(right)) // 10 + 1
 
@@ -97,10 +93,6 @@ def contains(meter: Meter, items: list[Value], wanted: Value) -> bool:
     """Whether one of the items equals `wanted`."""
     meter.charge(3 * len(items))
     return any(is_same(wanted, item, meter) for item in items)
-
-
-def _in_list(meter: Meter, wanted: Value, items: list[Value]) -> bool:
-    return contains(meter, items, wanted)
 
 
 def has_key(mapping: dict[Value, Value], key: Value) -> bool:
@@ -151,7 +143,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         _both(UINT, UINT, lambda left, right: checked_uint(int(left) - int(right))),
     ),
     "_*_": (
-        _both(DOUBLE, DOUBLE, _multiply_floats),
+        _both(DOUBLE, DOUBLE, lambda left, right: left * right),
         _both(INT, INT, lambda left, right: checked_int(left * right)),
         _both(UINT, UINT, lambda left, right: checked_uint(int(left) * int(right))),
     ),
@@ -172,7 +164,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "_>_": _ordered(lambda order: order > 0),
     "_>=_": _ordered(lambda order: order >= 0),
     "@in": (
-        function((A, _LIST), BOOL, _in_list, is_metered=True),
+        function((A, _LIST), BOOL, lambda meter, wanted, items: contains(meter, items, wanted), is_metered=True),
         function((A, _MAP), BOOL, lambda key, mapping: has_key(mapping, key)),
     ),
 }
@@ -184,24 +176,20 @@ def negate_duration(value: Duration) -> Duration:
 
 
 # Types only: the compiler evaluates these itself.
-def _never(*_: Value) -> Value:
-    raise AssertionError("evaluated by the compiler")
-
-
 SPECIAL: Final[dict[str, tuple[Overload, ...]]] = {
-    "_==_": (function((A, A), BOOL, _never),),
-    "_!=_": (function((A, A), BOOL, _never),),
-    "_?_:_": (function((BOOL, A, A), A, _never),),
+    "_==_": (function((A, A), BOOL, by_compiler),),
+    "_!=_": (function((A, A), BOOL, by_compiler),),
+    "_?_:_": (function((BOOL, A, A), A, by_compiler),),
     "_[_]": (
-        function((_LIST, INT), A, _never),
-        function((_MAP, A), B, _never),
-        function((optional_of(_LIST), INT), optional_of(A), _never),
-        function((optional_of(_MAP), A), optional_of(B), _never),
+        function((_LIST, INT), A, by_compiler),
+        function((_MAP, A), B, by_compiler),
+        function((optional_of(_LIST), INT), optional_of(A), by_compiler),
+        function((optional_of(_MAP), A), optional_of(B), by_compiler),
     ),
     "_[?_]": (
-        function((_LIST, INT), optional_of(A), _never),
-        function((optional_of(_LIST), INT), optional_of(A), _never),
-        function((_MAP, A), optional_of(B), _never),
-        function((optional_of(_MAP), A), optional_of(B), _never),
+        function((_LIST, INT), optional_of(A), by_compiler),
+        function((optional_of(_LIST), INT), optional_of(A), by_compiler),
+        function((_MAP, A), optional_of(B), by_compiler),
+        function((optional_of(_MAP), A), optional_of(B), by_compiler),
     ),
 }

@@ -10,14 +10,11 @@ from solver.cel.types import BOOL, DOUBLE, INT, QUANTITY, SEMVER, STRING
 from solver.cel.values import MAX_INT, MIN_INT, Semver, Value, normalize_semver, parse_semver
 from solver.domain import Quantity, QuantityError
 from solver.domain import quantity as domain_quantity
-from solver.domain.quantity import NANO
+from solver.domain.quantity import BINARY_FACTORS, DECIMAL_EXPONENTS, NANO
 
 _PARTS: Final = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?(.*)", re.ASCII)
 _NO_DIGITS: Final = re.compile(r"[+-]?\.?(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?", re.ASCII)
-_BINARY_EXPONENT: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL_EXPONENT: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _MOST_DIGITS: Final = 18
-_FINEST: Final = -9
 _LONGEST: Final = 128
 _SHORT_COST: Final = 30  # of parsing a quantity or version, however short
 
@@ -59,16 +56,18 @@ def as_integer(text: str) -> int | None:
     assert match is not None  # noqa: S101 - it was parsed as a quantity
     whole, fraction, suffix = match[1].lstrip("0") or "0", match[2] or "", match[3]
     nano = parse_quantity(text).nano
-    if suffix in _BINARY_EXPONENT:
-        if fraction or 15 - len(whole) - _BINARY_EXPONENT[suffix] * 3 // 10 - 1 < 0:
+    # ParseQuantity of apimachinery takes its int64 path for 18 decimal digits; of a number with a binary suffix it
+    # counts the digits of the factor too, three for ten bits, and allows 14 of both.
+    if suffix in BINARY_FACTORS:
+        if fraction or 15 - len(whole) - (BINARY_FACTORS[suffix].bit_length() - 1) * 3 // 10 - 1 < 0:
             return None
         scale = 0
     else:
-        exponent = _DECIMAL_EXPONENT[suffix] if suffix in _DECIMAL_EXPONENT else int(suffix[1:])
+        exponent = DECIMAL_EXPONENTS[suffix] if suffix in DECIMAL_EXPONENTS else int(suffix[1:])
         scale = exponent - len(fraction)
         if len(whole) + len(fraction) > _MOST_DIGITS:
             return None
-    if scale < 0 or scale < _FINEST:
+    if scale < 0:
         return None
     value = nano // NANO
     return value if MIN_INT <= value <= MAX_INT else None

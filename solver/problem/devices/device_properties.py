@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from solver.domain import AttributeKind, Capacity, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
@@ -301,7 +302,7 @@ class TaintRules:
             return ()
         keys = product((None, device.driver), (None, device.pool), (None, device.device))
         found = [pair for key in keys for pair in self._filed.get(key, ())]
-        found.sort(key=_number)
+        found.sort(key=itemgetter(0))
         return tuple(rule for _, rule in found)
 
     def taints(self, device: DeviceId) -> tuple[Taint, ...]:
@@ -309,7 +310,3 @@ class TaintRules:
         if not self._filed:
             return ()
         return tuple(rule.taint for rule in self.selecting(device))
-
-
-def _number(filed: tuple[int, DeviceTaintRule]) -> int:
-    return filed[0]

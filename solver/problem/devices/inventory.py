@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,7 +205,7 @@ class Inventory:
 
     def slice_of(self, record: int) -> ResourceSlice:
         """Return the slice of a record."""
-        return self.spans[bisect_right(self.spans, record, key=_first_index) - 1].slice
+        return self.spans[bisect_right(self.spans, record, key=attrgetter("first")) - 1].slice
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Return the current taints of a device, also where it cannot be allocated."""
@@ -237,7 +238,3 @@ class Inventory:
                 return None
             nodes.update(*(reach for reach in reaches if reach is not None))
         return frozenset(nodes)
-
-
-def _first_index(span: Span) -> int:
-    return span.first

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from solver.domain import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
@@ -25,13 +26,14 @@ from solver.feasibility.pools import Pool
 from solver.problem.bounded_cache import BoundedCache
 from solver.problem.devices import inventory_builder as building
 from solver.problem.devices.device_properties import TaintRules
-from solver.problem.devices.inventory import DeviceRecord, Inventory, SearchKey, Span
+from solver.problem.devices.inventory import DeviceRecord, Inventory, Span
 from solver.problem.devices.slice_cache import Drawn, SliceCache
 
 _MOST_SLICES: Final = 256
 """Slices concerned beyond which building the inventory anew is hardly slower."""
 _END: Final = 1 << 60
 """Beyond all indices."""
+_search_key: Final = attrgetter("key")
 
 
 class UpdatedInventory(NamedTuple):
@@ -260,10 +262,6 @@ def _has_counters(pool: Pool | None) -> bool:
 
 def _place(span: Span) -> tuple[int, int]:
     return id(span.slice), span.first
-
-
-def _search_key(span: Span) -> SearchKey:
-    return span.key
 
 
 def _taken_out(spans: list[Span], pool: Pool | None) -> list[Span]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from solver.domain import CounterId
 from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceLayout, DeviceType, State
-from solver.problem.devices.usage import ChangedUsage, Usage
+from solver.problem.devices.usage import ChangedUsage, Usage, is_overcommitted
 
 Numbers = npt.NDArray[np.int64]
 _MOST_KINDS = 3
@@ -209,13 +209,8 @@ def _share(record: DeviceRecord, kind: DeviceType, consumed: dict[str, int]) -> 
         return
     yield kind.fresh, 1
     yield from ((budget, consumed.get(name, 0)) for name, budget in kind.capacities.items())
-    if _is_overcommitted(record, consumed):
+    if is_overcommitted(record.device, consumed):
         yield kind.gate, _held(kind)
-
-
-def _is_overcommitted(record: DeviceRecord, consumed: dict[str, int]) -> bool:
-    """Whether shares take more than a device publishes now: then it gets no further share, not even an empty one."""
-    return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in record.device.capacities)
 
 
 def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, ...]) -> State:

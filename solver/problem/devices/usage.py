@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from solver.domain import Claim, ClaimId, CounterId, DeviceId, PoolId, Snapshot
+from solver.domain import Claim, ClaimId, CounterId, Device, DeviceId, PoolId, Snapshot
 from solver.domain.changed_objects import changed_objects
 from solver.problem.devices.compatibility import gate_of, is_exclusion
 from solver.problem.devices.inventory import Inventory
@@ -200,6 +200,11 @@ def _is_exclusive(held: _Held) -> bool:
 
 def _is_in_use(usage: Usage, held: _Held) -> bool:
     return usage.is_held(held.record) if held.record >= 0 else held.device in usage.absent
+
+
+def is_overcommitted(device: Device, consumed: Mapping[str, int]) -> bool:
+    """Whether shares take more than a device publishes now: then it gets no further share, not even an empty one."""
+    return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in device.capacities)
 
 
 _Key = TypeVar("_Key")

@@ -6,23 +6,18 @@ from typing import Final
 
 import numpy as np
 
-from solver.domain import PodAffinityTerm, Reason, ReasonCode
+from solver.domain import PodAffinityTerm, ReasonCode, node_reason
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
 from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
 from solver.problem.node_arrays import ExcludedNodes
 
-
-def _reason(code: ReasonCode, message: str) -> Reason:
-    return Reason(code=code, message=message, node_count=1)
-
-
-PORTS: Final = _reason(ReasonCode.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
-AFFINITY: Final = _reason(ReasonCode.POD_AFFINITY, "node(s) didn't match pod affinity rules")
-ANTI_AFFINITY: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't match pod anti-affinity rules")
-EXISTING: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
-SPREAD: Final = _reason(ReasonCode.TOPOLOGY_SPREAD, "node(s) didn't match pod topology spread constraints")
-UNLABELLED: Final = _reason(
+PORTS: Final = node_reason(ReasonCode.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
+AFFINITY: Final = node_reason(ReasonCode.POD_AFFINITY, "node(s) didn't match pod affinity rules")
+ANTI_AFFINITY: Final = node_reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't match pod anti-affinity rules")
+EXISTING: Final = node_reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
+SPREAD: Final = node_reason(ReasonCode.TOPOLOGY_SPREAD, "node(s) didn't match pod topology spread constraints")
+UNLABELLED: Final = node_reason(
     ReasonCode.TOPOLOGY_LABEL, "node(s) didn't match pod topology spread constraints (missing required label)"
 )
 

@@ -13,18 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.domain import ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import capacity
 from solver.problem import node_arrays
 from solver.problem.limits import Limit, one_domain
-from solver.problem.node_arrays import ExcludedNodes
+from solver.problem.node_arrays import Amounts, ExcludedNodes
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.node_allocatable import NOT_SHARED, NodeAllocatable, containers_of, places_of
 from solver.problem.skipped_pods import NOT_REACHED
 
-Amounts = npt.NDArray[np.int64]
 ByNode = dict[str, Amounts]
 """Units per node, by resource."""
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Gang, GangId, Reason, ReasonCode, VolumeClaimId
+from solver.domain import Gang, GangId, ReasonCode, VolumeClaimId, node_reason
 from solver.problem.devices.inventory import Mask
 from solver.problem.gang_rules import GangRule, TopologyLevel
 from solver.problem.inter_pod.affinity_rules import AntiAffinityRule
@@ -29,8 +29,8 @@ from solver.problem.node_arrays import MOST
 from solver.problem.volumes.volume_index import VolumeIndex, disk_key
 from solver.problem.volumes.volume_topology import VolumeKey
 
-_OTHERS_FIRST: Final = Reason(
-    code=ReasonCode.VOLUME_NONE, message="node(s) have a volume that pods of another gang wait for too", node_count=1
+_OTHERS_FIRST: Final = node_reason(
+    ReasonCode.VOLUME_NONE, "node(s) have a volume that pods of another gang wait for too"
 )
 
 

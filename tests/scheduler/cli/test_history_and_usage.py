@@ -18,11 +18,11 @@ import yaml
 from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli.main import main
-from scheduler.history import level_words
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
+from scheduler.page import history_listing
 from scheduler.queue import SchedulingQueue
 from scheduler.settings import ApiSettings, HistorySettings, default
 from scheduler.simulation import devices_output, supply_output
@@ -218,9 +218,9 @@ def test_decisions_have_a_line_each_with_their_levels(ask: Ask, capsys: pytest.C
 
 
 def test_every_level_has_words() -> None:
-    assert level_words.WORDS.keys() == set(_LEVELS)
+    assert history_listing.LEVEL_WORDS.keys() == set(_LEVELS)
     overdue = LevelReport(name="placed:7:overdue", value=1, bound=1, proven=True)
-    assert level_words.written(overdue) == "overdue pods of priority 7 placed: 1 (best)"
+    assert history_listing.level_in_words(overdue) == "overdue pods of priority 7 placed: 1 (best)"
 
 
 def test_what_may_not_be_listed_is_said(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,13 +29,7 @@ def test_what_it_allows_and_which_pods_it_selects() -> None:
         selector={"matchLabels": {"app": "web"}, "matchExpressions": expressions},
     )
 
-    assert (found.namespace, found.name, found.allowed, found.disrupted, found.is_stale) == (
-        "ml",
-        "b",
-        3,
-        ("x",),
-        False,
-    )
+    assert (found.namespace, found.name, found.allowed, found.is_stale) == ("ml", "b", 3, False)
     assert found.selects("ml", {"app": "web"})
     assert not found.selects("ml", {"app": "web", "tier": "test"})
     assert not found.selects("ml", {"app": "db"})

@@ -8,8 +8,7 @@ import pytest
 from scheduler.page import fleet_map, live_fleet, map_page
 from scheduler.page.fleet_map import MapOrigin
 from scheduler.page.live_fleet import LiveFleet
-from scheduler.page.reading import FleetReading
-from scheduler.page.visible_part import VisiblePart
+from scheduler.page.visible_part import FleetReading, VisiblePart
 from scheduler.simulation.devices_output import FleetAnswer
 from solver import fleet_of
 from solver.domain import Snapshot

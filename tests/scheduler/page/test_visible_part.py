@@ -16,8 +16,7 @@ from scheduler.page import page_server, visible_part
 from scheduler.page.fleet_map import FleetMap, MapOrigin
 from scheduler.page.live_fleet import LiveFleet
 from scheduler.page.page_server import Entrance, PageSubjects
-from scheduler.page.reading import FleetReading
-from scheduler.page.visible_part import VisiblePart
+from scheduler.page.visible_part import FleetReading, VisiblePart
 from scheduler.settings import Address, ApiSettings
 from scheduler.simulation import queue_listing
 from scheduler.simulation.devices_output import FleetAnswer

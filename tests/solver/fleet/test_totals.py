@@ -2,7 +2,7 @@
 
 from solver.domain.fleet import DeviceState, FleetTotals
 from solver.fleet import fleet_of, totals_of
-from solver.fleet.totals import OTHER
+from solver.fleet.supply import OTHER
 from tests.support import builders as b
 
 

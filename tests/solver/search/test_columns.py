@@ -12,8 +12,7 @@ from solver.greedy.device_fit import FitCache
 from solver.model.objective import evaluate, level_names
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, columns, exact, neighbourhoods
-from solver.search.bound import Bounds
-from solver.search.column_generation import ColumnsResult
+from solver.search.bound import BoundedSolution, Bounds
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -54,7 +53,7 @@ def first_fit(problem: Problem) -> Solution:
     return Greedy(problem, FitCache(problem), Order.QUEUE_FIRST_FIT).run()
 
 
-def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> ColumnsResult:
+def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> BoundedSolution:
     found = column_generation.improve(problem, start, bound.bounds(problem, evaluate(problem, start), budget), budget)
     assert found is not None
     return found

@@ -10,13 +10,12 @@ from e2e.bench.workloads import workloads
 from solver import SolverCache, solve, solve_greedily
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, SearchStatus
 from solver.engines import cpsat, linear
-from solver.engines.cpsat import EngineResult, EngineStatus
+from solver.engines.cpsat import Effort, EngineResult, EngineStatus
 from solver.greedy import candidates
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import column_generation, exact, neighbourhoods, restricted_problem
-from solver.search.bound import Bounds, ContradictionError, SearchError, proves
-from solver.search.column_generation import ColumnsResult
+from solver.search.bound import BoundedSolution, Bounds, ContradictionError, SearchError, proves
 from solver.solution import Solution
 from solver.verify import check
 from tests.support import builders as b
@@ -98,7 +97,7 @@ def test_what_other_stages_found_stands_where_one_contradicts_itself(
     """Columns place more pods than the greedy and prove nothing; then the last stage says that there is no solution."""
     real = column_generation.improve
 
-    def unproven(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult:
+    def unproven(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> BoundedSolution:
         found = real(problem, start, bounds, budget)
         assert found is not None
         return replace(found, bounds=bounds)
@@ -122,9 +121,7 @@ def test_a_neighbourhood_without_a_solution_contradicts_the_plan(monkeypatch: py
     problem = prepare(SNAPSHOT, BATCH, Policy(), SolverCache())
     monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: EngineResult(EngineStatus.INFEASIBLE, None, None))
     with pytest.raises(ContradictionError, match="neighbourhood"):
-        restricted_problem.solve(
-            problem, candidates(problem)[0], [0, 1], restricted_problem.effort(PATIENT, 1.0, presolve=False)
-        )
+        restricted_problem.solve(problem, candidates(problem)[0], [0, 1], Effort.within(PATIENT, 1.0, presolve=False))
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(None, False), (5, True), (6, False)])

@@ -1,6 +1,7 @@
 """Lists that no watch continues, and pods of which replicas have most in common."""
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.generator import generate
 from e2e.hostile.offline.rounds import served
-from scheduler.change import Kind
-from scheduler.kube.decode import json_parts, pods
+from scheduler.change import Change, Kind, Object
+from scheduler.kube.decode import pods
 from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import read, read_all
 from scheduler.kube.watch import ListWatch
@@ -27,7 +28,7 @@ def lists(seed: int) -> Iterator[tuple[Kind, bytes]]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_list_gives_what_a_watch_begins_with(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_parts.secrets, "token_hex", lambda size: "0" * 2 * size)  # the same marks in both
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)  # the same marks in both
     for kind, body in lists(seed):
         listed = ListWatch(kind)
         listed.start_listing()
@@ -36,7 +37,7 @@ def test_a_list_gives_what_a_watch_begins_with(seed: int, monkeypatch: pytest.Mo
         assert {str(each) for each in received.problems} <= {str(each) for each in found.problems}
 
 
-def latest(changes: list[pods.Any]) -> dict[str, pods.Any]:
+def latest(changes: Sequence[Change]) -> dict[str, Object | None]:
     return {each.key: each.value for each in changes}
 
 

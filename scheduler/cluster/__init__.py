@@ -6,6 +6,7 @@ worker keeps a replica of this cache, which gets the same changes and the shell'
 I/O, no task, no clock except the one passed in. It decides nothing about where pods go.
 
 - `cluster`: the door, `Cluster`: apply, snapshot, assume, acknowledge, forget, check.
+- `listed_cluster`: the snapshot of objects that are listed once, as commands read them.
 - `intake`: applies changes and isolates an object that raises; `interning` shares equal parts of objects.
 - `object_store`: the objects in `table`s, as observed and as assumed, and their indexes: `devices` (slices, pools,
   allocated devices), `pod_index` (pods by node, anti-affinity, used resources), `gangs` with `gang_members`, `storage`.
@@ -19,6 +20,7 @@ from scheduler.cluster.assume_cache import Assumptions, ClaimAssumption, PodAssu
 from scheduler.cluster.cluster import Cluster
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.intake import Intake, IntakeResult
+from scheduler.cluster.listed_cluster import ListedCluster
 from scheduler.cluster.nominations import split_by_nominations
 from scheduler.cluster.unit import Unit, split_plan
 
@@ -29,6 +31,7 @@ __all__ = [
     "Duplicate",
     "Intake",
     "IntakeResult",
+    "ListedCluster",
     "PodAssumption",
     "Transition",
     "Unit",

@@ -201,9 +201,9 @@ class ObjectStore:
             self.placed_pods.replace(key, after)
         elif before is not None and holds_node(before):
             self.placed_pods.replace(key, None)
-        if after is not None and _is_nominated(after):
+        if after is not None and is_nominated(after):
             self.nominated.replace(key, after)
-        elif before is not None and _is_nominated(before):
+        elif before is not None and is_nominated(before):
             self.nominated.replace(key, None)
         self._index_claims(key, before, after)
         return before
@@ -242,7 +242,8 @@ def unreadable_device_rules(claim: Claim) -> Iterator[DeviceTaintRule]:
             yield DeviceTaintRule(name=name, taint=taint, driver=result.device.driver, pool=result.device.pool or None)
 
 
-def _is_nominated(pod: Pod) -> bool:
+def is_nominated(pod: Pod) -> bool:
+    """Whether a pod waits with a nominated node."""
     is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
     return is_waiting and bool(pod.nominated_node_name)
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler.change import Change, Kind
-from scheduler.cluster import Cluster
+from scheduler.cluster import ListedCluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
 from scheduler.simulation import claim_templates, controllers, defaults, replacement
@@ -110,11 +110,8 @@ class CaseBuilder:
 
     def case(self, scheduler_name: str) -> SimulationCase:
         """Return the case for the pods that name a scheduler. Call it once."""
-        changes = self.changes
-        cluster = Cluster()
-        for change in changes:
-            cluster.apply(change)
-        snapshot = cluster.snapshot()
+        cluster = ListedCluster(self.changes)
+        snapshot = cluster.snapshot
         waiting = self._waiting(self.pods, scheduler_name)
         self._warn_of_bound(cluster)
         if not snapshot.nodes:
@@ -368,7 +365,7 @@ class CaseBuilder:
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
         return tuple(in_queue_order(claim_templates.checked(ours, self.templates) if self.knows_templates else ours))
 
-    def _warn_of_bound(self, cluster: Cluster) -> None:
+    def _warn_of_bound(self, cluster: ListedCluster) -> None:
         """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
         for document in self._documents(Kind.PODS):
             node = text(spec(document.body).get("nodeName"))

@@ -100,6 +100,8 @@ def bind_volumes(
     none is provisioned for them. They may be bound to an added volume.
     """
     given = tuple(changes)
+    if not any(isinstance(each.value, PersistentVolume | PersistentVolumeClaim) for each in given):
+        return given, ()
     classes = {each.value.name: each.value for each in given if isinstance(each.value, StorageClass)}
     found = {each.value.name: _known(each.value) for each in given if isinstance(each.value, PersistentVolume)}
     claims = {each.key: each.value for each in given if isinstance(each.value, PersistentVolumeClaim)}

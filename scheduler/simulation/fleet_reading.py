@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scheduler.change import Change, Kind
-from scheduler.cluster import Cluster
+from scheduler.cluster import ListedCluster
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.errors import Forbidden
 from scheduler.kube.pod_writes import PendingPod, condition_of
@@ -35,14 +35,11 @@ def from_cluster(
     if not reads_pods and any(map(_lacks_time, found.changes)):
         pods = live_cluster.fetch(access, (Kind.PODS,))
         found = ClusterObjects((*found.changes, *pods.changes), (), (*found.warnings, *pods.warnings), found.forbidden)
-    cluster = Cluster()
-    for change in found.changes:
-        cluster.apply(change)
     pod_uids = live_cluster.pod_uids(access) if finds_gone_pods else None
     if finds_gone_pods and pod_uids is None:
         warning = "pods may not be listed: those that hold devices and do not exist any more are not marked"
         found = replace(found, warnings=(*found.warnings, warning))
-    answer = _answer(cluster.snapshot(), policy, node_group_label, found, pod_uids)
+    answer = _answer(ListedCluster(found.changes).snapshot, policy, node_group_label, found, pod_uids)
     return replace(answer, waiting=_waiting(access)) if reads_pods else answer
 
 

@@ -11,10 +11,9 @@ from scheduler.change import Change, Kind
 from scheduler.kube import api_versions, discovery, paths
 from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client, pages
-from scheduler.kube.decode import json_parts
+from scheduler.kube.decode import json_parts, objects
 from scheduler.kube.errors import ApiError, ConfigurationError, DecodeError, Forbidden
 from scheduler.kube.pod_writes import PendingPod, read_pending_pods, read_pod, read_pod_uids
-from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import PodId
 
@@ -169,17 +168,16 @@ async def fetch_by(client: Client, kinds: Collection[Kind] | None = None) -> Clu
 
 
 async def _list(client: Client, kind: Kind, path: str) -> ClusterObjects:
-    listed = ListWatch(kind)
-    listed.start_listing()
     changes: list[Change] = []
     problems: list[Exception] = []
-    while listed.needs_listing:
-        try:
-            received = listed.receive_page(await client.request("GET", path, query=listed.page_query()))
-        except Forbidden:
-            return ClusterObjects(forbidden=(kind.value,))
-        changes += received.changes
-        problems += received.problems
+    selector = paths.FIELD_SELECTORS.get(kind)
+    try:
+        async for page in pages(client, path, {"fieldSelector": selector} if selector else None):
+            read = objects.read_all(kind, page)
+            changes += read.changes
+            problems += read.problems
+    except Forbidden:
+        return ClusterObjects(forbidden=(kind.value,))
     return ClusterObjects(tuple(changes), warnings=tuple(map(str, problems)))
 
 

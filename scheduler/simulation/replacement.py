@@ -23,6 +23,8 @@ WorkloadKey = tuple[str, str, str]
 
 def replaced(live: Sequence[Change], keys: Collection[str], workloads: Collection[WorkloadKey]) -> tuple[Pod, ...]:
     """Return the live pods that manifests replace: by key (`namespace/name`), or as pods of a workload."""
+    if not keys and not workloads:
+        return ()
     pods = (change.value for change in live if isinstance(change.value, Pod) and not change.value.is_terminal)
     return tuple(pod for pod in pods if str(pod.id) in keys or any(each in workloads for each in _workloads(pod)))
 
@@ -44,6 +46,8 @@ def without_pods(live: Sequence[Change], gone: Sequence[Pod], groups: Collection
 
     `groups` are the keys of PodGroups in manifests: one whose last pod leaves gives its claims back too.
     """
+    if not gone and not groups:
+        return tuple(live)
     uids = {pod.uid for pod in gone}
     staying_pods = {
         (pod.id.namespace, pod.pod_group)

@@ -162,8 +162,15 @@ def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, asked: Alt
     """
     Return the most devices that fit for an alternative beside the pod's other requests, at most its count.
 
-    0 for allocation mode All.
+    0 for allocation mode All. The count of a case is searched once.
     """
+    known = probe.counted.get((node, asked))
+    if known is None or known[0] is not case:
+        known = probe.counted[node, asked] = case, _searched(probe, case, node, asked)
+    return known[1]
+
+
+def _searched(probe: FeasibilityProbe, case: ProbeCase, node: str, asked: Alternative) -> int:
     found = alternative(case, asked)
     if found.allocation_mode == AllocationMode.ALL:
         return 0

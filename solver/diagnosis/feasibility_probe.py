@@ -49,6 +49,8 @@ class FeasibilityProbe:
     budget: Budget
     cache: SolverCache = field(default_factory=SolverCache)
     reduced_cache: SolverCache = field(default_factory=SolverCache)
+    counted: dict[tuple[str, object], tuple["ProbeCase", int]] = field(default_factory=dict)
+    """The most devices that fit, by node and alternative, each with the case that it is about."""
 
     def prepare(self, case: ProbeCase) -> Problem:
         """Build the problem of a case."""

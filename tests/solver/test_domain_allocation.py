@@ -48,7 +48,7 @@ def racks_of(plan: Plan) -> set[str]:
 
 @pytest.mark.parametrize("full", ["a", "b", "c"])
 @pytest.mark.parametrize("is_required", [True, False])
-def test_a_gang_takes_the_fullest_rack(full: str, is_required: bool) -> None:
+def test_a_gang_takes_the_fullest_rack(full: str, *, is_required: bool) -> None:
     snapshot = b.snapshot(racks(a=2, b=2, c=2), running(f"{full}0", 3))
     plan = placed(snapshot, members(2), is_required=is_required)
     assert racks_of(plan) == {full}

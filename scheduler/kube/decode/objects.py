@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.change import Kind, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.kube.decode import json_parts, storage
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
-from scheduler.kube.decode.json_parts import SubstitutedJson
+from scheduler.kube.decode.json_parts import Page, SubstitutedJson
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.partial_objects import substitute_object
 from scheduler.kube.decode.pods import decode_pod
@@ -23,7 +23,7 @@ from scheduler.kube.decode.shared_fields import Identified, MalformedError
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
 from scheduler.kube.errors import DecodeError
 from scheduler.unreadable import closed, cut
-from solver.domain import Allocation, Claim, DeviceClass, OpaqueConfig, Pod
+from solver.domain import Allocation, Claim, DeviceClass, Node, OpaqueConfig, Pod, ResourceSlice
 
 
 def _restored(value: Object, substituted: SubstitutedJson) -> Object:
@@ -156,6 +156,39 @@ def read(
         problem = DecodeError(kind.value, _key(raw), _WHOLE, value.invalid, value.uid)
         return _substitute(kind, raw, last, problem)
     return DecodedObject(value, None)
+
+
+class ReadPage(NamedTuple):
+    """The objects of a page as changes, and what cannot be decoded; objects without a name are left out."""
+
+    changes: list[Change]
+    problems: list[DecodeError]
+
+
+def read_all(kind: Kind, page: Page) -> ReadPage:
+    """Read the objects of a page, each as `read` does: for lists that no watch continues."""
+    changes: list[Change] = []
+    problems: list[DecodeError] = []
+    for raw in page.items:
+        value, problem = read(kind, raw, None, page.substituted)
+        key = _listed_key(raw, value, problem)
+        if problem is not None and key:
+            problems.append(problem)
+        if value is not None and key:
+            changes.append(Change(kind=kind, key=key, value=value))
+    return ReadPage(changes, problems)
+
+
+def _listed_key(raw: bytes | msgspec.Raw, value: Object | None, problem: DecodeError | None) -> str:
+    """Return the key of an object, "" without a name; of frequent kinds that are sound it is not decoded again."""
+    if problem is None and isinstance(value, Pod | Claim) and value.id.namespace and value.id.name:
+        return f"{value.id.namespace}/{value.id.name}"
+    if problem is None and isinstance(value, Node | ResourceSlice):
+        return value.name
+    try:
+        return identify(raw).key
+    except DecodeError:
+        return ""
 
 
 def _whole(kind: Kind, raw: bytes | msgspec.Raw, substituted: SubstitutedJson | None) -> Object:

@@ -294,14 +294,16 @@ _name: Final = operator.itemgetter(0)
 
 _shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
 """Equal values of thousands of devices are one object."""
+_shared_text = functools.lru_cache(maxsize=2**16)(functools.partial(AttributeValue, AttributeKind.STRING))
 
 
 def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue], ...]:
     """Sort by name, without attributes of types that this version does not know."""
     found = []
     for name, each in wire.items():
-        if each.string is not None:
-            value = _shared_value(AttributeKind.STRING, each.string)
+        text = each.string
+        if text is not None:
+            value = _shared_text(text)
         elif each.as_int is not None:
             value = _shared_value(AttributeKind.INT, each.as_int)
         else:

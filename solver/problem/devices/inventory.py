@@ -73,7 +73,7 @@ class DeviceRecord:
     @property
     def is_suspect(self) -> bool:
         """Whether a pod failed on it lately, or it is reported unhealthy."""
-        return any(taint.key == SUSPECT_TAINT for taint in self.taints)
+        return bool(self.taints) and any(taint.key == SUSPECT_TAINT for taint in self.taints)
 
 
 @dataclass(slots=True, eq=False)

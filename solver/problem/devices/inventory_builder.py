@@ -124,7 +124,7 @@ def add_slice(inventory: Inventory, span: Span, slice_cache: SliceCache) -> Iter
         nodes = inventory.reach(scope) if reach is None else reach
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = drawn[position] + inventory.exclusions.get(device_id, ())
-        if nodes == frozenset():
+        if nodes is not None and not nodes:
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
         record = DeviceRecord(

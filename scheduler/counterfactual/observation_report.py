@@ -104,12 +104,21 @@ class _Summary:
                 self._tolerance = max(self._tolerance, line.tolerance_seconds)
             case OutcomeLine(of=found):
                 self._most.append(found)
+                self._close(found)
                 if len(self._most) > 100 * MOST_NAMED:
                     self._most[:] = [*_first(self._most, sooner=True), *_first(self._most, sooner=False)]
             case ObservationSample() if self._now is not None:
                 self._last[self._now] = line
                 self._points.append(_point(line))
                 self._tolerance = max(self._tolerance, line.tolerance_seconds)
+
+    def _close(self, found: ComparedPlacement) -> None:
+        """Let the last sample not name as open what has got its final outcome since then."""
+        if self._now in self._last:
+            sample = self._last[self._now]
+            ended = found.kind, found.namespace, found.name, found.seen
+            still = [each for each in sample.still_open if (each.kind, each.namespace, each.name, each.seen) != ended]
+            self._last[self._now] = msgspec.structs.replace(sample, still_open=tuple(still))
 
     def report(self) -> ObservationReport:
         if not self._last:

@@ -66,6 +66,12 @@ def test_the_pods_that_differ_most_are_named_also_those_that_still_wait(path: Pa
     assert [each.name for each in found.later] == ["late"]
 
 
+def test_a_pod_whose_outcome_is_final_since_the_last_sample_is_named_once(path: Path) -> None:
+    still, final = outcome("p", 60.0), outcome("p", 70.0)
+    found = report(path, start(1.0), sample(2.0, still_open=(still, outcome("q", 50.0))), OutcomeLine(of=final))
+    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 70.0), ("q", 50.0)]
+
+
 def test_series_are_thinned_by_averages(path: Path) -> None:
     count = MOST_POINTS * 3
     found = report(path, start(0.0), *(sample(float(at), waiting=(at % 3, 0)) for at in range(1, count + 1)))

@@ -19,9 +19,7 @@ LEVEL = "domain-allocation"
 
 
 def racks(cpu: int = 4, **counts: int) -> list[Node]:
-    return [
-        b.node(f"{rack}{i}", cpu=cpu, labels={RACK: rack}) for rack, count in counts.items() for i in range(count)
-    ]
+    return [b.node(f"{rack}{i}", cpu=cpu, labels={RACK: rack}) for rack, count in counts.items() for i in range(count)]
 
 
 def running(node: str, cpu: int) -> Pod:

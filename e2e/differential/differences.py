@@ -311,6 +311,15 @@ OF_CONDITIONS: Final = (
         more=More.NEITHER,
     ),
     Difference(
+        name="gate of extended resources",
+        rule="pods whose extended resource only devices serve, where the gate DRAExtendedResource is off",
+        theirs="the count of nodes that lack the resource, as if it were misspelt",
+        ours="that the API server keeps no status.extendedResourceClaimStatus, and the name of the gate; the reason is "
+        "SchedulerError",
+        reason="the message names the cause, and no autoscaler adds nodes that cannot help",
+        more=More.NEITHER,
+    ),
+    Difference(
         name="count after the plan",
         rule="the count of nodes for a pod that would fit alone",
         theirs="pods are decided one by one, and the count is that of the moment when it was the pod's turn",

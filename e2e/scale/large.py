@@ -5,6 +5,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -34,17 +35,15 @@ _PATIENCE_SECONDS: Final = 900.0
 _GIVEN_SECONDS: Final = 30.0
 
 
+@dataclass(slots=True)
 class LargeCluster:
     """A scheduler on a cluster of `nodes`, of which every device is held, and of `pods` that wait."""
 
-    def __init__(
-        self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int, pods: int
-    ) -> None:
-        self._plane = plane
-        self._session = session
-        self._kubeconfig = kubeconfig
-        self._nodes = nodes
-        self._pods = pods
+    plane: ControlPlane
+    session: aiohttp.ClientSession
+    kubeconfig: Path
+    nodes: int
+    pods: int
 
     async def idle(self, seconds: float) -> Iterator[Figure]:
         """Measure a scheduler that has nothing to do, without and with the kubelets' node status."""
@@ -56,7 +55,7 @@ class LargeCluster:
             finally:
                 beating.cancel()
             memory = process_use.memory_mib(pid)
-        size = f"{self._nodes} nodes × 8 devices, {4 * self._nodes} pods"
+        size = f"{self.nodes} nodes × 8 devices, {4 * self.nodes} pods"
         return iter(
             (
                 Figure("idle, no event", size, f"{silent:.1%} of a core", ""),
@@ -67,9 +66,9 @@ class LargeCluster:
 
     async def freed(self, seconds: float) -> Iterator[Figure]:
         """Free one device a second, and say when another pod has it."""
-        await full_cluster.add_waiting_pods(self._session, self._pods)
+        await full_cluster.add_waiting_pods(self.session, self.pods)
         watch = _Bindings()
-        watching = asyncio.create_task(watch.run(self._session))
+        watching = asyncio.create_task(watch.run(self.session))
         try:
             async with self._scheduler() as pid:
                 before, began = process_use.cpu_seconds(pid), time.monotonic()
@@ -81,7 +80,7 @@ class LargeCluster:
         ordered = sorted(waits)
         late = f"{sum(each > 1 for each in ordered)} of {len(ordered)} later than 1 s"
         waited = f"p50 {_at(ordered, 0.5)}, p99 {_at(ordered, 0.99)} s; {late}"
-        size = f"{self._pods} pods of {full_cluster.SPECS} specs wait, {self._nodes} nodes × 8"
+        size = f"{self.pods} pods of {full_cluster.SPECS} specs wait, {self.nodes} nodes × 8"
         return iter(
             (
                 Figure("a device is freed each second", size, waited, "≤ 1 s each"),
@@ -93,8 +92,8 @@ class LargeCluster:
     @asynccontextmanager
     async def _scheduler(self) -> AsyncIterator[int]:
         """Run a scheduler, and give its process id when it has done what there was to do."""
-        log = self._plane.folder / "dovetail.log"
-        component = await asyncio.to_thread(Dovetail.start, self._kubeconfig, log, leader_elect=False)
+        log = self.plane.folder / "dovetail.log"
+        component = await asyncio.to_thread(Dovetail.start, self.kubeconfig, log, leader_elect=False)
         try:
             end = time.monotonic() + _PATIENCE_SECONDS
             while await self._share(component.pid, _POLL_SECONDS) > _QUIET_SHARE and time.monotonic() < end:
@@ -113,21 +112,21 @@ class LargeCluster:
         """Send the node status of every kubelet, one after the other, all of them in `REPORT_SECONDS`."""
         began = time.monotonic()
         for number in itertools.count():
-            await asyncio.sleep(max(0.0, began + number * REPORT_SECONDS / self._nodes - time.monotonic()))
-            path = f"{full_cluster.NODES_PATH}/gpu-{number % self._nodes:04}/status"
-            async with self._session.patch(path, data=_status(), headers=_STRATEGIC_MERGE) as answer:
+            await asyncio.sleep(max(0.0, began + number * REPORT_SECONDS / self.nodes - time.monotonic()))
+            path = f"{full_cluster.NODES_PATH}/gpu-{number % self.nodes:04}/status"
+            async with self.session.patch(path, data=_status(), headers=_STRATEGIC_MERGE) as answer:
                 answer.raise_for_status()
 
     async def _free(self, watch: "_Bindings", count: int) -> list[float]:
         """Delete the pods that hold one GPU, one a second, and return how long each GPU was free."""
-        candidates = iter(range(self._nodes))
+        candidates = iter(range(self.nodes))
         waits, began = list[float](), time.monotonic()
 
         async def free(node: int) -> None:
             name, namespace = f"run-{node:04}-{full_cluster.LAST}", full_cluster.namespace_of(node)
             taken = watch.next_on(f"gpu-{node:04}")
-            await delete(self._session, [_named("v1", "Pod", name, namespace)])
-            await delete(self._session, [_named("resource.k8s.io/v1", "ResourceClaim", name, namespace)])
+            await delete(self.session, [_named("v1", "Pod", name, namespace)])
+            await delete(self.session, [_named("resource.k8s.io/v1", "ResourceClaim", name, namespace)])
             deleted = time.monotonic()
             async with asyncio.timeout(_GIVEN_SECONDS):
                 waits.append(max(0.0, await taken - deleted))

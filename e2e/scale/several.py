@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -38,25 +39,23 @@ _POLL_SECONDS: Final = 0.05
 _SERVERS: Final = ("kube-apiserver", "etcd")
 
 
+@dataclass(slots=True)
 class Several:
     """Runs on one control plane with `nodes` nodes in two pools; nothing stays of a run."""
 
-    def __init__(
-        self, plane: ControlPlane, session: aiohttp.ClientSession, kubeconfig: Path, nodes: int, pods: int
-    ) -> None:
-        self._plane = plane
-        self._session = session
-        self._kubeconfig = kubeconfig
-        self._nodes = nodes
-        self._pods = pods
-        self._runs = itertools.count(1)
+    plane: ControlPlane
+    session: aiohttp.ClientSession
+    kubeconfig: Path
+    nodes: int
+    pods: int
+    _runs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def measure(self, turns: int) -> Iterator[Figure]:
         """Run all of them in turns. Raises ComponentError, RequestError and TimeoutError."""
-        fleet = gpu_fleet(self._nodes)
+        fleet = gpu_fleet(self.nodes)
         for number, node in enumerate(fleet.nodes):
             node["metadata"]["labels"][LABEL] = POOLS[number % len(POOLS)]
-        await publish.publish(self._session, fleet)
+        await publish.publish(self.session, fleet)
         found: list[Figure] = []
         for turn in range(turns):
             names = list(MODES)[:: -1 if turn % 2 else 1]
@@ -68,23 +67,23 @@ class Several:
     async def _run(self, name: str, owned: Sequence[Mapping[str, str]]) -> Figure:
         namespace = f"several-{next(self._runs)}"
         schedulers = [f"dovetail-{number}" for number in range(len(owned))]
-        pods = [_pod(namespace, number, schedulers[number % len(schedulers)]) for number in range(self._pods)]
-        await objects.create(self._session, [_namespace(namespace), busy_cluster.template(namespace, 1)])
-        await objects.create(self._session, pods)
-        await self._until_claims(namespace, self._pods)
+        pods = [_pod(namespace, number, schedulers[number % len(schedulers)]) for number in range(self.pods)]
+        await objects.create(self.session, [_namespace(namespace), busy_cluster.template(namespace, 1)])
+        await objects.create(self.session, pods)
+        await self._until_claims(namespace, self.pods)
         watch = Watch([namespace])
-        watching = asyncio.create_task(watch.run(self._session))
+        watching = asyncio.create_task(watch.run(self.session))
         servers, began = self._server_seconds(), time.monotonic()
         with contextlib.ExitStack() as running:
             started = [self._start(running, *each) for each in zip(schedulers, owned, strict=True)]
             bound = await self._finished(watch)
             used = sum(process_use.cpu_seconds(each.pid) for each in started)
-            found = await asyncio.to_thread(audit.read, self._plane.request)
+            found = await asyncio.to_thread(audit.read, self.plane.request)
         servers = self._server_seconds() - servers
         watching.cancel()
-        await objects.delete(self._session, pods)
+        await objects.delete(self.session, pods)
         await self._until_claims(namespace, 0)
-        size = f"{self._pods} pods × 1 GPU, {self._nodes} nodes × 8"
+        size = f"{self.pods} pods × 1 GPU, {self.nodes} nodes × 8"
         return _figure(name, size, [each - began for each in bound], (used, servers), audit.audit(found))
 
     def _start(self, running: contextlib.ExitStack, scheduler: str, owned: Mapping[str, str]) -> Dovetail:
@@ -95,9 +94,9 @@ class Several:
             "profiles": [{"schedulerName": scheduler}],
             "devices": {"owned": {"nodeSelector": {"matchLabels": dict(owned)}}},
         }
-        config, log = (self._plane.folder / f"{scheduler}.{end}" for end in ("yaml", "log"))
+        config, log = (self.plane.folder / f"{scheduler}.{end}" for end in ("yaml", "log"))
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        started = Dovetail(self._kubeconfig, log, f"--config={config}", "--leader-elect=false")
+        started = Dovetail(self.kubeconfig, log, f"--config={config}", "--leader-elect=false")
         running.callback(started.stop)
         return started
 
@@ -106,7 +105,7 @@ class Several:
         since = time.monotonic()
         while time.monotonic() < since + _SETTLE_SECONDS:
             bound = sorted(watch.without("").values())
-            if len(bound) == self._pods or (bound and time.monotonic() > bound[-1] + _QUIET_SECONDS):
+            if len(bound) == self.pods or (bound and time.monotonic() > bound[-1] + _QUIET_SECONDS):
                 return bound
             await asyncio.sleep(_POLL_SECONDS)
         raise TimeoutError(f"no end of the bindings after {_SETTLE_SECONDS:.0f} s")
@@ -115,13 +114,13 @@ class Several:
         """Wait until a namespace has so many claims."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         cached, end = {"resourceVersion": "0"}, time.monotonic() + _SETTLE_SECONDS
-        while len((await objects.request(self._session, "GET", path, query=cached))["items"]) != count:
+        while len((await objects.request(self.session, "GET", path, query=cached))["items"]) != count:
             if time.monotonic() > end:
                 raise TimeoutError(f"namespace {namespace} has not {count} claims after {_SETTLE_SECONDS:.0f} s")
             await asyncio.sleep(0.5)
 
     def _server_seconds(self) -> float:
-        return sum(process_use.cpu_seconds(self._plane.components[name].pid) for name in _SERVERS)
+        return sum(process_use.cpu_seconds(self.plane.components[name].pid) for name in _SERVERS)
 
 
 def _figure(

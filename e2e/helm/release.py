@@ -133,6 +133,10 @@ def _lint(helm: Helm) -> None:
                 continue
             raise
         raise ChartError(f"the schema lets {wrong} by")
+    for case in CASES:
+        printed = helm("install", RELEASE, str(CHART), "--dry-run=client", values=case.chart_values())
+        if "\n\n\n" in printed.partition("NOTES:")[2]:
+            raise ChartError(f"{case.name}: NOTES.txt prints two blank lines in a row")
     for values in UNFIT:
         try:
             helm.rendered(values)

@@ -10,7 +10,7 @@ new plan counts only if it serves more preemptors, or as many with cheaper victi
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -43,7 +43,8 @@ class PreemptedPlan(NamedTuple):
     """
     A plan with its preemptions.
 
-    `blocked` is the highest priority of pods that found no victims beside pods of lower priority in the plan.
+    `blocked` is the highest priority of pods that pods of lower priority in the plan stand in the way of: beside these
+    they found no victims, or only running ones that need not be evicted.
     """
 
     plan: Plan
@@ -125,8 +126,13 @@ def _short_gangs(problem: Problem, plan: Plan) -> frozenset[GangId]:
 
 
 def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> tuple[Plan, PreemptionState]:
-    """Return the plan and how its preemptors are served; with pods elsewhere, where that makes preemption cheaper."""
-    movable = _movable(context, plan, state)
+    """
+    Return the plan and how its preemptors are served; with pods elsewhere, where that makes preemption cheaper.
+
+    Pods that find no place elsewhere keep theirs. But a pod of the plan does not run yet: running pods are not evicted
+    so that it gets a place. Where that would happen, the preemptors count as blocked by it.
+    """
+    movable, blocked = _movable(context, plan, state), frozenset[int]()
     for _ in range(_ROUNDS):
         if not movable or context.budget.should_stop():
             break
@@ -143,9 +149,29 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
             if _cost(context, better) < _cost(context, state):
                 return other, better
             lost = moved
+        elif _balance(context, plan, guess, lost) < _balance(context, plan, state):
+            blocked |= _above(context, guess, lost)
         dropped = lost[len(lost) // 2 :]
         movable = [key for key in movable if key not in dropped]
-    return plan, state
+    return plan, dataclasses.replace(state, blocked=state.blocked | blocked)
+
+
+def _balance(
+    context: PreemptionContext, plan: Plan, state: PreemptionState, lost: Collection[PodId] = ()
+) -> list[int]:
+    """Return by priority from the highest how many fewer pods run afterwards, and last how many are evicted."""
+    batch, running = {pod.id: pod.priority for pod in context.problem.batch.pods}, _running_priorities(context)
+    evicted = _evicted(running, state)
+    there = Counter(batch[key] for key in {each.pod for each in plan.placements}.difference(lost).union(state.placed))
+    tiers = sorted({*batch.values(), *running.values()}, reverse=True)
+    return [*(evicted[tier] - there[tier] for tier in tiers), evicted.total()]
+
+
+def _above(context: PreemptionContext, state: PreemptionState, lost: Collection[PodId]) -> frozenset[int]:
+    """Return the lowest priority of the preemptors served with victims, if all pods that are lost are below it."""
+    batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
+    served = min((batch[each.pod] for found in state.preemptions for each in found.placements), default=None)
+    return frozenset({served} if served is not None and all(batch[key] < served for key in lost) else ())
 
 
 def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> list[PodId]:
@@ -175,13 +201,20 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
 def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int, int]]:
     """Return what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
     batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
-    snapshot = context.problem.snapshot
-    gangs = {each.id: each for each in snapshot.gangs}
-    running = {pod.id: victim_priority(pod, gangs) for pod in snapshot.pods}
-    placed = Counter(batch[each] for each in state.placed)
-    evicted = Counter(running[each.pod] for found in state.preemptions for each in found.victims)
+    running = _running_priorities(context)
+    placed, evicted = Counter(batch[each] for each in state.placed), _evicted(running, state)
     first = [(-placed[tier], 0) for tier in sorted(set(batch.values()), reverse=True)]
     return [*first, *((0, evicted[tier]) for tier in sorted(set(running.values()), reverse=True))]
+
+
+def _running_priorities(context: PreemptionContext) -> dict[PodId, int]:
+    snapshot = context.problem.snapshot
+    gangs = {each.id: each for each in snapshot.gangs}
+    return {pod.id: victim_priority(pod, gangs) for pod in snapshot.pods}
+
+
+def _evicted(running: Mapping[PodId, int], state: PreemptionState) -> Counter[int]:
+    return Counter(running[each.pod] for found in state.preemptions for each in found.victims)
 
 
 def _placed_elsewhere(

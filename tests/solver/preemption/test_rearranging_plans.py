@@ -122,3 +122,23 @@ def test_a_moved_pod_counts_against_no_bound() -> None:
     shielded = replace(SCENE, budgets=(disruption_budget("web", 0, app="web"),))
 
     assert victims(decided(shielded, HIGH, low, rules=replace(RULES, most_victims=1))) == ["one"]
+
+
+FULL = b.snapshot(b.node("n0", cpu=50), running("one", "n0", cpu=1), running("two", "n0", cpu=1))
+"""Beside both that run there is room for a small pod; a large one needs the room of one of them."""
+LARGE, SMALL = b.pod("large", cpu=49, priority=10), b.pod("small", cpu=1)
+
+
+def test_no_second_pod_is_evicted_so_that_a_waiting_pod_gets_a_place() -> None:
+    plan = decided(FULL, LARGE, SMALL)
+
+    assert len(victims(plan)) == 1
+    assert places(plan) == {"large": "n0"}
+
+
+def test_a_waiting_pod_keeps_its_place_where_leaving_it_out_spares_no_pod() -> None:
+    elsewhere = b.snapshot(*FULL.nodes, b.node("n1", cpu=1), *FULL.pods)
+    plan = decided(elsewhere, LARGE, SMALL)
+
+    assert len(victims(plan)) == 1
+    assert places(plan) == {"large": "n0", "small": "n1"}

@@ -156,9 +156,7 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
     return plan, dataclasses.replace(state, blocked=state.blocked | blocked)
 
 
-def _balance(
-    context: PreemptionContext, plan: Plan, state: PreemptionState, lost: Collection[PodId] = ()
-) -> list[int]:
+def _balance(context: PreemptionContext, plan: Plan, state: PreemptionState, lost: Collection[PodId] = ()) -> list[int]:
     """Return by priority from the highest how many fewer pods run afterwards, and last how many are evicted."""
     batch, running = {pod.id: pod.priority for pod in context.problem.batch.pods}, _running_priorities(context)
     evicted = _evicted(running, state)

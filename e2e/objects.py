@@ -93,6 +93,17 @@ async def delete(session: aiohttp.ClientSession, manifests: Iterable[Manifest]) 
     await asyncio.gather(*(_delete(session, object_path(each)) for each in manifests))
 
 
+async def exists(session: aiohttp.ClientSession, path: str) -> bool:
+    """Say whether the server has an object. Raises RequestError."""
+    try:
+        await request(session, "GET", path)
+    except RequestError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return True
+
+
 async def request(
     session: aiohttp.ClientSession,
     method: str,

@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from http import HTTPStatus
 from typing import Final
 
 import aiohttp
 
 from e2e import objects
-from e2e.controlplane.access import RequestError
 from e2e.fleet import publish
 from e2e.fleet.fleets import gpu_fleet
 from e2e.fleet.nvidia import DRIVER
@@ -28,14 +26,7 @@ _AT_ONCE: Final = 2000
 async def is_filled(session: aiohttp.ClientSession, nodes: int) -> bool:
     """Say whether `fill` has made so many nodes and their last pod already. Raises RequestError."""
     paths = f"/api/v1/nodes/gpu-{nodes - 1:04}", f"/api/v1/namespaces/{WAITING[0]}/pods/{WAITING[1]}"
-    try:
-        for path in paths:
-            await objects.request(session, "GET", path)
-    except RequestError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return False
-        raise
-    return True
+    return all([await objects.exists(session, path) for path in paths])
 
 
 async def fill(session: aiohttp.ClientSession, nodes: int) -> int:

@@ -1,13 +1,11 @@
 """A cluster of which every device is held: four running pods on each node of eight GPUs, and pods that wait."""
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Final
 
 import aiohttp
 
 from e2e import objects
-from e2e.controlplane.access import RequestError
 from e2e.fleet import publish
 from e2e.fleet.fleets import gpu_fleet
 from e2e.objects import Manifest
@@ -29,7 +27,7 @@ _AT_ONCE: Final = 2000
 
 async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
     """Create nodes and running pods, unless an earlier run has. Raises RequestError."""
-    if await _exists(session, f"/api/v1/namespaces/{namespace_of(nodes - 1)}/pods/run-{nodes - 1:04}-{LAST}"):
+    if await objects.exists(session, f"/api/v1/namespaces/{namespace_of(nodes - 1)}/pods/run-{nodes - 1:04}-{LAST}"):
         return
     fleet = gpu_fleet(nodes)
     for node in fleet.nodes:
@@ -44,7 +42,7 @@ async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
 async def add_waiting_pods(session: aiohttp.ClientSession, count: int) -> None:
     """Create the pods that wait, in queue order of all specs, unless an earlier run has. Raises RequestError."""
     waiting = [waiting_pod(number) for number in range(count)]
-    if await _exists(session, objects.object_path(waiting[-1])):
+    if await objects.exists(session, objects.object_path(waiting[-1])):
         return
     for start in range(0, count, _AT_ONCE):
         await objects.create(session, waiting[start : start + _AT_ONCE])
@@ -63,16 +61,6 @@ def waiting_pod(number: int) -> Manifest:
 def namespace_of(node: int) -> str:
     """Return the namespace of a node's pod with one GPU."""
     return NAMESPACES[(node + _SIZES[LAST]) % len(NAMESPACES)]
-
-
-async def _exists(session: aiohttp.ClientSession, path: str) -> bool:
-    try:
-        await objects.request(session, "GET", path)
-    except RequestError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return False
-        raise
-    return True
 
 
 def _images() -> Iterator[Manifest]:

@@ -133,12 +133,15 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
     so that it gets a place. Where that would happen, the preemptors count as blocked by it.
     """
     movable, blocked = _movable(context, plan, state), frozenset[int]()
+    if not movable:
+        return plan, state
+    priorities = _priorities(context)
     for _ in range(_ROUNDS):
         if not movable or context.budget.should_stop():
             break
         guess = preemption_state.serve(context, plan, movable)
         moved = [key for key in movable if key not in guess.cluster.pods]
-        if not moved or _cost(context, guess) >= _cost(context, state):
+        if not moved or _cost(priorities, guess) >= _cost(priorities, state):
             break
         stay, placed = _placed_elsewhere(context, plan, guess, moved)
         found = {each.pod for each in placed.placements}
@@ -146,28 +149,44 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
         if not lost:
             other = _merged(context, plan, stay, placed)
             better = preemption_state.serve(context, other)
-            if _cost(context, better) < _cost(context, state):
+            if _cost(priorities, better) < _cost(priorities, state):
                 return other, better
             lost = moved
-        elif _balance(context, plan, guess, lost) < _balance(context, plan, state):
-            blocked |= _above(context, guess, lost)
+        elif _balance(priorities, plan, guess, lost) < _balance(priorities, plan, state):
+            blocked |= _above(priorities, guess, lost)
         dropped = lost[len(lost) // 2 :]
         movable = [key for key in movable if key not in dropped]
     return plan, dataclasses.replace(state, blocked=state.blocked | blocked)
 
 
-def _balance(context: PreemptionContext, plan: Plan, state: PreemptionState, lost: Collection[PodId] = ()) -> list[int]:
+class _Priorities(NamedTuple):
+    """The priorities of the pods of a batch, and those with which running pods count as victims."""
+
+    batch: Mapping[PodId, int]
+    running: Mapping[PodId, int]
+
+
+def _priorities(context: PreemptionContext) -> _Priorities:
+    snapshot = context.problem.snapshot
+    gangs = {each.id: each for each in snapshot.gangs}
+    return _Priorities(
+        batch={pod.id: pod.priority for pod in context.problem.batch.pods},
+        running={pod.id: victim_priority(pod, gangs) for pod in snapshot.pods},
+    )
+
+
+def _balance(priorities: _Priorities, plan: Plan, state: PreemptionState, lost: Collection[PodId] = ()) -> list[int]:
     """Return by priority from the highest how many fewer pods run afterwards, and last how many are evicted."""
-    batch, running = {pod.id: pod.priority for pod in context.problem.batch.pods}, _running_priorities(context)
+    batch, running = priorities
     evicted = _evicted(running, state)
     there = Counter(batch[key] for key in {each.pod for each in plan.placements}.difference(lost).union(state.placed))
     tiers = sorted({*batch.values(), *running.values()}, reverse=True)
     return [*(evicted[tier] - there[tier] for tier in tiers), evicted.total()]
 
 
-def _above(context: PreemptionContext, state: PreemptionState, lost: Collection[PodId]) -> frozenset[int]:
+def _above(priorities: _Priorities, state: PreemptionState, lost: Collection[PodId]) -> frozenset[int]:
     """Return the lowest priority of the preemptors served with victims, if all pods that are lost are below it."""
-    batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
+    batch = priorities.batch
     served = min((batch[each.pod] for found in state.preemptions for each in found.placements), default=None)
     return frozenset({served} if served is not None and all(batch[key] < served for key in lost) else ())
 
@@ -196,19 +215,12 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
     ]
 
 
-def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int, int]]:
+def _cost(priorities: _Priorities, state: PreemptionState) -> list[tuple[int, int]]:
     """Return what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
-    batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
-    running = _running_priorities(context)
+    batch, running = priorities
     placed, evicted = Counter(batch[each] for each in state.placed), _evicted(running, state)
     first = [(-placed[tier], 0) for tier in sorted(set(batch.values()), reverse=True)]
     return [*first, *((0, evicted[tier]) for tier in sorted(set(running.values()), reverse=True))]
-
-
-def _running_priorities(context: PreemptionContext) -> dict[PodId, int]:
-    snapshot = context.problem.snapshot
-    gangs = {each.id: each for each in snapshot.gangs}
-    return {pod.id: victim_priority(pod, gangs) for pod in snapshot.pods}
 
 
 def _evicted(running: Mapping[PodId, int], state: PreemptionState) -> Counter[int]:

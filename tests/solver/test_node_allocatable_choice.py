@@ -53,7 +53,7 @@ def test_devices_in_use_that_take_nothing_spare_no_free_device() -> None:
 
 
 def test_a_device_without_counters_left_spares_no_other() -> None:
-    """The one that takes nothing shares a counter with one in use: nobody can have it."""
+    """The one that takes nothing shares a counter with one in use: no pod can have it."""
     pool = devices("n1", plain="0", other="0", taking="2")
     plain, other, taking = pool.devices
     pair = [b.device(each.name, consumes={"card": {"slots": 1}}) for each in (plain, other)]

@@ -107,7 +107,7 @@ class SpareDevices:
 
     @staticmethod
     def _leave_to_others(needs: Collection[DeviceNeed], view: "_DemandView", views: Sequence["_DemandView"]) -> None:
-        """Leave out the devices of nodes where they serve nobody now, and alternatives do."""
+        """Leave out the devices of nodes where they serve no pod now, and alternatives do."""
         if not needs or not all(each.others for each in needs):
             return
         for node, there in view.closed.items():

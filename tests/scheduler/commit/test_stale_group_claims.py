@@ -141,7 +141,7 @@ class Waiting:
         return PodState.ACTIVE if key in {ONE.id, TWO.id} else None
 
     def record_lost_race(self, *_: object) -> None:
-        """Nobody reads it."""
+        """No test reads it."""
 
 
 def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod | Claim) -> StaleAllocations:

@@ -24,7 +24,8 @@ TIMEOUT_MINUTES = 90
 PARALLEL = 4
 NO_ETCD = "http://127.0.0.1:1"  # or the tests would use whatever listens on etcd's port
 LOCATION = re.compile(r"^\s*\S+\.go:\d+: ?")
-KLOG = re.compile(r"^\s*(\S+\.go:\d+: )?[IWE]\d{4} ")
+KLOG = re.compile(r"^\s*(\S+\.go:\d+: )?([IWE]\d{4} |Skipping metrics scrape )")
+"""Lines of logs, and what every test server says at its end."""
 KEPT_LINES = 40
 
 

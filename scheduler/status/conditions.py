@@ -140,6 +140,22 @@ Where devices are in use, tainted or in an incomplete pool, a new node may bring
 only our own configuration excludes are free by kube-scheduler's rules: a new node is not what is missing.
 """
 
+KEEPS_NOMINATION: Final = frozenset(
+    {
+        ReasonCode.PREEMPTING,
+        ReasonCode.BUDGET,
+        ReasonCode.TOO_COSTLY,
+        ReasonCode.SOLVER_FAILED,
+        ReasonCode.CONFLICT,
+        ReasonCode.API_ERROR,
+    }
+)
+"""
+Codes with which status.nominatedNodeName stays as it is, and the room on that node reserved.
+
+A preemption has written it itself; with the others no decision against the pod was made.
+"""
+
 
 def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
     """

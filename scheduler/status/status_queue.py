@@ -6,7 +6,7 @@ Every write has a priority class:
     FIRST     the first condition of a pod: free, within the byte rate of its namespace
     CHANGED   another reason or leading code
     EVENT     an event
-    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write
+    REFRESH   only numbers in the message changed, or the last write failed: at the earliest 60 s after that write
     RENEWAL   the last event is old: the API server deletes an event an hour after its last write, the pod may wait
               longer. What waits to be written about the pod is in this class then, since it renews the event too
 
@@ -30,6 +30,7 @@ import msgspec
 from scheduler.kube.encode import NOTE_BYTES, EventRecord
 from scheduler.status import conditions
 from scheduler.status.conditions import (
+    KEEPS_NOMINATION,
     ConditionReason,
     ConditionState,
     condition_message,
@@ -46,23 +47,6 @@ REFRESH_SECONDS: Final = 60.0
 RENEWAL_SECONDS: Final = 1800.0
 _RENEWAL_PACE_SECONDS: Final = 0.1
 _MOST_EVENTS: Final = 5000
-_KEEPS_NOMINATION: Final = frozenset(
-    {
-        ReasonCode.PREEMPTING,
-        ReasonCode.BUDGET,
-        ReasonCode.TOO_COSTLY,
-        ReasonCode.SOLVER_FAILED,
-        ReasonCode.CONFLICT,
-        ReasonCode.API_ERROR,
-    }
-)
-"""
-Codes with which status.nominatedNodeName stays as it is, and the room on that node reserved.
-
-A preemption has written it itself; with the others no decision against the pod was made.
-"""
-
-
 _FIRST_TURNS: Final = ((WriteClass.FIRST,),) * 3
 _CYCLE: Final[tuple[tuple[WriteClass, ...], ...]] = (
     *_FIRST_TURNS,
@@ -120,6 +104,7 @@ class _Report:
     text: str = ""
     node: str = ""
     binding_failure: str = ""
+    has_failed: bool = False
 
     def condition(self) -> ConditionState:
         """Compose the condition."""
@@ -153,7 +138,8 @@ class StatusQueue:
         self._evented_at: Final[dict[str, float]] = {}
         """When the event of a pod was last written, oldest first; without those that are due."""
         self._next_renewal_at = 0.0
-        self._writing: Final[set[str]] = set()
+        self._writing: Final[dict[str, _Report | None]] = {}
+        """Reports that are being written; None once the pod is about to be bound."""
         self._rate: Final = ByteRateLimit()
         self._turn = 0
         self._event_numbers: Final = itertools.count()
@@ -233,10 +219,18 @@ class StatusQueue:
         self._rate.spend(pod.id.namespace, size, now)
 
     def failed(self, pod: Pod) -> None:
-        """Note that the condition taken last may not have been written: what the pod shows is not known."""
-        if status := self._pods.get(pod.uid):
+        """Note that the condition taken last may not have been written: it is written again, unless a newer one is.
+
+        What a pod waits for on its node is reported again anyway.
+        """
+        report, status = self._writing.get(pod.uid), self._pods.get(pod.uid)
+        if status is not None:
             status.condition = None
         self._end_write(pod.uid)
+        if report and status and not report.node and self._report_of(pod.uid) is None:
+            status.attempts += 1  # the event was not written either
+            report.has_failed = True
+            self._put(report)
 
     def due_in(self, now: float, token_in: float) -> float | None:
         """Return the seconds until `take` may return something (a token comes in `token_in`); None: nothing waits."""
@@ -254,6 +248,8 @@ class StatusQueue:
         """Remove what waits to be written into a pod."""
         self._queue.pop(pod_uid)
         self._deferred.pop(pod_uid, None)
+        if pod_uid in self._writing:
+            self._writing[pod_uid] = None
 
     def forget(self, pod_uid: str) -> None:
         """Drop a pod that is deleted or bound."""
@@ -284,14 +280,13 @@ class StatusQueue:
         """Compare by reason and leading code, which need no text; every change of a pod with a node counts."""
         shown = self._pods[report.pod.uid].condition
         if shown is None:
-            return WriteClass.FIRST
+            return WriteClass.REFRESH if report.has_failed else WriteClass.FIRST
         is_same = (shown.reason, shown.code) == (condition_reason(report.reasons), leading_code(report.reasons))
         return WriteClass.REFRESH if is_same and not report.node else WriteClass.CHANGED
 
     def _end_write(self, pod_uid: str) -> None:
-        self._writing.discard(pod_uid)
-        report = self._deferred.get(pod_uid)
-        if report is not None:
+        self._writing.pop(pod_uid, None)
+        if report := self._deferred.get(pod_uid):
             self._put(report)
 
     def _release_refreshes(self, now: float) -> None:
@@ -355,7 +350,7 @@ class StatusQueue:
         self._written_at[uid] = now
         if before is not None and (before.reason, before.message) == (condition.reason, condition.message):
             return StatusWrite(pod=pod, event=event)
-        self._writing.add(uid)
+        self._writing[uid] = report
         node = self._nomination(report)
         return StatusWrite(pod=pod, condition=condition, nominated_node_name=node, event=event, is_free=is_free)
 
@@ -365,7 +360,7 @@ class StatusQueue:
         if report.node:
             self._nominated.add(uid)
             return report.node
-        if any(reason.code in _KEEPS_NOMINATION for reason in report.reasons):
+        if any(reason.code in KEEPS_NOMINATION for reason in report.reasons):
             return None
         was_nominated = report.pod.nominated_node_name or uid in self._nominated
         self._nominated.discard(uid)

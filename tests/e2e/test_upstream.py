@@ -96,6 +96,7 @@ def test_events_say_how_each_test_ended_and_what_it_said(capsys: pytest.CaptureF
                 ("run", "TestA", ""),
                 ("output", "TestA", "    a.go:12: I1123 10:00:00.1] a log line\n"),
                 ("output", "TestA", "    a.go:13: expected 1, got 2\n"),
+                ("output", "TestA", "    b.go:14: Skipping metrics scrape because the context is canceled\n"),
                 ("fail", "TestA", ""),
                 ("run", "TestB", ""),
             ),

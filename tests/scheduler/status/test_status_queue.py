@@ -1,6 +1,7 @@
 """Which condition or event is written next, and how often one of a pod is."""
 
 import datetime as dt
+from collections.abc import Callable
 
 import pytest
 
@@ -288,14 +289,51 @@ def test_events_and_changed_conditions_take_turns() -> None:
     assert order in (["changed", "event"] * 2, ["event", "changed"] * 2)
 
 
-def test_a_condition_that_could_not_be_written_is_written_again() -> None:
+def fail(queue: StatusQueue, now: float) -> None:
+    """Take a condition, whose write fails."""
+    write = queue.take(now, has_token=True)
+    assert write is not None
+    assert write.pod is not None
+    queue.failed(write.pod)
+
+
+def test_a_condition_that_could_not_be_written_is_written_again_after_a_minute_with_its_event() -> None:
     queue = made()
     queue.report_unschedulable(P, (gpus(1),), 4)
-    drain(queue, 0.0)
-    queue.failed(P)
-    queue.report_unschedulable(P, (gpus(1),), 4)
+    fail(queue, 0.0)
+    assert drain(queue, 59.9) == []
+    assert queue.due_in(59.0, 0.0) == 1.0
+    fail(queue, 60.0)
 
-    assert len(texts(drain(queue, 1.0))) == 1
+    (write,) = drain(queue, 120.0)
+
+    assert "1 free" in texts([write])[0]
+    assert write.event is not None
+    assert drain(queue, 500.0) == []
+
+
+def test_a_write_that_took_longer_than_a_minute_and_failed_is_written_again() -> None:
+    queue = made()
+    for each in (P, Q):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    assert queue.take(0.0, has_token=True) is not None
+    drain(queue, 70.0)
+    queue.failed(P)
+
+    assert len(texts(drain(queue, 71.0))) == 1
+
+
+@pytest.mark.parametrize("ends", [StatusQueue.withdraw, StatusQueue.forget])
+def test_a_condition_that_could_not_be_written_stays_away_from_a_pod_that_is_bound(
+    ends: Callable[[StatusQueue, str], None],
+) -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    assert queue.take(0.0, has_token=True) is not None
+    ends(queue, P.uid)
+    queue.failed(P)
+
+    assert drain(queue, 500.0) == []
 
 
 def test_what_is_due_is_known_beforehand() -> None:

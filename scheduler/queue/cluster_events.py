@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler.change import Kind, Object, Transition
 from scheduler.cluster.assume_cache import is_same
+from scheduler.cluster.object_store import unreadable_device_rules
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
     Allocation,
@@ -220,9 +221,10 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
     if before is None:
         return {ClusterEvent.CLAIM_CREATED}
     held = before.allocation is not None and any(not each.admin_access for each in before.allocation.results)
+    untainted = {ClusterEvent.DEVICE_TAINT_REMOVED: not _unreadable_pools(before) <= _unreadable_pools(after)}
     if after is None or after.uid != before.uid:
         is_replaced = after is not None
-        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held}
+        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held, **untainted}
         return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
     # A list may skip the state between two allocations, and another client may allocate otherwise than was assumed.
@@ -238,8 +240,15 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
             ClusterEvent.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
             ClusterEvent.EVICTION_EASED: is_eased and held and not is_moved,
             ClusterEvent.CLAIM_CHANGED: _claim_terms(before) != _claim_terms(after),
+            **untainted,
         }
     )
+
+
+def _unreadable_pools(claim: Claim | None) -> set[tuple[str | None, str | None]]:
+    """Return the pools that are tainted because a claim holds a device of them that cannot be read."""
+    rules = unreadable_device_rules(claim) if claim is not None and claim.invalid else ()
+    return {(each.driver, each.pool) for each in rules}
 
 
 def _has_same_allocation(before: Allocation, after: Allocation | None) -> bool:

@@ -39,7 +39,7 @@ class DevicesLeft(NamedTuple):
     local: State
     wide: State
 
-    def count(self, device: DeviceType, demand: int) -> int:
+    def of(self, device: DeviceType, demand: int) -> int:
         """Count the devices of a type that are left for a demand, at most."""
         if device.verdict.get(demand) != Verdict.YES:
             return 0
@@ -68,7 +68,7 @@ def remaining_options(
 
 def _left_of(table: OptionTable, component: Component, types: Sequence[DeviceType], left: DevicesLeft) -> OptionTable:
     """Return the same table with the devices that are left."""
-    counts = {ask.demand: [left.count(each, ask.demand) for each in types] for ask in asks_of(component)}
+    counts = {ask.demand: [left.of(each, ask.demand) for each in types] for ask in asks_of(component)}
     rows = zip(component.requests, table.candidates, strict=True)
     return replace(
         table,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from solver.domain import Claim, Pod
+from solver.domain import Claim, DeviceClass, Pod
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -33,7 +33,7 @@ def taken(node: str, number: int, count: int) -> list[Claim]:
     return [b.held(f"{node}-{number}-{i}", each, node_name=node) for i, each in enumerate(results)]
 
 
-def asking(requests: int, kinds: int) -> tuple[list[b.SnapshotObject], Claim, Pod]:
+def asking(requests: int, kinds: int) -> tuple[list[DeviceClass], Claim, Pod]:
     """Each request takes one device of any kind, and all have one root."""
     rows = [
         b.first_available(f"r{each}", *(b.alternative(kind(number), kind(number)) for number in range(kinds)))

@@ -370,8 +370,7 @@ class WorkerSupervisor:
                 while not self._is_idle.is_set():  # the next batch may begin before this task goes on
                     await self._is_idle.wait()
                 with contextlib.suppress(TimeoutError):  # it had to wait for another sender, or ends the worker
-                    async with asyncio.timeout(_STALL_SECONDS):
-                        await self._send_changes(process)
+                    await asyncio.wait_for(self._send_changes(process), _STALL_SECONDS)
 
     async def _send_changes(self, process: SolverProcess) -> None:
         """Send every unsent change; one caller at a time, so that states arrive in order."""

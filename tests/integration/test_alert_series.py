@@ -30,6 +30,11 @@ ACTIVE: Final = 'scheduler_pending_pods{queue="active"}'
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
 
 
+def attempts_of(world: World, result: str) -> str:
+    """Name the series of the attempts with a result."""
+    return f'{ATTEMPTS}{{profile="{world.scheduler}",result="{result}"}}'
+
+
 def value(dovetail: Dovetail, series: str) -> float:
     """Read a series by its beginning, all of its other labels summed."""
     with urllib.request.urlopen(f"{dovetail.address}/metrics", timeout=5) as answer:  # noqa: S310 - our own process
@@ -100,7 +105,7 @@ def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> No
     for name in names:
         world.claim(name)
     world.pod(names[0], claim=names[0])
-    wait_until(lambda: names[0] in world.bound())
+    wait_until(lambda: value(running, attempts_of(world, "scheduled")) == 1)
     with stopped(worker_of(running)[1]):
         attempts, made = value(running, ATTEMPTS), 1
         while value(running, ACTIVE) == 0 and made < len(names):
@@ -131,7 +136,7 @@ def test_attempts_that_fail_are_seen(control_plane: ControlPlane, world: World, 
         running = start(proxy.write_kubeconfig(tmp_path / "refusing.kubeconfig"))
         proxy.meet = refuse
         world.pod("p")
-        wait_until(lambda: value(running, f'{ATTEMPTS}{{profile="{world.scheduler}",result="error"}}') > 0, seconds=60)
+        wait_until(lambda: value(running, attempts_of(world, "error")) > 0, seconds=60)
 
 
 def test_restarts_are_seen(start: Start) -> None:

@@ -69,12 +69,12 @@ def test_as_many_pods_are_placed_as_can_be(situation: Situation) -> None:
     assert counts(decided(situation), situation.batch) == best(situation.snapshot, situation.batch).counts
 
 
-@settings(PROPERTY, max_examples=50)
-@given(situation=situations())
-def test_as_many_pods_are_placed_where_few_options_are_kept(situation: Situation) -> None:
+@settings(PROPERTY, max_examples=200)
+@given(situation=situations(frozenset({Feature.ALTERNATIVES, Feature.CONSTRAINTS, Feature.USAGE})))
+def test_as_many_pods_are_placed_where_one_option_is_kept(situation: Situation) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module in (options, remaining_options):
-            patch.setattr(module, "MOST_OPTIONS", 2)
+            patch.setattr(module, "MOST_OPTIONS", 1)
         assert counts(decided(situation), situation.batch) == best(situation.snapshot, situation.batch).counts
 
 

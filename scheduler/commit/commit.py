@@ -201,9 +201,9 @@ class Commit:
                 case DevicesReady():
                     started += self._clock() - waiting
                     return await self._compare(unit, step) or await self._bind(unit, step, started)
-                case WaitFailed(reason=reason, claims=claims):
+                case WaitFailed(reason=reason):
                     await self._volumes.roll_back(step.volumes, is_begun=True)
-                    unreleased = await self._roll_back(unit, step.written, claims)
+                    unreleased = await self._roll_back(unit, step.written)
                     return Undone(unit=unit, reasons=(reason,), unreleased=unreleased)
                 case WaitStopped():
                     return Aborted(unit=unit)
@@ -307,13 +307,11 @@ class Commit:
         pairs = tuple((each.placement, each.reason) for each in unbound)
         return PartlyBound(unit=unit, bound=bound, unbound=pairs, unreleased=unreleased)
 
-    async def _roll_back(
-        self, unit: Unit, written: Sequence[Written | NotWritten], failed: Sequence[ClaimId] = ()
-    ) -> tuple[ClaimId, ...]:
+    async def _roll_back(self, unit: Unit, written: Sequence[Written | NotWritten]) -> tuple[ClaimId, ...]:
         """Roll back what was written for all pods of the unit; see `_roll_back_claims`."""
         lost = {each.write.claim.id for each in written if isinstance(each, NotWritten) and each.may_have_acted}
         touched = tuple(_touched(written))
-        return await self._roll_back_claims(unit, touched, unit.placements, failed=failed, uncertain=lost)
+        return await self._roll_back_claims(unit, touched, unit.placements, uncertain=lost)
 
     async def _roll_back_claims(
         self,
@@ -321,21 +319,17 @@ class Commit:
         claims: Sequence[ClaimId],
         placements: Sequence[Placement],
         *,
-        failed: Sequence[ClaimId] = (),
         uncertain: Collection[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
         """
         Roll back what was written for some pods of the unit; return the claims that may stay reserved for them.
 
-        Removes allocations that the unit made, and those of `failed` claims in any case, unless other pods use them.
-        A write of the `uncertain` claims may have acted, or act yet.
+        Allocations go with their last consumer. A write of the `uncertain` claims may have acted, or act yet.
         """
         claimed = {claim for placement in placements for claim in placement.claims}
-        allocated = {*(each.claim for each in unit.allocations), *failed}
         unreleased = await self.rollback.release(
             tuple(claim for claim in claims if claim in claimed),
             tuple((each.pod, each.pod_uid) for each in placements),
-            allocated,
             groups=unit.idle_groups({each.pod for each in placements}, self._cluster.gang_members),
             uncertain=uncertain,
         )

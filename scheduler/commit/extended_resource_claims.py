@@ -207,7 +207,7 @@ class ExtendedResourceClaims:
         if claim.allocation is not None and self._clock() < self._inherited_until:
             return False
         key = (claim.id,)
-        return not await self._rollback.release(key, (pod,), key, uncertain=key) and await self._delete(claim)
+        return not await self._rollback.release(key, (pod,), uncertain=key) and await self._delete(claim)
 
     async def _remove_earlier(self, placement: Placement) -> bool:
         """Remove the claims of a pod that earlier attempts left behind; return whether all of them are removed."""

@@ -36,7 +36,7 @@ from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.volumes import AwaitedVolume, PreparedVolume, volume_readiness
 from scheduler.observe import logs
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import NEVER_PREEMPT, Batch, Claim, ClaimId, Placement, Reason, ReasonCode
+from solver.domain import NEVER_PREEMPT, Batch, Claim, Placement, Reason, ReasonCode
 
 _FAILURES: Final = frozenset({ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
 
@@ -84,10 +84,9 @@ class DevicesReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFailed:
-    """The unit must not be bound; `claims` have to be deallocated, even if an earlier unit allocated them."""
+    """The unit must not be bound."""
 
     reason: Reason
-    claims: tuple[ClaimId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,10 +298,7 @@ class PreBind:
 
     def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> WaitFailed:
         self._failed_devices.failed(each.device for each in conditions)
-        return WaitFailed(
-            reason=Reason(code=ReasonCode.BINDING_FAILED, message=message),
-            claims=tuple(dict.fromkeys(each.claim for each in conditions)),
-        )
+        return WaitFailed(reason=Reason(code=ReasonCode.BINDING_FAILED, message=message))
 
     @staticmethod
     def _log(unit: Unit, state: _NotReady) -> None:

@@ -2,8 +2,9 @@
 Restores waiting times after a restart: since when pods are unschedulable, and which pods started before them.
 
 Both are in the API: in the condition PodScheduled=False of waiting pods (also whether nodes were reserved for them),
-and in the start times of running ones. Pods that started and have ended since are not known, so that a wait is rather
-counted too short than too long. Where the clock was set back since, what lies in the future counts from now on.
+and in the start times of running ones. A reason that this version does not know, after a roll-back, is logged, and the
+wait counts from now on. Pods that started and have ended since are not known, so that a wait is rather counted too
+short than too long. Where the clock was set back since, what lies in the future counts from now on.
 """
 
 import datetime as dt
@@ -20,6 +21,7 @@ from scheduler.observe import logs
 from scheduler.queue import StarvationTracker
 from scheduler.status.conditions import ConditionReason
 from scheduler.status.status_writer import StatusWriter
+from scheduler.unreadable import cut
 from solver.domain import PASSED_OVER
 
 _FOR_ROOM: Final = frozenset(
@@ -28,6 +30,7 @@ _FOR_ROOM: Final = frozenset(
 """Reasons of pods that lack room or devices."""
 
 _MOST_LOGGED: Final = 100
+_REASON: Final = "status.conditions[PodScheduled].reason"
 
 _log: Final = logs.logger()
 
@@ -53,8 +56,6 @@ async def restore_waiting_times(
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
-    for each in problems[:_MOST_LOGGED]:
-        _log.warning(logs.STATE_UNREADABLE, object=f"{each.kind} {each.key}", field=each.field, error=each.message)
     starvation, reports = receivers
     now = clock()
     behind = wall_clock() - now
@@ -64,10 +65,14 @@ async def restore_waiting_times(
         if pod is None or pod.uid != wait.uid or pod.node_name or pod.scheduler_name not in scheduler_names:
             continue
         reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))
+        if wait.reason not in set(ConditionReason):
+            problems.append(DecodeError(Kind.PODS, str(pod.id), _REASON, f"this version knows no {cut(wait.reason)}"))
         if wait.reason in _FOR_ROOM:
             waiting.append((pod, min(now, wait.since.timestamp() - behind)))
         if PASSED_OVER in wait.message:
             overdue.add(pod.uid)
+    for each in problems[:_MOST_LOGGED]:
+        _log.warning(logs.STATE_UNREADABLE, object=f"{each.kind} {each.key}", field=each.field, error=each.message)
     running = [
         (pod, min(now, pod.started - behind))
         for pod in cluster.snapshot().pods

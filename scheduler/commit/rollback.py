@@ -54,13 +54,14 @@ class Rollback:
         self,
         claims: Collection[ClaimId],
         pods: Pods,
-        deallocatable: Collection[ClaimId],
         *,
         groups: frozenset[str] = frozenset(),
         uncertain: Collection[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
         """
-        Remove the pods from the claims, and the allocation of a `deallocatable` claim that has no other consumer.
+        Remove the pods from the claims, and the allocation of a claim that has no other consumer.
+
+        Nobody else would remove that one: the claim controller does so when it removes the last consumer itself.
 
         If none of the pods is bound, PodGroups are removed too whose uids are among `groups`. Writes of `uncertain`
         claims that have not arrived yet are made to fail. Give the claims that stay reserved for one of the pods, or of
@@ -78,10 +79,7 @@ class Rollback:
         uids = {uid for (_, uid), is_released in zip(pods, is_unbound, strict=True) if is_released}
         if all(is_unbound):
             uids |= groups
-        done = await together(
-            self._release_pods(claim, uids, may_deallocate=claim in deallocatable, is_uncertain=claim in uncertain)
-            for claim in claims
-        )
+        done = await together(self._release_pods(claim, uids, is_uncertain=claim in uncertain) for claim in claims)
         return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(is_unbound)))
 
     async def deallocate(
@@ -116,14 +114,12 @@ class Rollback:
         live = await self._binder.read(pod)
         return live is None or live.uid != uid or not live.node_name
 
-    async def _release_pods(self, key: ClaimId, uids: set[str], *, may_deallocate: bool, is_uncertain: bool) -> bool:
+    async def _release_pods(self, key: ClaimId, uids: set[str], *, is_uncertain: bool) -> bool:
         """Remove consumers from a claim; return whether it is known to be reserved for none of them any more."""
 
         async def of_pods(claim: Claim) -> _Release | bool:
             found = tuple(each.uid for each in claim.reserved_for if each.uid in uids)
-            return (
-                _Release(found, deallocate=may_deallocate and len(found) == len(claim.reserved_for)) if found else True
-            )
+            return _Release(found, deallocate=len(found) == len(claim.reserved_for)) if found else True
 
         return await self._send_until_known(key, of_pods, otherwise=True, is_uncertain=is_uncertain)
 

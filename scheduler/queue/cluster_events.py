@@ -7,8 +7,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from scheduler.change import Kind, Object, Transition
+from scheduler.cluster.assume_cache import is_same
+from scheduler.cluster.object_store import unreadable_device_rules
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
+    Allocation,
     Claim,
     ClaimId,
     CSIDriver,
@@ -69,7 +72,7 @@ class ClusterEvent(StrEnum):
     RESERVATION_RELEASED = "ReservationReleased"
     """A node is not reserved any more for a starving pod."""
     DEVICES_FREED = "DevicesFreed"
-    """A claim that held devices was deallocated or deleted."""
+    """A claim that held devices was deallocated or deleted, or has others."""
     CLASS_CHANGED = "ClassChanged"
     """A class was added, or its selectors or its extended resource changed."""
     SLICE_CHANGED = "SliceChanged"
@@ -85,7 +88,7 @@ class ClusterEvent(StrEnum):
     CLAIM_ALLOCATED = "ClaimAllocated"
     """A ResourceClaim was allocated."""
     CLAIM_DEALLOCATED = "ClaimDeallocated"
-    """The allocation of a ResourceClaim was taken back."""
+    """The allocation of a ResourceClaim was taken back, or is another one."""
     CLAIM_RESERVATIONS_SHRANK = "ClaimReservationsShrank"
     """A ResourceClaim has fewer consumers (`reservedFor`)."""
     CLAIM_CHANGED = "ClaimChanged"
@@ -218,25 +221,38 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
     if before is None:
         return {ClusterEvent.CLAIM_CREATED}
     held = before.allocation is not None and any(not each.admin_access for each in before.allocation.results)
+    untainted = {ClusterEvent.DEVICE_TAINT_REMOVED: not _unreadable_pools(before) <= _unreadable_pools(after)}
     if after is None or after.uid != before.uid:
         is_replaced = after is not None
-        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held}
+        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held, **untainted}
         return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
-    is_deallocated = before.allocation is not None and after.allocation is None
+    # A list may skip the state between two allocations, and another client may allocate otherwise than was assumed.
+    is_moved = before.allocation is not None and not _has_same_allocation(before.allocation, after.allocation)
     has_shrunk = any(each.uid not in left for each in before.reserved_for)
     # Its devices become free when all consumers are evicted, which was impossible while one of them was protected.
     is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
     return _where(
         {
-            ClusterEvent.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
-            ClusterEvent.CLAIM_DEALLOCATED: is_deallocated,
-            ClusterEvent.DEVICES_FREED: is_deallocated and held,
+            ClusterEvent.CLAIM_ALLOCATED: after.allocation is not None and (is_moved or before.allocation is None),
+            ClusterEvent.CLAIM_DEALLOCATED: is_moved,
+            ClusterEvent.DEVICES_FREED: is_moved and held,
             ClusterEvent.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
-            ClusterEvent.EVICTION_EASED: is_eased and held and not is_deallocated,
+            ClusterEvent.EVICTION_EASED: is_eased and held and not is_moved,
             ClusterEvent.CLAIM_CHANGED: _claim_terms(before) != _claim_terms(after),
+            **untainted,
         }
     )
+
+
+def _unreadable_pools(claim: Claim | None) -> set[tuple[str | None, str | None]]:
+    """Return the pools that are tainted because a claim holds a device of them that cannot be read."""
+    rules = unreadable_device_rules(claim) if claim is not None and claim.invalid else ()
+    return {(each.driver, each.pool) for each in rules}
+
+
+def _has_same_allocation(before: Allocation, after: Allocation | None) -> bool:
+    return after is not None and is_same(before, after)
 
 
 def _claim_terms(claim: Claim) -> tuple[object, ...]:

@@ -214,7 +214,7 @@ class _Cleaner:
 
     async def _release(self, claim: Claim, waiting: Mapping[str, Pod], groups: frozenset[str]) -> bool:
         pods = [(waiting[each.uid].id, each.uid) for each in claim.reserved_for if each.uid in waiting]
-        if await self._rollback.release((claim.id,), pods, (claim.id,), groups=groups):
+        if await self._rollback.release((claim.id,), pods, groups=groups):
             self.problems.append(f"claim {claim.id} is still reserved for a pod")
             return False
         return True

@@ -369,8 +369,8 @@ class WorkerSupervisor:
                 await asyncio.sleep(_UNSENT_SECONDS)
                 while not self._is_idle.is_set():  # the next batch may begin before this task goes on
                     await self._is_idle.wait()
-                async with asyncio.timeout(_STALL_SECONDS):
-                    await self._send_changes(process)
+                with contextlib.suppress(TimeoutError):  # it had to wait for another sender, or ends the worker
+                    await asyncio.wait_for(self._send_changes(process), _STALL_SECONDS)
 
     async def _send_changes(self, process: SolverProcess) -> None:
         """Send every unsent change; one caller at a time, so that states arrive in order."""

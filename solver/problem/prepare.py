@@ -20,7 +20,7 @@ from solver.problem.costs import preferences
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
-from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
+from solver.problem.problem import Available, DeviceRequests, OptionCache, Problem, SharedClaim
 from solver.problem.requests import enumeration, widened_requests
 from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.requests.spared_devices import SpareDevices
@@ -139,7 +139,7 @@ class _Preparation:
         if inventory.takes_node_resources:
             spare = SpareDevices(inventory, used, room, requests.device_needs(classes, batch))
         layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), spare)
-        left = self.cache.states(layout, inventory, snapshot)
+        available = Available.of(used, room, self.cache.states(layout, inventory, snapshot))
         return Problem(
             snapshot=snapshot,
             batch=batch,
@@ -153,7 +153,8 @@ class _Preparation:
                 answers=answers,
                 components=list(requests.components),
             ),
-            available=Available.of(used, room, left),
+            available=available,
+            option_cache=OptionCache(available),
             classes=classes,
             shared=[_shared_claim(requests, index, claim_id) for index, claim_id in enumerate(requests.shared_ids)],
             rejected=requests.rejected,

@@ -31,6 +31,7 @@ from solver.problem.node_arrays import Amounts, NodeVerdicts, Room, numbered
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import PayUnits, options, unpaid
+from solver.problem.requests.remaining_options import DevicesLeft, are_complete, remaining_options
 from solver.problem.volumes.volume_index import VolumeIndex
 from solver.problem.volumes.volume_topology import VolumeKey
 
@@ -171,6 +172,32 @@ class Available:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class OptionCache:
+    """
+    Options by component and group, for what is left at first.
+
+    A problem shares it with its parts, so that all number options alike whatever they have left themselves.
+    """
+
+    available: Available
+    known: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
+
+    def find(self, component: Component, group: NodeGroup, layout: DeviceLayout, pay: PayUnits) -> tuple[Option, ...]:
+        """Enumerate options; those that do not depend on what is left are kept as long as the layout."""
+        key = (component, group.index)
+        found = layout.options.get(key)
+        if found is None:
+            found = layout.options[key] = options(component, group, layout, pay)
+        if not are_complete(component, found):
+            here = (node for node, each in enumerate(layout.group_of) if each == group.index)
+            states = dict.fromkeys(self.available.states[node] for node in here)
+            left = [DevicesLeft(each, self.available.wide_state) for each in states]
+            found += remaining_options(component, group, layout, left, pay)
+        self.known[key] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PodRules:
     """
     Hard rules between pods: amounts per domain, gangs, and pod affinity, anti-affinity and topology spread.
@@ -207,9 +234,9 @@ class Problem:
 
     `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left. `classes`
     and `shared` describe the pods, `rules` what pods demand of each other, `costs` the costs of places, `volume_index`
-    the volumes. `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are
-    no part of the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace`
-    one part.
+    the volumes, `option_cache` the options. `rejected` are the reasons of pods that nothing can place, by batch
+    position; `left` are pods that are no part of the batch, because time or the allowance did not reach them. A changed
+    problem is a new value: `replace` one part.
     """
 
     snapshot: Snapshot
@@ -222,6 +249,7 @@ class Problem:
     classes: Sequence[PodClass]
     shared: Sequence[SharedClaim]
     rejected: Mapping[int, tuple[Reason, ...]]
+    option_cache: OptionCache
     rules: PodRules = field(default_factory=PodRules)
     costs: CostModels = NO_COST_MODELS
     volume_index: VolumeIndex | None = None
@@ -239,16 +267,13 @@ class Problem:
 
     def options(self, component: int, group: NodeGroup, pay: PayUnits = unpaid) -> tuple[Option, ...]:
         """
-        Ways to serve a component on nodes of a group; kept as long as the layout.
+        Ways to serve a component on nodes of a group.
 
         Raise `TooCostlyError` where `pay` does.
         """
         key = (self.requests.components[component], group.index)
-        found = self.layout.options.get(key)
-        if found is None:
-            found = options(self.requests.components[component], group, self.layout, pay)
-            self.layout.options[key] = found
-        return found
+        found = self.option_cache.known.get(key)
+        return self.option_cache.find(key[0], group, self.layout, pay) if found is None else found
 
     def wide_left(self, budget: int) -> int:
         """Return the units left of a cluster-wide budget."""

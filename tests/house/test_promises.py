@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from e2e.controlplane import versions
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
 from scheduler.settings.policies import NodeReservations, PodProtection, PreemptionSettings, WeightSettings
@@ -141,6 +142,18 @@ def test_the_readme_leads_to_every_document() -> None:
 
 def test_the_readme_is_read_in_three_minutes() -> None:
     assert len((house.ROOT / "README.md").read_text(encoding="utf-8").split()) < 750
+
+
+def test_the_readme_says_which_versions_are_tested_and_for_how_long_each_is_kept() -> None:
+    text = " ".join((house.ROOT / "README.md").read_text(encoding="utf-8").split())
+    oldest, newest = versions.SUPPORTED[0], versions.SUPPORTED[-1]
+    assert f"tested on Kubernetes {oldest} to {newest}, each as long as Kubernetes supports it" in text
+
+
+@pytest.mark.parametrize("left", ["CompositePodGroup", "EvictionRequest", "resize of a running pod", "PreQueueingHint"])
+def test_what_is_left_alone_is_listed(left: str) -> None:
+    text = (house.ROOT / "docs" / "what-works.md").read_text(encoding="utf-8")
+    assert f"{left} |" in text.partition("\n## Left alone\n")[2]
 
 
 def test_continuous_integration_runs_the_tests() -> None:

@@ -1,15 +1,23 @@
 """The series of alerts move when the fault is caused on the real API server; `make alerts` tests the rules."""
 
+import os
 import re
+import signal
+import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
+from e2e.chaos.process_faults import children
+from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
+from tests.support.shell_proxy import Asked, Told, is_allocation, lossy, refusal
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -18,8 +26,17 @@ NO_TIME: Final = 0.0001
 """A budget that every decision breaks."""
 
 
+ACTIVE: Final = 'scheduler_pending_pods{queue="active"}'
+ATTEMPTS: Final = "scheduler_schedule_attempts_total"
+
+
+def attempts_of(world: World, result: str) -> str:
+    """Name the series of the attempts with a result."""
+    return f'{ATTEMPTS}{{profile="{world.scheduler}",result="{result}"}}'
+
+
 def value(dovetail: Dovetail, series: str) -> float:
-    """Read a series by its beginning, all of its labels summed."""
+    """Read a series by its beginning, all of its other labels summed."""
     with urllib.request.urlopen(f"{dovetail.address}/metrics", timeout=5) as answer:  # noqa: S310 - our own process
         text = answer.read().decode()
     return sum(map(float, re.findall(rf"^{re.escape(series)}\S* (\S+)$", text, re.MULTILINE)))
@@ -46,3 +63,84 @@ def test_leader_budget_and_waiting_pods_are_seen(world: World, start: Start, tmp
     wait_until(lambda: value(leader, "dovetail_oldest_waiting_pod_seconds") > 1)
     leader.stop()
     wait_until(lambda: value(standby, "leader_election_master_status") == 1)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stop a process for the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def worker_of(running: Dovetail) -> tuple[int, int]:
+    """Give the fork server and the worker of a scheduler."""
+    (server,) = children(running.pid)
+    wait_until(lambda: bool(children(server)))
+    return server, children(server)[0]
+
+
+def test_a_worker_that_cannot_be_started_is_seen(world: World, start: Start) -> None:
+    world.add_nodes(1, devices=1)
+    world.template()
+    running = start()
+    server, worker = worker_of(running)
+    with stopped(server):
+        os.kill(worker, signal.SIGKILL)
+        world.pod("p")
+        wait_until(lambda: value(running, "dovetail_fallback_seconds") > 1)
+        assert world.bound() == {}
+    wait_until(lambda: "p" in world.bound(), seconds=60)
+    assert value(running, "dovetail_fallback_seconds") == 0
+
+
+def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> None:
+    """The worker takes a pod and gives no answer, so that the next one stays in the activeQ."""
+    world.add_nodes(1, devices=20)
+    running = start()
+    names = [f"p{number}" for number in range(20)]
+    for name in names:
+        world.claim(name)
+    world.pod(names[0], claim=names[0])
+    wait_until(lambda: value(running, attempts_of(world, "scheduled")) == 1)
+    with stopped(worker_of(running)[1]):
+        attempts, made = value(running, ATTEMPTS), 1
+        while value(running, ACTIVE) == 0 and made < len(names):
+            world.pod(names[made], claim=names[made])
+            made += 1
+            time.sleep(0.2)
+        assert value(running, ACTIVE) > 0
+        assert value(running, ATTEMPTS) == attempts
+    wait_until(lambda: len(world.bound()) == made, seconds=60)
+
+
+def test_conditions_and_events_that_wait_are_seen(world: World, start: Start) -> None:
+    world.add_nodes(1, devices=1)
+    world.template("two", count=2)
+    for number in range(80):
+        world.pod(f"p{number}", template="two")
+    running = start()
+    wait_until(lambda: value(running, "dovetail_waiting_status_writes") > 30)
+
+
+def test_attempts_that_fail_are_seen(control_plane: ControlPlane, world: World, start: Start, tmp_path: Path) -> None:
+    def refuse(asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        return refusal(500) if is_allocation(asked.method, asked.path) and not is_done else None
+
+    world.add_nodes(1, devices=1)
+    world.template()
+    with lossy(control_plane.admin) as proxy:
+        running = start(proxy.write_kubeconfig(tmp_path / "refusing.kubeconfig"))
+        proxy.meet = refuse
+        world.pod("p")
+        wait_until(lambda: value(running, attempts_of(world, "error")) > 0, seconds=60)
+
+
+def test_restarts_are_seen(start: Start) -> None:
+    first = start()
+    began = value(first, "process_start_time_seconds")
+    first.stop()
+    assert value(start(), "process_start_time_seconds") > began > 0

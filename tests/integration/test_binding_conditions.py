@@ -212,3 +212,19 @@ def test_a_pod_that_is_deleted_while_it_waits_leaves_nothing_behind(conditioned:
 
     conditioned.pod("next", claim="c")
     wait_until(lambda: reason(conditioned, "next") == PENDING)
+
+
+def test_a_pod_that_is_deleted_while_a_scheduler_that_started_anew_waits_leaves_nothing_behind(
+    conditioned: World, start: Start
+) -> None:
+    conditioned.add_nodes(1, devices=1)
+    conditioned.claim("c", annotations=NEVER)
+    first = start()
+    conditioned.pod("p", claim="c")
+    wait_until(lambda: reason(conditioned, "p") == PENDING)
+    first.stop()
+    second = start()
+    wait_until(lambda: '"unit_waiting"' in second.log.read_text())
+
+    conditioned.delete_pod("p")
+    wait_until(lambda: conditioned.devices("c") == [])

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from solver import SolverCache, solve, solve_greedily
 from solver.domain import Batch, Budget, ConsumerReference, Plan, Policy, SearchStatus, Snapshot
+from solver.problem.requests import options, remaining_options
 from solver.verify import check
 from tests.support.bruteforce import best
 from tests.support.strategies import ALL_FEATURES, Feature, Situation, situations
@@ -66,6 +67,15 @@ def test_every_plan_of_the_fall_back_verifies(situation: Situation) -> None:
 @given(situation=situations())
 def test_as_many_pods_are_placed_as_can_be(situation: Situation) -> None:
     assert counts(decided(situation), situation.batch) == best(situation.snapshot, situation.batch).counts
+
+
+@settings(PROPERTY, max_examples=200)
+@given(situation=situations(frozenset({Feature.ALTERNATIVES, Feature.CONSTRAINTS, Feature.USAGE})))
+def test_as_many_pods_are_placed_where_one_option_is_kept(situation: Situation) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (options, remaining_options):
+            patch.setattr(module, "MOST_OPTIONS", 1)
+        assert counts(decided(situation), situation.batch) == best(situation.snapshot, situation.batch).counts
 
 
 @PROPERTY

@@ -185,8 +185,9 @@ class Line(NamedTuple):
 
 Masks = tuple[int, ...]
 """Candidates of each request, as bits of a table of types."""
-Ways = tuple[tuple[tuple[int, ...], Masks], ...]
-"""Choices of alternatives with the candidates that are left."""
+Way = tuple[tuple[int, ...], Masks]
+"""A choice of alternatives with the candidates that are left."""
+Ways = tuple[Way, ...]
 
 
 class Option(NamedTuple):

@@ -8,7 +8,7 @@ Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 c
 integer here, so that a constraint narrows all candidates at once. Every step is paid for before it is done.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.layout import DeviceLayout, NodeGroup, type_at
-from solver.problem.requests.component import Ask, Component, ComponentConstraint, Line, Masks, Option, Ways
+from solver.problem.requests.component import Ask, Component, ComponentConstraint, Line, Masks, Option, Way, Ways
 from solver.problem.requests.demand import Verdict
 
 MOST_OPTIONS: Final = 4096
@@ -39,11 +39,16 @@ def unpaid(units: int) -> None:
 
 def options(component: Component, group: NodeGroup, layout: DeviceLayout, pay: PayUnits = unpaid) -> tuple[Option, ...]:
     """Enumerate the options of a component on nodes of a group, best rank first; empty if there is none."""
-    table = _Table.of(component, group, layout)
+    table = OptionTable.of(component, group, layout)
     key = (component.links, component.most_results, table.key)
     ways = layout.ways.get(key)
     if ways is None:
         ways = layout.ways[key] = _ways(component, table, pay)
+    return described(component, table, ways, pay)
+
+
+def described(component: Component, table: "OptionTable", ways: Collection[Way], pay: PayUnits) -> tuple[Option, ...]:
+    """Make the options of ways, each line once."""
     pay(len(ways) * len(component.requests))
     lines: dict[tuple[int, int, int], Line] = {}
     found = []
@@ -58,12 +63,12 @@ def options(component: Component, group: NodeGroup, layout: DeviceLayout, pay: P
     return tuple(found)
 
 
-def _ways(component: Component, table: "_Table", pay: PayUnits) -> Ways:
+def _ways(component: Component, table: "OptionTable", pay: PayUnits) -> Ways:
     """Enumerate choices of alternatives, and for each the values of the attributes that have to match."""
     possible = [[i for i, each in enumerate(row) if each is not None] for row in table.candidates]
-    narrowing, found = _Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
-    covers = [_Cover.of(link) for link in component.links]
-    known: dict[tuple[Masks, Masks, tuple[_Covered, ...]], tuple[Masks, ...]] = {}
+    narrowing, found = Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
+    covers = [Cover.of(link) for link in component.links]
+    known: dict[tuple[Masks, Masks, tuple[Covered, ...]], tuple[Masks, ...]] = {}
     for alternatives in islice(_in_order_of_preference(possible), MOST_OPTIONS):
         pay(len(alternatives) * (1 + len(covers) // 8))
         needs = tuple(row[choice].needed for row, choice in zip(component.requests, alternatives, strict=True))
@@ -101,36 +106,38 @@ def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ..
                 heappush(heap, (rank, following))
 
 
-class _Cover(NamedTuple):
+class Cover(NamedTuple):
     """The requests that a constraint covers: by alternative (-1: all) the position of what is compared in `sources`."""
 
     members: tuple[tuple[int, dict[int, int]], ...]
 
     @classmethod
-    def of(cls, link: ComponentConstraint) -> "_Cover":
+    def of(cls, link: ComponentConstraint) -> "Cover":
+        """Describe a constraint."""
         found: dict[int, dict[int, int]] = {}
         for member in link.members:
             found.setdefault(member.request, {})[member.alternative] = link.sources.index(member.attribute)
         return cls(tuple(sorted(found.items(), key=lambda item: item[0])))
 
-    def requests(self, alternatives: tuple[int, ...]) -> "_Covered":
-        """Return the covered requests for a choice of alternatives, each with what is compared."""
-        found = ((key, named.get(-1, named.get(alternatives[key], -1))) for key, named in self.members)
+    def requests(self, alternatives: tuple[int, ...]) -> "Covered":
+        """Return the covered requests for alternatives of the first requests, each with what is compared."""
+        known = ((key, named) for key, named in self.members if key < len(alternatives))
+        found = ((key, named.get(-1, named.get(alternatives[key], -1))) for key, named in known)
         return tuple((key, source) for key, source in found if source >= 0)
 
 
-_Covered = tuple[tuple[int, int], ...]
+Covered = tuple[tuple[int, int], ...]
 """Requests, each with the position of what is compared in `ComponentConstraint.sources`."""
 
 
 @dataclass(slots=True, eq=False)
-class _Table:
+class OptionTable:
     """
     The types of a group of nodes as bits, in the order of `references`.
 
     `candidates` are the types that can serve each alternative of each request, None where the node cannot serve it.
     `values` are per constraint, and per attribute that it compares (`ComponentConstraint.sources`), the types that have
-    each value; `having` the types that have any.
+    each value; `having` the types that have any. `exclusive` are the types each device of which one request gets.
     """
 
     references: tuple[int, ...]
@@ -141,14 +148,16 @@ class _Table:
     values: list[tuple[dict[object, int], ...]] = field(default_factory=list)
     having: list[Masks] = field(default_factory=list)
     orders: list[tuple[tuple[tuple[object, ...], ...], ...]] = field(default_factory=list)
-    _supplies: dict[int, int] = field(default_factory=dict)
+    exclusive: int = 0
+    supplies: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, component: Component, group: NodeGroup, layout: DeviceLayout) -> "_Table":
+    def of(cls, component: Component, group: NodeGroup, layout: DeviceLayout) -> "OptionTable":
+        """Describe what serves a component on nodes of a group with nothing in use."""
         references = (*range(len(group.types)), *(-each - 1 for each in group.wide))
         types = [type_at(layout, group, each) for each in references]
         table = cls(references, tuple(each.total for each in types))
-        answers = {ask.demand: [each.verdict.get(ask.demand) for each in types] for ask in _asks(component)}
+        answers = {ask.demand: [each.verdict.get(ask.demand) for each in types] for ask in asks_of(component)}
         table.candidates = tuple(
             tuple(table.candidate(ask, answers[ask.demand], is_unsettled=group.is_unsettled) for ask in row)
             for row in component.requests
@@ -168,6 +177,15 @@ class _Table:
         """Return all that ways depend on: equal keys have equal ways."""
         return self.totals, self.candidates, self.needs, tuple(self.orders)
 
+    def has_enough(self, needs: Masks, masks: Masks) -> bool:
+        """Whether requests for devices that only one of them can get find enough of them together."""
+        wanted = [(mask, need or self.supply(mask)) for need, mask in zip(needs, masks, strict=True)]
+        return all(
+            sum(need for other, need in wanted if not other & ~mask) <= self.supply(mask)
+            for mask in set(masks)
+            if not mask & ~self.exclusive
+        )
+
     def candidate(self, ask: Ask, verdicts: list[Verdict | None], *, is_unsettled: bool) -> int | None:
         """Return the types that can serve an alternative; None where the node cannot serve it even if all is free."""
         usable = sum(1 << bit for bit, verdict in enumerate(verdicts) if verdict == Verdict.YES)
@@ -179,9 +197,9 @@ class _Table:
 
     def supply(self, mask: int) -> int:
         """Count the devices of types."""
-        found = self._supplies.get(mask)
+        found = self.supplies.get(mask)
         if found is None:
-            found = self._supplies[mask] = sum(self.totals[bit] for bit in _bits(mask))
+            found = self.supplies[mask] = sum(self.totals[bit] for bit in bits(mask))
         return found
 
     def most(self, needs: Masks, masks: Masks) -> int:
@@ -190,7 +208,7 @@ class _Table:
 
     def line(self, at: tuple[int, int], ask: Ask, mask: int) -> Line:
         """Return the line of a request."""
-        types = tuple(self.references[bit] for bit in _bits(mask))
+        types = tuple(self.references[bit] for bit in bits(mask))
         return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
 
@@ -202,11 +220,13 @@ def _by_value(column: tuple[tuple[object, ...], ...]) -> dict[object, int]:
     return masks
 
 
-def _asks(component: Component) -> Iterator[Ask]:
+def asks_of(component: Component) -> Iterator[Ask]:
+    """Go through all alternatives of all requests."""
     return (ask for row in component.requests for ask in row)
 
 
-def _bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> Iterator[int]:
+    """Go through the positions of the bits that are set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -214,20 +234,20 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 @dataclass(slots=True, eq=False)
-class _Narrowing:
+class Narrowing:
     """Chooses a value for each matchAttribute in turn, and keeps only the types that have it."""
 
-    table: _Table
+    table: OptionTable
     pay: PayUnits
     dead_ends: int = 0
 
-    def of(self, needs: Masks, chosen: Masks, covered: tuple[_Covered, ...]) -> Iterator[Masks]:
+    def of(self, needs: Masks, chosen: Masks, covered: tuple[Covered, ...]) -> Iterator[Masks]:
         """Yield the candidates that each choice of values leaves; constraints that cover no request are skipped."""
         links = tuple((number, requests) for number, requests in enumerate(covered) if requests)
         return self._rest((needs, chosen), chosen, links)
 
     def _rest(
-        self, asked: tuple[Masks, Masks], masks: Masks, links: tuple[tuple[int, _Covered], ...]
+        self, asked: tuple[Masks, Masks], masks: Masks, links: tuple[tuple[int, Covered], ...]
     ) -> Iterator[Masks]:
         """
         Choose for the first constraint, then for the rest: a depth-first search that tries equal candidates once.
@@ -255,7 +275,7 @@ class _Narrowing:
         if not seen:
             self.dead_ends += 1
 
-    def _narrowings(self, number: int, covered: _Covered, masks: Masks) -> list[Masks]:
+    def _narrowings(self, number: int, covered: Covered, masks: Masks) -> list[Masks]:
         """
         Return the types that each choice for a constraint leaves, for each attribute that it compares.
 
@@ -274,7 +294,7 @@ class _Narrowing:
         self.pay(len(table.values[number][source]) // 4)
         return [narrowing for *_, narrowing in sorted(found)]
 
-    def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: _Covered) -> bool:
+    def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: Covered) -> bool:
         """Whether enough devices are left; a request for all devices must not lose any."""
         needs, chosen = asked
         return all(
@@ -282,7 +302,7 @@ class _Narrowing:
             for each, _ in covered
         )
 
-    def _may_go_on(self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, _Covered], ...]) -> bool:
+    def _may_go_on(self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, Covered], ...]) -> bool:
         """Whether each remaining constraint by itself leaves enough devices."""
         needs, _ = asked
         for number, covered in links:

@@ -2,8 +2,10 @@
 
 from typing import cast
 
+import msgspec
 import pytest
 
+from scheduler.cluster import Unit
 from scheduler.cluster.unit import Aborted, Bound, Outcome, PartlyBound, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.prebind import PreBind
@@ -59,11 +61,11 @@ class Server:
         return claim
 
 
-async def recovered(gate: Open | None = None, clock: VirtualClock | None = None) -> Outcome:
+async def recovered(gate: Open | None = None, clock: VirtualClock | None = None, unit: Unit = UNIT) -> Outcome:
     clock = clock or VirtualClock()
     writer = Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
     commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("PreBind", None), clock)
-    return await commit.recover(UNIT)
+    return await commit.recover(unit)
 
 
 async def test_what_a_live_read_shows_bound_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +84,16 @@ async def test_everything_is_rolled_back_for_pods_that_are_not_bound(monkeypatch
     assert {each.message for each in outcome.reasons} == {
         "an unexpected error ended the writes for the pod; the scheduler tries again"
     }
+    assert server.released == [("c-p", (PODS[0].uid,), True), ("c-q", (PODS[1].uid,), True)]
+
+
+async def test_an_allocation_of_an_earlier_unit_goes_with_its_last_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim controller would not remove it: it does so only where it removes the last consumer itself."""
+    server = Server(monkeypatch)
+
+    outcome = await recovered(unit=msgspec.structs.replace(UNIT, allocations=()))
+
+    assert isinstance(outcome, Undone)
     assert server.released == [("c-p", (PODS[0].uid,), True), ("c-q", (PODS[1].uid,), True)]
 
 

@@ -96,7 +96,7 @@ async def test_a_refusal_ends_the_wait() -> None:
     await scene.see(replace(DATA, resource_version="30"))
     end = await task
     assert isinstance(end, WaitFailed)
-    assert (end.reason.code, end.claims) == (ReasonCode.VOLUME_BINDING_FAILED, ())
+    assert end.reason.code is ReasonCode.VOLUME_BINDING_FAILED
     assert end.reason.message == 'binding volumes: provisioning failed for PVC "data"'
 
 

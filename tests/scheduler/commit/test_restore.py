@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from scheduler.cluster import Cluster
@@ -64,6 +65,29 @@ async def test_a_condition_that_cannot_be_read_is_named_and_the_others_count(sin
     assert [(each["event"], each["object"], each["field"]) for each in lines] == [
         ("state_unreadable", "pods default/bad", "status.conditions[PodScheduled]")
     ]
+
+
+async def test_a_reason_of_another_version_is_named_and_its_wait_counts_from_now() -> None:
+    """After a roll-back, conditions have the reasons of the newer version."""
+    cluster, found = Cluster(), Restored()
+    for name in ("good", "new", "theirs"):
+        scheduler = "other" if name == "theirs" else "dovetail"
+        cluster.apply(seen(replace(b.pod(name, namespace="default"), scheduler_name=scheduler)))
+    pods = [manifest(name) for name in ("good", "new", "theirs")]
+    for each in pods[1:]:
+        each["status"]["conditions"][0]["reason"] = "WaitingForTheMoon"
+    with capture_logs() as lines:
+        await restore_waiting_times(
+            cast("Client", Server(*pods)),
+            cluster,
+            (cast("StarvationTracker", found), cast("StatusWriter", found)),
+            ("dovetail",),
+        )
+    assert (found.waiting, list(found.since)) == (["good"], ["uid-default-good", "uid-default-new"])
+    assert [(each["event"], each["object"], each["field"]) for each in lines] == [
+        ("state_unreadable", "pods default/new", "status.conditions[PodScheduled].reason")
+    ]
+    assert "WaitingForTheMoon" in lines[0]["error"]
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])

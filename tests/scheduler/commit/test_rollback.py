@@ -38,6 +38,6 @@ async def test_an_exception_is_raised_only_when_the_other_requests_have_ended(mo
     claims = ClaimId("default", "bad"), ClaimId("default", "good")
 
     with pytest.raises(RuntimeError):
-        await rollback.release(claims, (), ())
+        await rollback.release(claims, ())
 
     assert ended == ["good"]

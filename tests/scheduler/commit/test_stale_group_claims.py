@@ -105,7 +105,7 @@ def test_pods_that_are_not_given_up_do_not_free_their_group() -> None:
 async def take_back(server: Server, monkeypatch: pytest.MonkeyPatch, *pods: Pod, groups: set[str]) -> bool:
     """Whether everything was taken back."""
     named = tuple((pod.id, pod.uid) for pod in pods)
-    unreleased = await server.rollback(monkeypatch).release((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
+    unreleased = await server.rollback(monkeypatch).release((CLAIM.id,), named, groups=frozenset(groups))
     return not unreleased
 
 

@@ -46,6 +46,8 @@ LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.ASSIGNED_POD_REMOVED}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
 HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
+SHARED = claim("c", allocation=allocation(GPU))
+UNREADABLE = claim("c", allocation=allocation(result("gpu", "", "n1")), invalid="no")
 ADMIN = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1", is_admin=True)))
 SICK = taint("sick")
 SLICE = resource_slice("n1", device("d"), name="s")
@@ -161,6 +163,36 @@ def other(each: Object, **fields: object) -> Object:
             id="claim deallocated",
         ),
         pytest.param(ADMIN, CLAIM, {ClusterEvent.CLAIM_DEALLOCATED}, id="admin access ended"),
+        pytest.param(
+            HELD,
+            other(HELD, allocation=allocation(result("gpu", "gpu-1", "n1"))),
+            {ClusterEvent.CLAIM_ALLOCATED, ClusterEvent.CLAIM_DEALLOCATED, ClusterEvent.DEVICES_FREED},
+            id="claim allocated otherwise",
+        ),
+        pytest.param(
+            UNREADABLE,
+            None,
+            {ClusterEvent.CLAIM_DELETED, ClusterEvent.DEVICES_FREED, ClusterEvent.DEVICE_TAINT_REMOVED},
+            id="claim with a device that cannot be read deleted",
+        ),
+        pytest.param(
+            UNREADABLE,
+            SHARED,
+            {
+                ClusterEvent.CLAIM_ALLOCATED,
+                ClusterEvent.CLAIM_CHANGED,
+                ClusterEvent.CLAIM_DEALLOCATED,
+                ClusterEvent.DEVICES_FREED,
+                ClusterEvent.DEVICE_TAINT_REMOVED,
+            },
+            id="claim with a device that can be read now",
+        ),
+        pytest.param(
+            SHARED,
+            other(SHARED, allocation=allocation(result("gpu", "gpu-0", "n1", share_id=b.share_id(1)))),
+            set(),
+            id="share with its id",
+        ),
         pytest.param(
             HELD,
             other(HELD, reserved_for=(consumer("b"),)),

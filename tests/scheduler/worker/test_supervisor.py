@@ -60,6 +60,21 @@ async def test_changes_do_not_pile_up_while_no_batch_is_asked_for(tmp_path: Path
     assert notes.read_text().split("\n")[-4:-1] == ["a open", "b open", "c open"]
 
 
+async def test_changes_go_on_between_batches_after_a_sender_that_took_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("scheduler.worker.supervisor._STALL_SECONDS", 0.05)
+    notes = tmp_path / "notes"
+    async with running(command=shell_listener.command(notes)) as shell:
+        async with shell.worker._sending:  # noqa: SLF001 - as a batch with many changes has it
+            shell.see(seen(node("a")))
+            await asyncio.sleep(1.0)
+        shell.see(seen(node("b")))
+        async with asyncio.timeout(20):
+            while "b open" not in notes.read_text():  # noqa: ASYNC110 - another process writes the file
+                await asyncio.sleep(0.01)
+
+
 async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -73,8 +73,10 @@ def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
 
 def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     """Return the contradictions that make a complete pool invalid."""
-    devices = Counter(device.name for each in slices for device in each.devices)
-    yield from (f"device {name} is published {count} times" for name, count in devices.items() if count > 1)
+    devices = [device.name for each in slices for device in each.devices]
+    for name, count in Counter(devices).items() if len(set(devices)) < len(devices) else ():
+        if count > 1:
+            yield f"device {name} is published {count} times"
     names = Counter(counters.name for each in slices for counters in each.counter_sets)
     yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
     sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}

@@ -159,15 +159,17 @@ def _wide_counter(layout: DeviceLayout) -> _CounterBudget:
 
 
 def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
+    record = untyped.record
+    device = record.device
     return TypeKey(
-        verdicts=untyped.verdicts,
-        attributes=attributes,
-        sharing=untyped.sharing,
-        counters=counters,
-        value=untyped.record.value,
-        has_conditions=bool(untyped.record.device.binding_conditions),
-        binds_to_node=untyped.record.device.binds_to_node,
-        is_suspect=untyped.record.is_suspect,
+        untyped.verdicts,
+        attributes,
+        untyped.sharing,
+        counters,
+        record.value,
+        bool(device.binding_conditions),
+        device.binds_to_node,
+        record.is_suspect,
     )
 
 
@@ -189,12 +191,16 @@ def _local_types(
     seen: defaultdict[TypeKey, int] = defaultdict(int)
     for untyped, attributes in zip(devices, labels, strict=True):
         drawn = tuple(
-            (_counter_reference(layout, inputs, counters, (node, counter)), amount)
-            for counter, amount in untyped.record.counters
+            [
+                (_counter_reference(layout, inputs, counters, (node, counter)), amount)
+                for counter, amount in untyped.record.counters
+            ]
         )
-        key = _type_key(untyped, attributes, drawn)
-        seen[key] += 1
-        grouped.setdefault((key, seen[key] if untyped.sharing is not None else 0), []).append(untyped.record.index)
+        key, ordinal = _type_key(untyped, attributes, drawn), 0
+        if untyped.sharing is not None:
+            seen[key] += 1
+            ordinal = seen[key]
+        grouped.setdefault((key, ordinal), []).append(untyped.record.index)
     return [(key, records) for (key, _), records in grouped.items()], counters
 
 
@@ -228,6 +234,8 @@ def _counter_reference(
 
 def _labels(inputs: LayoutInput, devices: list[UntypedDevice]) -> list[tuple[Items, ...]]:
     """Replace the values of local attributes by numbers that follow from the devices that have them."""
+    if not any(inputs.labelled):
+        return [untyped.attributes for untyped in devices]
     places: defaultdict[int, list[int]] = defaultdict(list)
     for position, is_labelled in enumerate(inputs.labelled):
         if is_labelled:

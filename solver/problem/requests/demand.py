@@ -276,6 +276,9 @@ def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched
     """Evaluate selectors on every device of a slice."""
     if not compiled:
         return dict.fromkeys(range(len(each.devices)), True)
+    if each.devices and not any(selector.reads_device for selector in compiled):
+        outcome = _matches(compiled, each.driver, each.devices[0])
+        return dict.fromkeys(range(len(each.devices)), outcome) if outcome is not False else {}
     outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
     return {index: outcome for index, outcome in outcomes if outcome is not False}
 

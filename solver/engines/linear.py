@@ -61,8 +61,10 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     """
     Return an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
 
-    There is none where an equation has numbers that a float does not hold exactly.
+    There is none where an equation has numbers that a float does not hold exactly. A constant is its own bound.
     """
+    if not objective.terms:
+        return LinearBound(objective.offset)
     rows = [_coarse(row) for row in form.rows]
     if not _is_exact(rows):
         return LinearBound(None)

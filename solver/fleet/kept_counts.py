@@ -8,7 +8,7 @@ it costs more than the decision; a claim that came or went concerns a few device
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -64,6 +64,9 @@ class KeptCounts:
         """Make these the counts for a usage and some nodes; the inventory is that of the answers."""
         verdicts, records = self.answers.verdicts, self.records
         before = np.zeros_like(nodes) if self._nodes is None else self._nodes
+        if np.count_nonzero(before & ~nodes) > np.count_nonzero(nodes):
+            before = np.zeros_like(nodes)
+            self._forget()
         for index in self._changed(usage):
             if verdicts.get(index) is Verdict.YES and before[records[index].home]:
                 self._give_up(records[index])
@@ -74,6 +77,14 @@ class KeptCounts:
                 if index in verdicts:
                     self._count(view, records[index], 1 if nodes[node] else -1)
         self._nodes = nodes.copy()
+
+    def _forget(self) -> None:
+        """Count from nothing: where most nodes are not looked at any more, that is less work."""
+        counts: tuple[dict[Any, Any], ...] = (
+            self.verdicts, self.taints, self.matching, self.obstacles, self.free, self.hurdles, self._able,
+        )  # fmt: skip
+        for each in counts:
+            each.clear()
 
     def replace(self, view: DemandView, inventory: Inventory, answers: Answers) -> None:
         """Go over to the answers of another inventory of the same nodes; records that both have answer alike."""

@@ -154,10 +154,10 @@ class _Run:
         for _, meter, _ in active:
             meter.units -= _LOOK * len(each.devices)
         stopped = set[int]()
+        is_late = self.budget.remaining_seconds() <= 0.0
         is_alike = not any(selector.reads_device for task in tasks for selector in task.compiled or ())
         for position, device in enumerate(each.devices[:1] if is_alike else each.devices):
             asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
-            is_late = self.budget.remaining_seconds() <= 0.0
             for task, meter, matched in active:
                 outcome = None if is_late else self._outcome(asking, task, meter)
                 if outcome is None:

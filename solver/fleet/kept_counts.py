@@ -73,9 +73,8 @@ class KeptCounts:
                 self._take(view, records[index])
         self._usage = usage
         for node in np.flatnonzero(nodes != before).tolist():
-            for index in inventory.by_home[node]:
-                if index in verdicts:
-                    self._count(view, records[index], 1 if nodes[node] else -1)
+            there = [records[index] for index in inventory.by_home[node] if index in verdicts]
+            self._count(view, there, 1 if nodes[node] else -1)
         self._nodes = nodes.copy()
 
     def _forget(self) -> None:
@@ -91,11 +90,11 @@ class KeptCounts:
         was, now = self.records, inventory.records
         for index, record in was.items():
             if now.get(index) is not record and self._is_counted(record):
-                self._count(view, record, -1)
+                self._count(view, [record], -1)
         self.answers, self.records = answers, now
         for index, record in now.items():
             if was.get(index) is not record and self._is_counted(record):
-                self._count(view, record, 1)
+                self._count(view, [record], 1)
 
     def _is_counted(self, record: DeviceRecord) -> bool:
         return self._nodes is not None and record.index in self.answers.verdicts and bool(self._nodes[record.home])
@@ -114,18 +113,26 @@ class KeptCounts:
                     found |= self._able.get(counter, set())
         return iter(found)
 
-    def _count(self, view: DemandView, record: DeviceRecord, sign: int) -> None:
-        """Count a device of a node that was added, or one of a node that was taken away."""
-        verdict = self.answers.verdicts[record.index]
-        self.verdicts[verdict] += sign
-        self.matching[record.home] += sign
-        if verdict is Verdict.TAINTED:
-            for taint in view.taints(record):
+    def _count(self, view: DemandView, there: list[DeviceRecord], sign: int) -> None:
+        """Count devices of a node that was added, or of one that was taken away."""
+        if not there:
+            return
+        verdicts, able = self.answers.verdicts, list[DeviceRecord]()
+        self.matching[there[0].home] += sign * len(there)
+        for record in there:
+            verdict = verdicts[record.index]
+            if verdict is Verdict.YES:
+                able.append(record)
+                continue
+            self.verdicts[verdict] += sign
+            for taint in view.taints(record) if verdict is Verdict.TAINTED else ():
                 self.taints[taint] += sign
-        elif verdict is Verdict.YES and sign > 0:
-            self._take(view, record)
-        elif verdict is Verdict.YES:
-            self._give_up(record)
+        self.verdicts[Verdict.YES] += sign * len(able)
+        for record in able:
+            if sign > 0:
+                self._take(view, record)
+            else:
+                self._give_up(record)
 
     def _take(self, view: DemandView, record: DeviceRecord) -> None:
         for counter, _ in record.counters:

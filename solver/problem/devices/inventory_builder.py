@@ -79,7 +79,7 @@ def note_published(inventory: Inventory, pool: Pool) -> None:
     """Store taints and node resources of a pool's devices, also where it is unusable."""
     for each in pool.slices:
         for device in each.devices:
-            if device.taints or device.takes_node_resources:
+            if device.taints or device.node_allocatable or device.node_overhead:
                 device_id = DeviceId(each.driver, each.pool, device.name)
                 inventory.own_taints.update({device_id: device.taints} if device.taints else {})
                 inventory.taking_node_resources.update({device_id: device} if device.takes_node_resources else {})
@@ -120,12 +120,14 @@ def add_slice(inventory: Inventory, span: Span, slice_cache: SliceCache) -> Iter
     is_shared = not each.scope.per_device
     scope, nodes = each.scope, inventory.reach(each.scope) if is_shared else None
     home = _only(nodes)
+    is_owned, rules = inventory.ownership.includes(each.driver, home), inventory.taint_rules
     drawn = slice_cache.drawn(each, _drawn_by)
     for position, device in enumerate(each.devices):
         if not is_shared:
             scope = each.scope if device.scope is None else device.scope
             nodes = inventory.reach(scope)
             home = _only(nodes)
+            is_owned = inventory.ownership.includes(each.driver, home)
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = drawn[position] + inventory.exclusions.get(device_id, ())
         if nodes is not None and not nodes:
@@ -137,9 +139,9 @@ def add_slice(inventory: Inventory, span: Span, slice_cache: SliceCache) -> Iter
             scope=scope,
             home=home,
             nodes=nodes,
-            taints=device.taints + inventory.taint_rules.taints(device_id),
+            taints=device.taints + rules.taints(device_id) if rules.rules else device.taints,
             counters=counters,
-            is_owned=inventory.ownership.includes(each.driver, home),
+            is_owned=is_owned,
             position=position,
         )
         if each.skip_node_operations:

@@ -109,8 +109,8 @@ class _PlainNodes:
                 self.places = tuple(tuple(position[record] for record in records) for records in members)
             return key
         members = self.layout.members[node] = tuple([tuple([indices[each] for each in there]) for there in self.places])
-        for position, records in enumerate(members):
-            self.layout.place_of.update(dict.fromkeys(records, (node, position)))
+        for number, records in enumerate(members):
+            self.layout.place_of.update(dict.fromkeys(records, (node, number)))
         return GroupKey(self.key.types, self.key.totals, self.key.beside, *surroundings)
 
     def _looks(self, node: int, indices: list[int]) -> list[tuple[list[tuple[int, int]], int]] | None:

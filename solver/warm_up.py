@@ -21,12 +21,15 @@ from solver.domain import (
     Snapshot,
     SubRequest,
 )
+from solver.engines import cpsat, linear
 
 _DRIVER: Final = "warm-up.example.com"
 
 
 def solve_warm_up_case() -> None:
-    """Decide two pods and three devices through greedy, relaxation and exact search."""
+    """Load the engines, and decide two pods and three devices."""
+    cpsat.engine()
+    linear.engine()
     wanted = SubRequest(device_class="any", count=2)
     claims = tuple(
         Claim(id=ClaimId("warm-up", name), uid=name, requests=(Request(name="r", alternatives=(wanted,)),))

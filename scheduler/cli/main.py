@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.complete(parser_of_line(os.environ["COMP_LINE"]))
     is_plugin = Path(sys.argv[0]).name == "kubectl-dovetail"
     words = _with_command(list(sys.argv[1:] if arguments is None else arguments), "--help" if is_plugin else _DEFAULT)
-    options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parse_args(words)
+    options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parsed(words)
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
         gc.disable()  # a command ends soon, and the objects of a large cluster are read five times as fast
@@ -109,11 +109,40 @@ def _with_command(words: list[str], default: str) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports wrong arguments in one line."""
+    """Reports wrong arguments in one line, with what was meant instead."""
+
+    command: "_Parser | None" = None
+    """The parser of the command whose arguments are known."""
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse a command line; wrong arguments end the process."""
+        name = words[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
+        options, unknown = self.parse_known_args(words)
+        if unknown:
+            command = self.command or self
+            option = unknown[0].partition("=")[0]
+            known = command.option_names() if option.startswith("--") else ()
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(option, known)}")
+        return options
+
+    def option_names(self) -> tuple[str, ...]:
+        """Return the long names of its options."""
+        return tuple(each for each in self._option_string_actions if each.startswith("--"))
 
     def error(self, message: str) -> NoReturn:
         """Write the message and exit."""
         self.exit(ExitStatus.WRONG, terminal.escaped(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether the most similar of the known names was meant; "" where none is similar."""
+    from solver.domain import wording  # noqa: PLC0415 - only wrong arguments need it
+
+    dashes = "--" if name.startswith("--") else ""
+    found = wording.nearest(name.removeprefix(dashes), (each.removeprefix(dashes) for each in known))
+    return f'. Did you mean "{dashes}{found}"?' if found else ""
 
 
 class _PrintVersion(argparse.Action):
@@ -132,7 +161,7 @@ def parser_of_line(line: str) -> argparse.ArgumentParser:
     return _parser_for(next((word for word in line.split() if word in COMMANDS), ""), "dovetail")
 
 
-def _parser_for(command: str, program: str) -> argparse.ArgumentParser:
+def _parser_for(command: str, program: str) -> _Parser:
     """Return the parser, which knows all commands by name and the arguments of one of them."""
     default = f"The default command is {_DEFAULT}. " if program == "dovetail" else ""
     parser = _Parser(
@@ -149,6 +178,7 @@ def _parser_for(command: str, program: str) -> argparse.ArgumentParser:
             folder = f"{_FOLDERS[name]}." if name in _FOLDERS else ""
             module = importlib.import_module(f"scheduler.cli.{folder}{name}")
             module.add(added)
+            parser.command = added
             added.add_argument("--debug", action="store_true", help="print the traceback of a defect")
             added.set_defaults(execute=module.execute)
     return parser

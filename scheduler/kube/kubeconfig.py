@@ -185,7 +185,12 @@ def _read(path: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f" from line {mark.line + 1}, column {mark.column + 1}"
+        raise ConfigurationError(
+            f"{path}: is not YAML{place}: write a kubeconfig as `kubectl config view --raw` prints it, or give "
+            "--kubeconfig the path of one"
+        ) from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: is no kubeconfig: it must hold clusters, contexts and users")
     return document

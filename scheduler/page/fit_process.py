@@ -30,6 +30,7 @@ from scheduler.simulation.manifests.fields import metadata, subject, text
 from scheduler.simulation.simulator import SimulationCase
 from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child, frames
+from solver import solve_warm_up_case
 from solver.domain import Pod, PodAffinityTerm
 
 _HAS_LIMITS: Final = sys.platform == "linux"
@@ -45,7 +46,7 @@ def main() -> None:
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but the answer is written there
     try:
-        live_cluster.load_solver()  # before the memory is limited: what every question maps does not count
+        solve_warm_up_case()  # before the memory is limited: what every question maps does not count
         question = msgspec.json.decode(sys.stdin.buffer.read(), type=FitQuestion)
         found = _limited(question)
     except MemoryError:

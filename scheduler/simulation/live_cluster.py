@@ -52,11 +52,8 @@ def without_cluster(version: str) -> ClusterObjects:
 
 
 def load_solver() -> None:
-    """Import the solver, and decide a tiny case: it loads grammar and engines, and what only deciding imports."""
+    """Import the solver, without the engines, which most questions do not need."""
     from scheduler.simulation import case_builder, simulator  # noqa: F401, PLC0415 - they take most of a second
-    from solver import solve_warm_up_case  # noqa: PLC0415 - as above
-
-    solve_warm_up_case()
 
 
 def _nothing() -> None:

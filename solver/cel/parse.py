@@ -6,58 +6,24 @@ imported. Nothing recurses on user input: the LALR parser and the walk over its 
 before.
 """
 
-import importlib.util
 import re
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.load_grammar import GrammarBuilder
 
-from solver.cel import tree, tree_builder
+from solver.cel import grammar, tree, tree_builder
 from solver.cel.errors import ExpressionError, Position
+from solver.cel.grammar import LONG_TEXT, TEXT
 
 MAX_LENGTH: Final = 10 * 1024
 """Bytes of an expression (`CELSelectorExpressionMaxLength` of the API)."""
 
-_ADDITIONS: Final = r"""
-%override unary : member | NOTS member -> not_chain | MINUSES member -> minus_chain
-
-%extend member_dot : member "." QUOTED_IDENT | member "." "?" (IDENT | QUOTED_IDENT) -> member_optional_dot
-%extend member_index : member "[" "?" expr "]" -> member_optional_index
-
-%override list_lit : "[" "]" | "[" "," "]" | "[" _items "]" | "[" _items "," "]"
-_items : item | _items "," item
-item : expr | "?" expr -> optional_item
-
-%override map_lit : "{" "}" | "{" "," "}" | "{" _entries "}" | "{" _entries "," "}"
-_entries : entry | _entries "," entry
-entry : expr ":" expr | "?" expr ":" expr -> optional_entry
-
-QUOTED_IDENT : /`[a-zA-Z0-9_.\/ -]+`/
-NOTS : /!([\t\n\f\r ]*!)*/
-MINUSES : /-([\t\n\f\r ]*-)*/
-
-%override INT_LIT.1 : /-?(0x[0-9a-fA-F]+|[0-9]+)/
-%override UINT_LIT.3 : /(0x[0-9a-fA-F]+|[0-9]+)[uU]/
-%override FLOAT_LIT.2 : /-?([0-9]+\.[0-9]+([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+([eE][+-]?[0-9]+)?)/
-%override BOOL_LIT.3 : /(true|false)(?![_a-zA-Z0-9])/
-%override NULL_LIT.3 : /null(?![_a-zA-Z0-9])/
-%override STRING_LIT.1 : /TEXT/
-%override MLSTRING_LIT.2 : /LONG_TEXT/
-%override BYTES_LIT.3 : /[bB](LONG_TEXT|TEXT)/
-"""
-_TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
-_LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
-_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|`[^`\\n]*`|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
+_SKIPPED: Final = re.compile(f"{LONG_TEXT}|{TEXT}|`[^`\\n]*`|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_PASSED_THROUGH: Final = frozenset(
-    {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"}
-)
-"""Rules that are replaced by their child if they have only one; this saves most of the tree."""
+
+_parser = cache(grammar.parser)
 
 
 def parse(text: str) -> tree.AstNode:
@@ -78,22 +44,6 @@ def parse(text: str) -> tree.AstNode:
     except UnexpectedInput as error:
         raise _syntax_error(error, text) from None
     return tree_builder.build(parsed)
-
-
-@cache
-def _parser() -> "Lark":
-    """Make the parser, once: it takes about 0.2 s."""
-    found = importlib.util.find_spec("celpy")
-    if found is None or not found.submodule_search_locations:
-        raise ImportError("the package cel-python is not installed: its grammar is needed")
-    grammar = GrammarBuilder()
-    grammar.load_grammar((Path(found.submodule_search_locations[0]) / "cel.lark").read_text("utf-8"), "cel")
-    additions = _ADDITIONS.replace("LONG_TEXT", _LONG_TEXT.replace("/", "\\/")).replace("TEXT", _TEXT)
-    grammar.load_grammar(additions, "additions")
-    built = grammar.build()
-    for name, _, _, options in built.rule_defs:
-        options.expand1 = name in _PASSED_THROUGH
-    return Lark(built, start="expr", parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
 def _check_nesting(text: str) -> None:

@@ -23,6 +23,8 @@ from solver.problem.requests.demand import Verdict
 
 _EFFORT: Final = Effort(seconds=10.0, deterministic_seconds=1.0, seed=0, workers=1, presolve=True)
 _USABLE: Final = frozenset({Verdict.YES, Verdict.TAINTED})
+_FEW: Final = 4
+"""Deleting from this number of facts takes less time than the model and its confirmation."""
 
 
 def unsatisfiable_core(case: ProbeCase, problem: Problem, found: Sequence[Fact]) -> tuple[Fact, ...] | None:
@@ -185,7 +187,9 @@ def minimal_conflict(probe: FeasibilityProbe, case: ProbeCase, node: str, found:
 
 
 def _assumed(probe: FeasibilityProbe, case: ProbeCase, node: str, found: Sequence[Fact]) -> list[Fact]:
-    """Return the core of the model if the probe confirms it, else all facts."""
+    """Return the core of the model if the probe confirms it, else all facts; few facts need no model."""
+    if len(found) <= _FEW:
+        return list(found)
     problem = probe.prepare(case)
     core = unsatisfiable_core(case, problem, found) if problem.classes else None
     if core:

@@ -1,12 +1,13 @@
 """Whether a pod fits on a node: solved by greedy and search, in the cluster as it is or changed."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
 
 from solver import greedy
-from solver.domain import Batch, Budget, Claim, ClaimId, Pod, Policy, Snapshot
+from solver.domain import Batch, Budget, Claim, ClaimId, Pod, Policy, PoolId, Snapshot
 from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -19,7 +20,7 @@ class ProbeCase(NamedTuple):
     """
     A cluster and one pod to place alone; no change takes devices from the claims in `protected`.
 
-    `is_reduced` says that the cluster has one node only (`on_one_node`).
+    `is_reduced` says that the cluster has one node only (`NodeCases`).
     """
 
     snapshot: Snapshot
@@ -91,32 +92,45 @@ class FeasibilityProbe:
         return searched.solution, bool(searched.solution.choices) or searched.levels[0].proven
 
 
-def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
+class NodeCases:
     """
-    Reduce a case to one node: its devices, devices of several nodes, and the claims and pods that use them.
+    Reduces a case to one node after the other: its devices, devices of several nodes, and what uses them.
 
     Rules about pods on other nodes (affinity, spread) are left out: callers check them before.
     """
-    snapshot, pod = case.snapshot, case.pod
-    pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
-    slices = tuple(each for each in snapshot.slices if (each.driver, each.pool) in pools)
-    own = set(pod.claim_ids)
-    claims = tuple(
-        claim
-        for claim in snapshot.claims
-        if claim.id in own
-        or (
-            claim.allocation is not None
-            and any((each.device.driver, each.device.pool) in pools for each in claim.allocation.results)
+
+    def __init__(self, case: ProbeCase) -> None:
+        """Index the parts of the cluster by node, once."""
+        snapshot, own = case.snapshot, set(case.pod.claim_ids)
+        self._case = case
+        self._nodes = {each.name: each for each in snapshot.nodes}
+        self._pools: defaultdict[str, set[PoolId]] = defaultdict(set)
+        self._slices: defaultdict[PoolId, list[int]] = defaultdict(list)
+        for position, each in enumerate(snapshot.slices):
+            self._pools[each.scope.node_name].add(each.pool_id)
+            self._slices[each.pool_id].append(position)
+        self._claims: defaultdict[PoolId, list[int]] = defaultdict(list)
+        self._own_claims = [position for position, claim in enumerate(snapshot.claims) if claim.id in own]
+        for position, claim in enumerate(snapshot.claims):
+            for result in claim.allocation.results if claim.allocation is not None else ():
+                self._claims[result.device.pool_id].append(position)
+        self._pods: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in snapshot.pods:
+            self._pods[pod.node_name].append(pod)
+
+    def on(self, node: str) -> ProbeCase:
+        """Return the case of a node."""
+        snapshot, pod = self._case.snapshot, self._case.pod
+        pools = self._pools.get("", set()) | self._pools.get(node, set())
+        slices = sorted(position for pool in pools for position in self._slices[pool])
+        users = {position for pool in pools for position in self._claims.get(pool, ())}
+        small = msgspec.structs.replace(
+            snapshot,
+            nodes=(self._nodes[node],) if node in self._nodes else (),
+            slices=tuple(snapshot.slices[position] for position in slices),
+            claims=tuple(snapshot.claims[position] for position in sorted(users.union(self._own_claims))),
+            pods=tuple(self._pods.get(node, ())),
+            nominated=(),
         )
-    )
-    small = msgspec.structs.replace(
-        snapshot,
-        nodes=tuple(each for each in snapshot.nodes if each.name == node),
-        slices=slices,
-        claims=claims,
-        pods=tuple(each for each in snapshot.pods if each.node_name == node),
-        nominated=(),
-    )
-    alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
-    return case._replace(snapshot=small, pod=alone, is_reduced=True)
+        alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
+        return self._case._replace(snapshot=small, pod=alone, is_reduced=True)

@@ -15,7 +15,7 @@ import numpy as np
 from solver.decide import solve
 from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
-from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase
 from solver.domain import (
     Batch,
     Budget,
@@ -123,10 +123,10 @@ def explain_pod(
     plan = solve(snapshot, batch, policy, budget, cache)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
-    report = _PodReport(ProbeCase(snapshot, pod, protected), FeasibilityProbe(policy, budget, cache))
+    waits = pod.id not in placed
+    report = _PodReport(ProbeCase(snapshot, pod, protected), FeasibilityProbe(policy, budget, cache), waits)
     groups = tuple(report.node_groups())
     fitting = {name for group in groups if group.fits for name in group.nodes}
-    waits = pod.id not in placed
     lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
     return PodDiagnosis(
         pod=pod.id,
@@ -153,17 +153,32 @@ class _Group(NamedTuple):
     way: int
 
 
+class _Candidate(NamedTuple):
+    """A change after which the pod fits on a node; `small` is the case of that node, None if the whole was solved."""
+
+    change: Counterfactual
+    node: str
+    small: ProbeCase | None = None
+
+
 @dataclass(slots=True, eq=False)
 class _PodReport:
-    """The report on one pod alone in the cluster; `found` collects changes on the way."""
+    """
+    The report on one pod alone in the cluster.
+
+    `found` collects changes on the way, as long as the pod waits and fits nowhere (`seeks_changes`).
+    """
 
     case: ProbeCase
     probe: FeasibilityProbe
+    seeks_changes: bool
     problem: Problem = field(init=False)
     explanation: Explanation = field(init=False)
-    found: list[tuple[Counterfactual, str]] = field(default_factory=list)
+    nodes: NodeCases = field(init=False)
+    found: list[_Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.nodes = NodeCases(self.case)
         self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
 
@@ -186,12 +201,13 @@ class _PodReport:
     def changes(self) -> Iterator[NearestChange]:
         """Return the nearest changes, each with its node."""
         reported: set[str] = set()
-        found = [*self.found, *counterfactuals.rule_changes(self.case, self.problem, self.probe)]
-        for change, node in sorted(found, key=lambda pair: pair[0].effort):
-            about = change.about or change.message
-            if about not in reported and len(reported) < _MOST_CHANGES:
+        rules = counterfactuals.rule_changes(self.case, self.problem, self.probe)
+        found = [*self.found, *(_Candidate(*each) for each in rules)]
+        for each in sorted(found, key=lambda each: each.change.effort):
+            about = each.change.about or each.change.message
+            if len(reported) < _MOST_CHANGES and about not in reported and self._helps(each):
                 reported.add(about)
-                yield NearestChange(message=change.message, node=node)
+                yield NearestChange(message=each.change.message, node=each.node)
 
     def _group(self, node: int) -> _Group:
         ways = [each for each in self.problem.classes if each.verdicts.allowed[node]]
@@ -234,14 +250,16 @@ class _PodReport:
         if group.way < 0:
             return NodeDiagnosis(nodes=(), fits=False, objections=group.objections)
         way = self.problem.classes[group.way]
-        small = on_one_node(self.case, name)
+        small = self.nodes.on(name)
         fits = not group.objections and self.probe.fits(small, name) is True
+        self.seeks_changes &= not fits
         found = list(_counts(self.explanation, way, node))
         requests = tuple(self._request(small, name, each, fits=fits, is_detailed=is_detailed) for each in found)
         clash: Sequence[facts.Fact] = ()
         if not fits and is_detailed:
             clash = self._clash(small, name)
-            self._note(counterfactuals.changes(self.probe, small, name, clash), small, name)
+            changes = counterfactuals.changes(self.probe, small, name, clash) if self.seeks_changes else ()
+            self.found += [_Candidate(each, name, small) for each in changes]
         texts = tuple(fact.text for fact in clash)
         return NodeDiagnosis(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
 
@@ -266,11 +284,11 @@ class _PodReport:
             together=together,
         )
 
-    def _note(self, found: Sequence[Counterfactual], small: ProbeCase, name: str) -> None:
-        """Keep the changes after which the pod fits in the whole cluster too."""
-        for change in found:
-            if self.probe.fits(_transferred(change.case, small, self.case), name):
-                self.found.append((change, name))
+    def _helps(self, each: _Candidate) -> bool:
+        """Whether the pod fits in the whole cluster too after a change."""
+        if each.small is None:
+            return True
+        return self.probe.fits(_transferred(each.change.case, each.small, self.case), each.node) is True
 
 
 def _transferred(changed: ProbeCase, small: ProbeCase, whole: ProbeCase) -> ProbeCase:

@@ -4,13 +4,12 @@ CP-SAT over the integer form, through its native protocol objects (`cp_model` it
 `EngineStatus` says how an engine ended, for CP-SAT and GLOP alike.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
-
-from ortools.sat.python import cp_model_helper
 
 from solver.domain import Budget
 from solver.model.form import UNBOUNDED, Expression, IntegerForm
@@ -44,6 +43,14 @@ class EngineError(Exception):
 
 
 _INT64: Final = 2**62
+
+
+@functools.cache
+def engine() -> Any:
+    """Load the engine when it is first used: most questions of the command line need none."""
+    from ortools.sat.python import cp_model_helper  # noqa: PLC0415 - as above
+
+    return cp_model_helper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +128,13 @@ def core(form: IntegerForm, guards: Mapping[int, int], effort: Effort) -> tuple[
         model.constraints[row].enforcement_literal.append(guard)
     model.assumptions.extend(sorted(set(guards.values())))
     response = _solve(model, _parameters(effort))
-    if _STATUS.get(response.status) is not EngineStatus.INFEASIBLE:
+    if _statuses().get(response.status) is not EngineStatus.INFEASIBLE:
         return None
     return tuple(sorted(response.sufficient_assumptions_for_infeasibility))
 
 
 def _model(form: IntegerForm, hint: list[int] | None) -> Any:
-    model = cp_model_helper.CpModelProto()
+    model = engine().CpModelProto()
     variables = model.variables
     for low, high in zip(form.lower, form.upper, strict=True):
         variables.add().domain.extend([low, high])
@@ -165,7 +172,7 @@ def _set_objective(model: Any, objective: Expression, cutoff: int | None) -> Non
 
 
 def _parameters(effort: Effort) -> Any:
-    parameters = cp_model_helper.SatParameters()
+    parameters = engine().SatParameters()
     parameters.max_time_in_seconds = max(effort.seconds, 0.001)
     parameters.max_deterministic_time = max(effort.deterministic_seconds, 0.0001)
     parameters.random_seed = effort.seed % 2**31
@@ -175,24 +182,27 @@ def _parameters(effort: Effort) -> Any:
 
 
 def _solve(model: Any, parameters: Any) -> Any:
-    reason = cp_model_helper.CpSatHelper.validate_model(model)
+    reason = engine().CpSatHelper.validate_model(model)
     if reason:
         raise EngineError(f"CP-SAT refuses the model: {reason}")
-    wrapper: Any = cp_model_helper.SolveWrapper()
+    wrapper: Any = engine().SolveWrapper()
     wrapper.set_parameters(parameters)
     return wrapper.solve(model)
 
 
-_STATUS: Final = {
-    cp_model_helper.OPTIMAL: EngineStatus.OPTIMAL,
-    cp_model_helper.FEASIBLE: EngineStatus.FEASIBLE,
-    cp_model_helper.INFEASIBLE: EngineStatus.INFEASIBLE,
-    cp_model_helper.UNKNOWN: EngineStatus.UNKNOWN,
-}
+@functools.cache
+def _statuses() -> dict[Any, EngineStatus]:
+    names = engine()
+    return {
+        names.OPTIMAL: EngineStatus.OPTIMAL,
+        names.FEASIBLE: EngineStatus.FEASIBLE,
+        names.INFEASIBLE: EngineStatus.INFEASIBLE,
+        names.UNKNOWN: EngineStatus.UNKNOWN,
+    }
 
 
 def _result(response: Any, objective: Expression | None) -> EngineResult:
-    status = _STATUS.get(response.status)
+    status = _statuses().get(response.status)
     if status is None:
         raise EngineError(f"CP-SAT ended with {response.status}")
     solved = status in {EngineStatus.OPTIMAL, EngineStatus.FEASIBLE}

@@ -5,13 +5,12 @@ GLOP over the integer form.
 generation: its rows are fixed, and it grows by columns.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
-
-from ortools.linear_solver.python import model_builder_helper
+from typing import Any, Final
 
 from solver.model.form import UNBOUNDED, Expression, IntegerForm, Row
 
@@ -24,6 +23,14 @@ _RANGE: Final = 2**24
 """Within a row larger numbers beside 1 are beyond the engine's tolerance (that of a bound is relative to the row)."""
 _EXACT: Final = 2**50
 """Numbers of rows beyond this lose whole units in a float: what the engine says of them proves nothing."""
+
+
+@functools.cache
+def engine() -> Any:
+    """Load the engine when it is first used: most questions of the command line need none."""
+    from ortools.linear_solver.python import model_builder_helper  # noqa: PLC0415 - as above
+
+    return model_builder_helper
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class LinearSolution:
 def solve(form: IntegerForm, objective: Expression, seconds: float) -> LinearSolution | None:
     """Maximise an expression over the relaxation; None where the engine did not reach the optimum in time."""
     solver = _solved(form, objective, seconds)
-    if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+    if solver.status() != engine().SolveStatus.OPTIMAL:
         return None
     return LinearSolution(tuple(solver.variable_values().tolist()), tuple(solver.dual_values().tolist()))
 
@@ -54,17 +61,19 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     """
     Return an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
 
-    There is none where an equation has numbers that a float does not hold exactly.
+    There is none where an equation has numbers that a float does not hold exactly. A constant is its own bound.
     """
+    if not objective.terms:
+        return LinearBound(objective.offset)
     rows = [_coarse(row) for row in form.rows]
     if not _is_exact(rows):
         return LinearBound(None)
     solver = _solved(replace(form, rows=rows), objective, seconds)
     status = solver.status()
-    if status == model_builder_helper.SolveStatus.OPTIMAL:
+    if status == engine().SolveStatus.OPTIMAL:
         value = solver.objective_value()
         return LinearBound(math.floor(value + max(TOLERANCE, _RELATIVE_TOLERANCE * abs(value))))
-    return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
+    return LinearBound(None, status == engine().SolveStatus.INFEASIBLE)
 
 
 def _coarse(row: Row) -> Row:
@@ -95,15 +104,15 @@ def _is_exact(rows: Sequence[Row]) -> bool:
     return all(-_EXACT <= number <= _EXACT for number in chain(limits, factors))
 
 
-def _solved(form: IntegerForm, objective: Expression, seconds: float) -> model_builder_helper.ModelSolverHelper:
-    solver = model_builder_helper.ModelSolverHelper("glop")
+def _solved(form: IntegerForm, objective: Expression, seconds: float) -> Any:
+    solver = engine().ModelSolverHelper("glop")
     solver.set_time_limit_in_seconds(max(seconds, 0.001))
     solver.solve(_model(form, objective))
     return solver
 
 
-def _model(form: IntegerForm, objective: Expression) -> model_builder_helper.ModelBuilderHelper:
-    model = model_builder_helper.ModelBuilderHelper()
+def _model(form: IntegerForm, objective: Expression) -> Any:
+    model = engine().ModelBuilderHelper()
     for low, high in zip(form.lower, form.upper, strict=True):
         model.add_var()
         index = model.num_variables() - 1
@@ -135,7 +144,7 @@ class LinearProgram:
     """Maximise what columns are worth; columns and rows are counted from 0 in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._model = model_builder_helper.ModelBuilderHelper()
+        self._model = engine().ModelBuilderHelper()
         self._model.set_maximize(True)
 
     def row(self, *, low: float = -_INFINITY, high: float = _INFINITY) -> int:
@@ -157,10 +166,10 @@ class LinearProgram:
 
     def solve(self, seconds: float) -> Optimum | None:
         """Solve it with GLOP; None where it did not reach the optimum in time."""
-        solver = model_builder_helper.ModelSolverHelper("glop")
+        solver = engine().ModelSolverHelper("glop")
         solver.set_time_limit_in_seconds(max(seconds, 0.001))
         solver.solve(self._model)
-        if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+        if solver.status() != engine().SolveStatus.OPTIMAL:
             return None
         used, duals = solver.variable_values().tolist(), solver.dual_values().tolist()
         return Optimum(solver.objective_value(), tuple(used), tuple(duals))

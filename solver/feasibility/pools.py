@@ -8,7 +8,9 @@ Only the highest generation over all slices counts, and only if it is complete; 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
+from typing import Final
 
 from solver.domain import MAX_COMPATIBILITY_GROUPS, Device, PoolId, Quantity, ResourceSlice
 
@@ -56,8 +58,8 @@ def _known(pool: Pool | None, slices: list[ResourceSlice]) -> Pool | None:
 
 
 def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
-    generation = max(each.generation for each in slices)
-    newest = tuple(sorted((each for each in slices if each.generation == generation), key=lambda each: each.name))
+    generation = max([each.generation for each in slices])
+    newest = tuple(sorted([each for each in slices if each.generation == generation], key=_name))
     for each in newest:
         if each.invalid:
             invalid = f"slice {each.name} cannot be read: {each.invalid}"
@@ -71,12 +73,19 @@ def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
     return Pool(pool_id, generation, newest, is_complete=True, invalid=next(_contradictions(newest), ""))
 
 
+_name: Final = attrgetter("name")
+
+
 def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     """Return the contradictions that make a complete pool invalid."""
-    devices = Counter(device.name for each in slices for device in each.devices)
-    yield from (f"device {name} is published {count} times" for name, count in devices.items() if count > 1)
-    names = Counter(counters.name for each in slices for counters in each.counter_sets)
-    yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
+    devices = [device.name for each in slices for device in each.devices]
+    for name, count in Counter(devices).items() if len(set(devices)) < len(devices) else ():
+        if count > 1:
+            yield f"device {name} is published {count} times"
+    names = [counters.name for each in slices for counters in each.counter_sets]
+    for name, count in Counter(names).items() if names else ():
+        if count > 1:
+            yield f"counter set {name} is published {count} times"
     sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}
     yield from _negative((f"counter {name}/{each}", at) for name, found in sets.items() for each, at in found.items())
     for device in (device for each in slices for device in each.devices if not _is_sound(device)):

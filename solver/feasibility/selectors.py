@@ -64,6 +64,12 @@ class Selector:
         """The estimated bytes of its program."""
         return self._program.bytes
 
+    @property
+    def reads_device(self) -> bool:
+        """Whether results of devices of one driver may differ."""
+        reads = self._program.reads
+        return bool(reads.slots) or reads.reads_maps or reads.reads_allow_multiple
+
     def evaluate(
         self,
         driver: str,

@@ -8,7 +8,7 @@ it costs more than the decision; a claim that came or went concerns a few device
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -64,27 +64,37 @@ class KeptCounts:
         """Make these the counts for a usage and some nodes; the inventory is that of the answers."""
         verdicts, records = self.answers.verdicts, self.records
         before = np.zeros_like(nodes) if self._nodes is None else self._nodes
+        if np.count_nonzero(before & ~nodes) > np.count_nonzero(nodes):
+            before = np.zeros_like(nodes)
+            self._forget()
         for index in self._changed(usage):
             if verdicts.get(index) is Verdict.YES and before[records[index].home]:
                 self._give_up(records[index])
                 self._take(view, records[index])
         self._usage = usage
         for node in np.flatnonzero(nodes != before).tolist():
-            for index in inventory.by_home[node]:
-                if index in verdicts:
-                    self._count(view, records[index], 1 if nodes[node] else -1)
+            there = [records[index] for index in inventory.by_home[node] if index in verdicts]
+            self._count(view, there, 1 if nodes[node] else -1)
         self._nodes = nodes.copy()
+
+    def _forget(self) -> None:
+        """Count from nothing: where most nodes are not looked at any more, that is less work."""
+        counts: tuple[dict[Any, Any], ...] = (
+            self.verdicts, self.taints, self.matching, self.obstacles, self.free, self.hurdles, self._able,
+        )  # fmt: skip
+        for each in counts:
+            each.clear()
 
     def replace(self, view: DemandView, inventory: Inventory, answers: Answers) -> None:
         """Go over to the answers of another inventory of the same nodes; records that both have answer alike."""
         was, now = self.records, inventory.records
         for index, record in was.items():
             if now.get(index) is not record and self._is_counted(record):
-                self._count(view, record, -1)
+                self._count(view, [record], -1)
         self.answers, self.records = answers, now
         for index, record in now.items():
             if was.get(index) is not record and self._is_counted(record):
-                self._count(view, record, 1)
+                self._count(view, [record], 1)
 
     def _is_counted(self, record: DeviceRecord) -> bool:
         return self._nodes is not None and record.index in self.answers.verdicts and bool(self._nodes[record.home])
@@ -103,18 +113,26 @@ class KeptCounts:
                     found |= self._able.get(counter, set())
         return iter(found)
 
-    def _count(self, view: DemandView, record: DeviceRecord, sign: int) -> None:
-        """Count a device of a node that was added, or one of a node that was taken away."""
-        verdict = self.answers.verdicts[record.index]
-        self.verdicts[verdict] += sign
-        self.matching[record.home] += sign
-        if verdict is Verdict.TAINTED:
-            for taint in view.taints(record):
+    def _count(self, view: DemandView, there: list[DeviceRecord], sign: int) -> None:
+        """Count devices of a node that was added, or of one that was taken away."""
+        if not there:
+            return
+        verdicts, able = self.answers.verdicts, list[DeviceRecord]()
+        self.matching[there[0].home] += sign * len(there)
+        for record in there:
+            verdict = verdicts[record.index]
+            if verdict is Verdict.YES:
+                able.append(record)
+                continue
+            self.verdicts[verdict] += sign
+            for taint in view.taints(record) if verdict is Verdict.TAINTED else ():
                 self.taints[taint] += sign
-        elif verdict is Verdict.YES and sign > 0:
-            self._take(view, record)
-        elif verdict is Verdict.YES:
-            self._give_up(record)
+        self.verdicts[Verdict.YES] += sign * len(able)
+        for record in able:
+            if sign > 0:
+                self._take(view, record)
+            else:
+                self._give_up(record)
 
     def _take(self, view: DemandView, record: DeviceRecord) -> None:
         for counter, _ in record.counters:

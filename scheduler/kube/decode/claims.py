@@ -6,6 +6,7 @@ results are read one by one. Where the device of a result cannot be decoded, its
 (`cluster.object_store`).
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -235,7 +236,8 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
     wire = _claim.decode(raw)
     metadata = wire.metadata
     owner = metadata.controller
-    requests, constraints, config, wrong_spec = _read_spec(wire.spec)
+    spec = bytes(wire.spec)
+    requests, constraints, config, wrong_spec = (_read_spec if len(spec) > _LONGEST_KEY else _shared_spec)(spec)
     status, wrong_status = _read_status(wire.status)
     return Claim(
         id=ClaimId(metadata.namespace, metadata.name),
@@ -260,7 +262,7 @@ _ReadSpec = tuple[tuple[Request, ...], tuple[Constraint, ...], tuple[OpaqueConfi
 _ReadStatus = tuple[Allocation | None, tuple[ConsumerReference, ...], tuple[DeviceStatus, ...]]
 
 
-def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
+def _read_spec(raw: bytes) -> _ReadSpec:
     """Decode requests, constraints and configuration, and return an error text."""
     try:
         devices = _spec.decode(raw).devices
@@ -268,11 +270,18 @@ def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
         config = configs(devices.config, "spec.devices.config")
     except MalformedError as error:
         return (), (), (), str(error)
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - the status counts whatever the spec raises
         return (), (), (), f"spec: {error}"
     return requests, _constraints(devices.constraints or ()), config, ""
+
+
+_MOST_SPECS: Final = 1024
+_LONGEST_KEY: Final = 4096
+"""Bytes: what a tenant can make the process keep is bounded."""
+_shared_spec: Final = functools.lru_cache(_MOST_SPECS)(_read_spec)
+"""Claims of one template have the same spec: it is decoded once."""
 
 
 def _request(wire: _Request, index: int) -> Request:

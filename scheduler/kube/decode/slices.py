@@ -214,7 +214,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
         generation=spec.pool.generation,
         slice_count=spec.pool.resource_slice_count,
         scope=_scope(spec, "spec", per_device=per_device),
-        devices=tuple(_device(each, index, per_device) for index, each in enumerate(spec.devices or ())),
+        devices=tuple([_device(each, index, per_device) for index, each in enumerate(spec.devices or ())]),
         counter_sets=tuple(
             CounterSet(name=each.name, counters=_counters(each.counters, f"spec.sharedCounters[{index}].counters"))
             for index, each in enumerate(spec.shared_counters or ())
@@ -278,15 +278,19 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
         if wire.consumes_counters
         else (),
         scope=_scope(wire, field) if per_device else None,
-        taints=taints(wire.taints),
+        taints=taints(wire.taints) if wire.taints else (),
         binds_to_node=bool(wire.binds_to_node),
         binding_conditions=wire.binding_conditions or (),
         binding_failure_conditions=wire.binding_failure_conditions or (),
         allow_multiple_allocations=bool(wire.allow_multiple_allocations),
         node_allocatable=node_allocatable.mappings(
             wire.node_allocatable_resources, wire.node_allocatable_resource_mappings, field
-        ),
-        node_overhead=node_allocatable.overheads(wire.node_allocatable_resources, field),
+        )
+        if wire.node_allocatable_resources or wire.node_allocatable_resource_mappings
+        else (),
+        node_overhead=node_allocatable.overheads(wire.node_allocatable_resources, field)
+        if wire.node_allocatable_resources
+        else (),
     )
 
 
@@ -295,6 +299,7 @@ _name: Final = operator.itemgetter(0)
 _shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
 """Equal values of thousands of devices are one object."""
 _shared_text = functools.lru_cache(maxsize=2**16)(functools.partial(AttributeValue, AttributeKind.STRING))
+_shared_version = functools.lru_cache(maxsize=2**16)(functools.partial(AttributeValue, AttributeKind.VERSION))
 
 
 def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue], ...]:
@@ -306,6 +311,8 @@ def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue]
             value = _shared_text(text)
         elif each.as_int is not None:
             value = _shared_value(AttributeKind.INT, each.as_int)
+        elif each.version is not None:
+            value = _shared_version(each.version)
         else:
             rare = _rare_attribute(each)
             if rare is None:
@@ -318,8 +325,6 @@ def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue]
 
 def _rare_attribute(wire: _Attribute) -> AttributeValue | None:
     """Return a value of one of the rare types."""
-    if wire.version is not None:
-        return _shared_value(AttributeKind.VERSION, wire.version)
     if wire.as_bool is not None:
         return _shared_value(AttributeKind.BOOL, wire.as_bool)
     if wire.ints is not None:

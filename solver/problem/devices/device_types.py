@@ -63,7 +63,8 @@ class LayoutInput:
         if verdicts is None:
             return None
         record = self.inventory.records[index]
-        return UntypedDevice(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
+        sharing = self._sharing(record, verdicts) if record.device.allow_multiple_allocations else None
+        return UntypedDevice(record, tuple(verdicts), sharing, self.values(record, verdicts) if self.attributes else ())
 
     def lost(self, untyped: UntypedDevice) -> tuple[tuple[int, frozenset[int]], ...]:
         """Give, by demand, the nodes that see a device but have less than it takes of them (KEP-5517)."""
@@ -72,7 +73,7 @@ class LayoutInput:
 
     def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
         """Return the values of each compared attribute; none where no constrained demand can get the device."""
-        given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
+        given = {demand for demand, verdict in verdicts if verdict == Verdict.YES}
         return tuple(
             self._items(record, position)
             if not each.demands.isdisjoint(given) or (each.is_grouping and record.home >= 0)
@@ -88,9 +89,7 @@ class LayoutInput:
             found = column[record.index] = lookup(record.id.driver, record.device, self.attributes[position].name)
         return found
 
-    def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing | None:
-        if not record.device.allow_multiple_allocations:
-            return None
+    def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing:
         capacities = tuple((name, capacity.value.nano) for name, capacity in record.device.capacities)
         consumption = tuple((demand, self.answers[demand].consumption.get(record.index)) for demand, _ in verdicts)
         return Sharing(capacities, consumption)

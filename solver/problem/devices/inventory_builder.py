@@ -79,7 +79,7 @@ def note_published(inventory: Inventory, pool: Pool) -> None:
     """Store taints and node resources of a pool's devices, also where it is unusable."""
     for each in pool.slices:
         for device in each.devices:
-            if device.taints or device.takes_node_resources:
+            if device.taints or device.node_allocatable or device.node_overhead:
                 device_id = DeviceId(each.driver, each.pool, device.name)
                 inventory.own_taints.update({device_id: device.taints} if device.taints else {})
                 inventory.taking_node_resources.update({device_id: device} if device.takes_node_resources else {})
@@ -102,7 +102,7 @@ def search_key(pool: Pool) -> SearchKey:
 
 def counters_of(pool: Pool | None) -> Exclusions:
     """Return the counters of a usable pool, and those that keep its incompatible devices apart; else nothing."""
-    if pool is None or not pool.is_usable:
+    if pool is None or not pool.is_usable or not any(each.counter_sets for each in pool.slices):
         return Exclusions({}, {})
     published = {
         CounterId(*pool.id, counter_set.name, counter): amount.nano
@@ -117,16 +117,21 @@ def counters_of(pool: Pool | None) -> Exclusions:
 def add_slice(inventory: Inventory, span: Span, slice_cache: SliceCache) -> Iterator[DeviceRecord]:
     """Return the records of a slice, without value; store what its devices draw, also those that no node can use."""
     each = span.slice
-    reach = None if each.scope.per_device else inventory.reach(each.scope)
+    is_shared = not each.scope.per_device
+    scope, nodes = each.scope, inventory.reach(each.scope) if is_shared else None
+    home = _only(nodes)
+    is_owned, rules = inventory.ownership.includes(each.driver, home), inventory.taint_rules
     drawn = slice_cache.drawn(each, _drawn_by)
     for position, device in enumerate(each.devices):
-        scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
-        nodes = inventory.reach(scope) if reach is None else reach
+        if not is_shared:
+            scope = each.scope if device.scope is None else device.scope
+            nodes = inventory.reach(scope)
+            home = _only(nodes)
+            is_owned = inventory.ownership.includes(each.driver, home)
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = drawn[position] + inventory.exclusions.get(device_id, ())
         if nodes is not None and not nodes:
             continue
-        home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
         record = DeviceRecord(
             index=span.first + position,
             id=device_id,
@@ -134,14 +139,19 @@ def add_slice(inventory: Inventory, span: Span, slice_cache: SliceCache) -> Iter
             scope=scope,
             home=home,
             nodes=nodes,
-            taints=device.taints + inventory.taint_rules.taints(device_id),
+            taints=device.taints + rules.taints(device_id) if rules.rules else device.taints,
             counters=counters,
-            is_owned=inventory.ownership.includes(each.driver, home),
+            is_owned=is_owned,
             position=position,
         )
         if each.skip_node_operations:
             inventory.note_undeclared(record)
         yield record
+
+
+def _only(nodes: frozenset[int] | None) -> int:
+    """Return the only one of some nodes, else -1."""
+    return next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
 
 
 def counter_homes(records: Iterable[DeviceRecord]) -> dict[CounterId, int]:

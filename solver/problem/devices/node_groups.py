@@ -9,7 +9,7 @@ and therefore one `GroupKey`. Values that cluster-wide devices have too stay as 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
@@ -48,9 +48,10 @@ def build_layout(inputs: LayoutInput) -> DeviceLayout:
     unsettled = unsettled_nodes(inventory)
     known: dict[GroupKey, int] = {}
     layout.members = [() for _ in inventory.by_home]
+    plain = _PlainNodes(layout, inputs)
     for node in range(len(inventory.by_home)):
-        wide = tuple(i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes)
-        key = describe(layout, inputs, node, (wide, unsettled is None or node in unsettled))
+        wide = tuple([i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes])
+        key = plain.describe(node, (wide, unsettled is None or node in unsettled))
         layout.group_of.append(numbered(layout, known, key, inputs.is_admin))
     layout.sites = sites(layout, _binding_nowhere(layout, inventory))
     return layout
@@ -78,6 +79,58 @@ def describe(
         layout.place_of.update((record, (node, position)) for record in records)
     layout.counter_place.update((counter, (node, budget)) for budget, counter in enumerate(counters))
     return GroupKey(counted, totals, beside, *surroundings)
+
+
+@dataclass(slots=True, eq=False)
+class _PlainNodes:
+    """
+    Describes nodes whose devices look like those of the last one: in a large cluster most do.
+
+    Plain devices differ in nothing but what demands get of them and their value; `places` are, by type, the positions
+    of the last node's devices.
+    """
+
+    layout: DeviceLayout
+    inputs: LayoutInput
+    looks: list[tuple[list[tuple[int, int]], int]] | None = None
+    key: GroupKey | None = None
+    places: tuple[tuple[int, ...], ...] = ()
+
+    def describe(self, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+        """Describe a node as `describe` does."""
+        indices: list[int] = []
+        looks = self._looks(node, indices)
+        if looks is None or self.key is None or looks != self.looks:
+            key = describe(self.layout, self.inputs, node, surroundings)
+            position = {index: each for each, index in enumerate(indices)}
+            if looks is not None:
+                members = self.layout.members[node]
+                self.looks, self.key = looks, key
+                self.places = tuple(tuple(position[record] for record in records) for records in members)
+            return key
+        members = self.layout.members[node] = tuple([tuple([indices[each] for each in there]) for there in self.places])
+        for number, records in enumerate(members):
+            self.layout.place_of.update(dict.fromkeys(records, (node, number)))
+        return GroupKey(self.key.types, self.key.totals, self.key.beside, *surroundings)
+
+    def _looks(self, node: int, indices: list[int]) -> list[tuple[list[tuple[int, int]], int]] | None:
+        """Return what the plain devices of a node look like, and add their indices; None where one is not plain."""
+        if self.inputs.attributes:
+            return None
+        found, records, verdicts = [], self.inputs.inventory.records, self.inputs.verdicts
+        for index in self.inputs.inventory.by_home[node]:
+            said = verdicts.get(index)
+            if said is None:
+                continue
+            record = records[index]
+            device = record.device
+            if record.counters or record.taints or device.allow_multiple_allocations or device.binding_conditions:
+                return None
+            if device.binds_to_node:
+                return None
+            indices.append(index)
+            found.append((said, record.value))
+        return found
 
 
 def numbered(layout: DeviceLayout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
@@ -159,15 +212,17 @@ def _wide_counter(layout: DeviceLayout) -> _CounterBudget:
 
 
 def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
+    record = untyped.record
+    device = record.device
     return TypeKey(
-        verdicts=untyped.verdicts,
-        attributes=attributes,
-        sharing=untyped.sharing,
-        counters=counters,
-        value=untyped.record.value,
-        has_conditions=bool(untyped.record.device.binding_conditions),
-        binds_to_node=untyped.record.device.binds_to_node,
-        is_suspect=untyped.record.is_suspect,
+        untyped.verdicts,
+        attributes,
+        untyped.sharing,
+        counters,
+        record.value,
+        bool(device.binding_conditions),
+        device.binds_to_node,
+        record.is_suspect,
     )
 
 
@@ -189,12 +244,16 @@ def _local_types(
     seen: defaultdict[TypeKey, int] = defaultdict(int)
     for untyped, attributes in zip(devices, labels, strict=True):
         drawn = tuple(
-            (_counter_reference(layout, inputs, counters, (node, counter)), amount)
-            for counter, amount in untyped.record.counters
+            [
+                (_counter_reference(layout, inputs, counters, (node, counter)), amount)
+                for counter, amount in untyped.record.counters
+            ]
         )
-        key = _type_key(untyped, attributes, drawn)
-        seen[key] += 1
-        grouped.setdefault((key, seen[key] if untyped.sharing is not None else 0), []).append(untyped.record.index)
+        key, ordinal = _type_key(untyped, attributes, drawn), 0
+        if untyped.sharing is not None:
+            seen[key] += 1
+            ordinal = seen[key]
+        grouped.setdefault((key, ordinal), []).append(untyped.record.index)
     return [(key, records) for (key, _), records in grouped.items()], counters
 
 
@@ -228,6 +287,8 @@ def _counter_reference(
 
 def _labels(inputs: LayoutInput, devices: list[UntypedDevice]) -> list[tuple[Items, ...]]:
     """Replace the values of local attributes by numbers that follow from the devices that have them."""
+    if not any(inputs.labelled):
+        return [untyped.attributes for untyped in devices]
     places: defaultdict[int, list[int]] = defaultdict(list)
     for position, is_labelled in enumerate(inputs.labelled):
         if is_labelled:

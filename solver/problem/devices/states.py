@@ -92,7 +92,8 @@ class StateCounter:
 
     def count(self, inventory: Inventory, usage: Usage) -> DeviceStates:
         """Return what is left beside the devices in use; all that changed since the last time was noted."""
-        self._records = {each for each in self._records if _home(inventory, each) not in self._anew}
+        if self._anew:
+            self._records = {each for each in self._records if _home(inventory, each) not in self._anew}
         changes = [*_takes(self.layout, inventory, usage, self._records)]
         changes += [
             (node, budget, -units) for node, budget, units in _takes(self.layout, inventory, self._usage, self._records)
@@ -181,7 +182,7 @@ def _takes(
 ) -> Iterator[tuple[int, int, int]]:
     """Return what devices take that are in use: node (or `_WIDE`), budget and units; of counters nothing."""
     for record in records:
-        place = layout.place_of.get(record)
+        place = layout.place_of.get(record) if usage.is_held(record) else None
         if place is None:
             continue
         node, position = place

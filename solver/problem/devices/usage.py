@@ -115,7 +115,7 @@ class ClaimTracker:
         self._count_exclusive(usage, [(held.record, sign) for held, sign in changes if _is_exclusive(held)])
         self._count_shares(usage, [(held, sign) for held, sign in changes if held.consumed is not None])
         self._count_absent(usage, [(held.device, sign) for held, sign in changes if held.record < 0])
-        counters = self._count_drawn(inventory, before, usage, dict.fromkeys(held for held, _ in changes))
+        counters = self._count_drawn(inventory, before, usage, (held for held, _ in changes))
         self.usage = usage
         return ChangedUsage(frozenset(held.record for held, _ in changes if held.record >= 0), frozenset(counters))
 

@@ -86,6 +86,9 @@ class DeviceAnswer(NamedTuple):
     unfit: frozenset[int] = frozenset()
 
 
+_YES: Final = DeviceAnswer(Verdict.YES)
+
+
 @dataclass(slots=True, eq=False)
 class Answers:
     """
@@ -276,6 +279,9 @@ def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched
     """Evaluate selectors on every device of a slice."""
     if not compiled:
         return dict.fromkeys(range(len(each.devices)), True)
+    if each.devices and not any(selector.reads_device for selector in compiled):
+        outcome = _matches(compiled, each.driver, each.devices[0])
+        return dict.fromkeys(range(len(each.devices)), outcome) if outcome is not False else {}
     outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
     return {index: outcome for index, outcome in outcomes if outcome is not False}
 
@@ -320,14 +326,16 @@ class _DemandCheck:
             return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:
             return DeviceAnswer(Verdict.NOT_OWNED)
-        undeclared = self.inventory.undeclared.get(record.index, _NOWHERE)
-        unfit = undeclared | self._too_small(record, consumption) if record.device.takes_node_resources else undeclared
+        undeclared, device = self.inventory.undeclared.get(record.index, _NOWHERE), record.device
+        unfit = undeclared | self._too_small(record, consumption) if device.takes_node_resources else undeclared
         seeing = len(self.inventory.nodes) if record.nodes is None else len(record.nodes)
         if unfit and len(unfit) == seeing:
             return DeviceAnswer(Verdict.UNDECLARED if len(undeclared) == seeing else Verdict.TOO_LARGE)
         if record.home in self.plugins:
             return DeviceAnswer(Verdict.OFFERED_TWICE)
-        return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, unfit)
+        if not (unfit or device.allow_multiple_allocations):
+            return _YES
+        return DeviceAnswer(Verdict.YES, consumption if device.allow_multiple_allocations else None, unfit)
 
     def _too_small(self, record: DeviceRecord, consumption: Consumption) -> frozenset[int]:
         """Return the nodes with less than the device takes of them; admin access takes nothing."""

@@ -154,9 +154,10 @@ class _Run:
         for _, meter, _ in active:
             meter.units -= _LOOK * len(each.devices)
         stopped = set[int]()
-        for position, device in enumerate(each.devices):
+        is_late = self.budget.remaining_seconds() <= 0.0
+        is_alike = not any(selector.reads_device for task in tasks for selector in task.compiled or ())
+        for position, device in enumerate(each.devices[:1] if is_alike else each.devices):
             asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
-            is_late = self.budget.remaining_seconds() <= 0.0
             for task, meter, matched in active:
                 outcome = None if is_late else self._outcome(asking, task, meter)
                 if outcome is None:
@@ -166,7 +167,8 @@ class _Run:
             if stopped:
                 active = [row for row in active if id(row[0]) not in stopped]
         for task, _, matched in active:
-            self.slice_cache.note(task.names, each, matched)
+            found = dict.fromkeys(range(len(each.devices)), matched[0]) if is_alike and matched else matched
+            self.slice_cache.note(task.names, each, found)
         return stopped
 
     @staticmethod

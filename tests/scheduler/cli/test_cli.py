@@ -60,8 +60,17 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["nonsense"], "dovetail: argument COMMAND: invalid choice: 'nonsense'", id="unknown command"),
-        pytest.param(["--nonsense"], "dovetail: unrecognized arguments: --nonsense", id="unknown flag"),
+        pytest.param(["nonsense"], 'dovetail: unknown command "nonsense" (see', id="unknown command"),
+        pytest.param(
+            ["quue", "-A"], 'dovetail: unknown command "quue". Did you mean "queue"? (see', id="close command"
+        ),
+        pytest.param(["--nonsense"], "dovetail run: unrecognized arguments: --nonsense (see", id="unknown flag"),
+        pytest.param(
+            ["fit", "-f", "x", "--cuont=3"],
+            'dovetail fit: unrecognized arguments: --cuont=3. Did you mean "--count"? (see dovetail fit --help)',
+            id="close flag",
+        ),
+        pytest.param(["queue", "-x"], "dovetail queue: unrecognized arguments: -x (see", id="unknown letter"),
         pytest.param(["--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
         pytest.param(
             ["--log-level", "loud"], "invalid choice: 'loud' (choose from 'debug', 'info',", id="unknown level"

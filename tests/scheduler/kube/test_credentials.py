@@ -158,7 +158,12 @@ def test_the_error_of_a_kubeconfig_names_file_and_field(tmp_path: Path, fields: 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "is no kubeconfig"), ("- a", "is no kubeconfig"), ("a: [", "is not YAML"), (None, "no such file")],
+    [
+        ("", "is no kubeconfig"),
+        ("- a", "is no kubeconfig"),
+        ("a: [", "is not YAML from line 1, column 5: write a kubeconfig as `kubectl config view --raw`"),
+        (None, "no such file"),
+    ],
     ids=["empty", "a list", "broken", "missing"],
 )
 def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str | None, said: str) -> None:

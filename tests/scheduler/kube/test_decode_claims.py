@@ -287,3 +287,18 @@ def test_opaque_parameters_go_on_as_they_came(parameters: bytes) -> None:
     assert frames.decode_change(frames.encode_change(change)) == change
     given = Allocation(config=(structs.replace(config, source="FromClaim"),))
     assert parameters in encode.allocation_patch(found, given, ())
+
+
+def test_claims_of_one_template_share_what_was_decoded_of_it() -> None:
+    one, other = (
+        decode(
+            Kind.CLAIMS,
+            b'{"metadata": {"name": "%s", "namespace": "ml"}, "spec": {"devices": {"requests": '
+            b'[{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]}}}' % name,
+        )
+        for name in (b"a", b"b")
+    )
+    assert isinstance(one, Claim)
+    assert isinstance(other, Claim)
+    assert one.requests[0].alternatives[0].count == 2
+    assert one.requests is other.requests

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from solver.diagnosis import conflict_model, explain_pod, facts
-from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase
 from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount, ResourceSlice
 from solver.problem.devices import inventory_builder
 from solver.problem.devices.inventory import Inventory
@@ -346,7 +346,7 @@ CROWDED = (
 
 def test_the_model_of_single_devices_names_the_clash() -> None:
     trials = FeasibilityProbe(Policy(), s.PATIENT)
-    case = on_one_node(ProbeCase(b.snapshot(*CROWDED), POD), "n1")
+    case = NodeCases(ProbeCase(b.snapshot(*CROWDED), POD)).on("n1")
     problem = trials.prepare(case)
     found = facts.facts(case, problem, 0)
 
@@ -360,7 +360,7 @@ def test_the_model_of_single_devices_names_the_clash() -> None:
 def test_the_model_of_single_devices_has_no_objection_to_a_pod_that_fits(count: int) -> None:
     trials = FeasibilityProbe(Policy(), s.PATIENT)
     claim = b.claim("c", b.request("r", count=count), constraints=(b.match(ROOT),))
-    case = on_one_node(ProbeCase(b.snapshot(b.node("n1"), b.gpu_slice("n1"), used("n1", 0), GPU, claim), POD), "n1")
+    case = NodeCases(ProbeCase(b.snapshot(b.node("n1"), b.gpu_slice("n1"), used("n1", 0), GPU, claim), POD)).on("n1")
     problem = trials.prepare(case)
 
     assert conflict_model.unsatisfiable_core(case, problem, facts.facts(case, problem, 0)) is None
@@ -368,7 +368,7 @@ def test_the_model_of_single_devices_has_no_objection_to_a_pod_that_fits(count: 
 
 def test_no_part_of_a_conflict_is_one() -> None:
     trials = FeasibilityProbe(Policy(), s.PATIENT)
-    case = on_one_node(ProbeCase(b.snapshot(*CROWDED), POD), "n1")
+    case = NodeCases(ProbeCase(b.snapshot(*CROWDED), POD)).on("n1")
     found = facts.facts(case, trials.prepare(case), 0)
 
     clash = conflict_model.minimal_conflict(trials, case, "n1", found)

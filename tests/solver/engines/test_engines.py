@@ -130,6 +130,11 @@ def test_the_relaxation_counts_the_constant() -> None:
     assert linear.bound(form, objective, 10.0).value == -3
 
 
+def test_a_constant_is_its_own_bound_without_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "engine", lambda: pytest.fail("asked"))
+    assert linear.bound(IntegerForm(), Expression(offset=3), 1.0) == linear.LinearBound(3)
+
+
 def test_the_relaxation_of_a_contradiction_is_infeasible() -> None:
     form = IntegerForm()
     x = form.variable(0, 1)

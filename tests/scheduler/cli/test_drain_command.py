@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.simulation import draining
+from scheduler.simulation import draining, running_configuration
 from scheduler.simulation.draining import Drained, DrainTimeoutError, LeaseName
+from scheduler.simulation.running_configuration import RunningConfigurations
 from tests.support import manifests as m
 
 DONE = Drained(special=1, released=3, claims=7, nominations=2, running=285, waiting=15, problems=())
@@ -22,6 +23,11 @@ def kubeconfig(tmp_path: Path) -> Path:
     return m.write_yaml(
         tmp_path / "kubeconfig", {"apiVersion": "v1", "kind": "Config", "current-context": "c", **document}
     )
+
+
+@pytest.fixture(autouse=True)
+def _no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations())
 
 
 def config(folder: Path, **election: Any) -> Path:

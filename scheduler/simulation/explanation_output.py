@@ -234,9 +234,9 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
     for each in requests:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
-        together = str(each.together) if each.needed else "-"
+        together = "?" if each.together is None else str(each.together)
         counts = map(str, (each.matching, each.in_use, each.tainted, each.free))
-        table.add_row(Text(each.request), needed, *counts, aligned, together)
+        table.add_row(Text(each.request), needed, *counts, aligned, together if each.needed else "-")
     return table
 
 

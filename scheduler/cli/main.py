@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.complete(parser_of_line(os.environ["COMP_LINE"]))
     is_plugin = Path(sys.argv[0]).name == "kubectl-dovetail"
     words = _with_command(list(sys.argv[1:] if arguments is None else arguments), "--help" if is_plugin else _DEFAULT)
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        return _refuse_command(words[0])
     options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parse_args(words)
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
@@ -73,6 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_collecting:
             gc.enable()
     return status
+
+
+def _refuse_command(name: str) -> int:
+    import difflib  # noqa: PLC0415 - only a mistyped command needs it
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = f": did you mean {near[0]}?" if near else ""
+    return refuse(f"there is no command {name!r}{meant} (see dovetail --help)")
 
 
 def _failed(error: Exception, options: argparse.Namespace) -> int:

@@ -60,7 +60,12 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["nonsense"], "dovetail: argument COMMAND: invalid choice: 'nonsense'", id="unknown command"),
+        pytest.param(
+            ["nonsense"], "dovetail: there is no command 'nonsense' (see dovetail --help)", id="unknown command"
+        ),
+        pytest.param(
+            ["devcies"], "dovetail: there is no command 'devcies': did you mean devices?", id="mistyped command"
+        ),
         pytest.param(["--nonsense"], "dovetail: unrecognized arguments: --nonsense", id="unknown flag"),
         pytest.param(["--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
         pytest.param(

@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Nothing is written to the cluster. Exit status: 0 the pod or gang runs or would be placed, 1 it waits, 2 it "
-        "cannot be found or read, 3 some kinds of objects may not be listed."
+        "cannot be found or read, 3 the answer may be wrong, as a warning says."
     )
     add_target(parser, _KINDS)
     add_namespace(parser)

@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "The file loads nothing from elsewhere: `dovetail map > cluster.html`, and open it in a browser. It has names "
         "of nodes, devices, claims and pods, labels of nodes and the messages of waiting pods. Exit status: 0 the page "
-        "was written, 2 arguments are wrong or the fleet cannot be read, 3 some kinds of objects may not be listed."
+        "was written, 2 arguments are wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
     )
     add_source(parser)
     parser.add_argument(

@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read (the plan "
-        "for the other manifests is printed all the same), 3 some kinds of objects may not be listed."
+        "for the other manifests is printed all the same), 3 the answer may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests, a folder of manifests, or - for standard input; may be repeated")
     parser.add_argument(

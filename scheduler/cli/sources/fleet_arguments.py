@@ -52,7 +52,7 @@ class FleetCommand(NamedTuple):
 
 _STATUS: Final = (
     "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
-    "be read, 3 some kinds of objects may not be listed."
+    "be read, 3 the answer may be wrong, as a warning says."
 )
 
 

@@ -28,8 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written without --apply. It moves only pods that this scheduler placed, that have a controller and "
         "no higher priority. Exit status: 0 there is a plan (with --apply: the pod or gang fits now), 1 there is no "
-        "plan or --apply stopped, 2 arguments are wrong or input cannot be read, 3 the answer may be wrong, as a warning "
-        "says."
+        "plan or --apply stopped, 2 arguments are wrong or input cannot be read, 3 the answer may be wrong, as a "
+        "warning says."
     )
     parser.add_argument(
         "--for",

@@ -64,7 +64,7 @@ def configuration(
 
     if options.config or access is None:
         return Configuration(load(options.config, warn=warn))
-    from scheduler.simulation import running_configuration  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - the cluster's client takes a while to import
 
     settings, problems = running_configuration.read(access, options.dovetail_namespace).chosen(scheduler_name or "")
     for problem in problems:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from scheduler.cli.arguments import completed
+from scheduler.cli.sources import running_configuration
 from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
+from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import Settings, default, parse
-from scheduler.simulation import running_configuration
-from scheduler.simulation.running_configuration import NamedSettings, RunningConfigurations
 
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 BLUE = f"{HEAD}profiles: [{{schedulerName: blue}}]\n"

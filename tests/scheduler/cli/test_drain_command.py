@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.simulation import draining, running_configuration
+from scheduler.cli.sources import running_configuration
+from scheduler.cli.sources.running_configuration import RunningConfigurations
+from scheduler.simulation import draining
 from scheduler.simulation.draining import Drained, DrainTimeoutError, LeaseName
-from scheduler.simulation.running_configuration import RunningConfigurations
 from tests.support import manifests as m
 
 DONE = Drained(special=1, released=3, claims=7, nominations=2, running=285, waiting=15, problems=())

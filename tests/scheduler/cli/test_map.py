@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from scheduler.cli import map as map_command
-from scheduler.cli.sources import fleet_arguments
+from scheduler.cli.sources import fleet_arguments, running_configuration
+from scheduler.cli.sources.running_configuration import RunningConfigurations
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.errors import Forbidden
-from scheduler.simulation import live_cluster, running_configuration, simulator
+from scheduler.simulation import live_cluster, simulator
 from scheduler.simulation.live_cluster import ClusterObjects
-from scheduler.simulation.running_configuration import RunningConfigurations
 from scheduler.worker.recording import Record
 from solver.domain import Policy
 from tests.support import builders as b

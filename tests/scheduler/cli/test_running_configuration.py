@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.cli.sources import running_configuration
+from scheduler.cli.sources.running_configuration import NamedSettings, RunningConfigurations
 from scheduler.settings import Settings, parse
-from scheduler.simulation import running_configuration
-from scheduler.simulation.running_configuration import NamedSettings, RunningConfigurations
 
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
 

@@ -29,8 +29,8 @@ _WAITS = (
 _MESSAGES = {
     "research": "0/32 nodes are available: 8 node(s) had untolerated taint(s), 24 cannot allocate all claims. Request "
     "gpus: needs 8 devices of one node, the most free ones are 6 on h100-07.",
-    "vision": "0/32 nodes are available: 32 cannot allocate all claims. Request gpu: 1 of 80Gi memory is asked for, "
-    "and the largest has 81559Mi.",
+    "vision": "0/32 nodes are available: 32 cannot allocate all claims. Request gpu: needs 1 device, none "
+    'matches. Hint: the largest memory is 81559Mi, 361Mi less than 80Gi: write quantity("79Gi").',
 }
 
 

@@ -365,7 +365,7 @@ OF_CONDITIONS: Final = (
         name="uneven devices of a gang",
         rule="nodeAllocatableResources of devices that take different amounts of a node, and PodGroups",
         theirs="each pod is charged for its own devices",
-        ours="each pod of a gang is charged for the largest device that it can get there; pods without a gang are "
+        ours="each pod of a gang is charged for the largest device that it can get there. Pods without a gang are "
         "decided again once it is known what others take",
         reason="devices are named after nodes are chosen",
         more=More.KUBE_SCHEDULER,

@@ -7,8 +7,7 @@ from typing import Any, Final
 import yaml
 
 from e2e.helm import kustomize
-from e2e.helm.kustomize import Manifest
-from e2e.helm.templates import CONFIG
+from e2e.helm.kustomize import CONFIG, Manifest
 from scheduler.settings import parse
 
 IMAGE: Final = "dovetail:latest"
@@ -34,7 +33,7 @@ class Case:
         """Return the values, with the configuration of the overlay where it has one."""
         made = dict(self.values)
         for each in self.objects():
-            if each["metadata"]["name"].startswith(CONFIG):
+            if each["metadata"]["name"] == CONFIG:
                 made["config"] = yaml.safe_load(each["data"]["config.yaml"])
         return made
 
@@ -94,8 +93,7 @@ def _comparable(manifest: Manifest) -> Manifest:
         own = {key: value for key, value in metadata.get(place, {}).items() if not key.startswith(_NOT_OURS)}
         manifest["metadata"].pop(place, None)
         manifest["metadata"] |= {place: own} if own else {}
-    if metadata["name"].startswith(CONFIG):
-        metadata["name"] = manifest["metadata"]["name"] = CONFIG
+    if metadata["name"] == CONFIG:
         # Helm adds the defaults of values.yaml to it: what counts is what Dovetail reads.
         manifest["data"] = repr(parse(manifest["data"]["config.yaml"], CONFIG))
     if manifest["kind"] == "Deployment":
@@ -120,8 +118,5 @@ def _compare_pods(template: Manifest) -> None:
     annotations.pop("checksum/config", None)
     if not annotations:
         template["metadata"].pop("annotations", None)
-    for volume in template["spec"]["volumes"]:
-        if volume["name"] == "config":
-            volume["configMap"]["name"] = CONFIG
     (container,) = template["spec"]["containers"]
     container["image"] = IMAGE if container["image"] == "dovetail" else container["image"]

@@ -17,11 +17,10 @@ import yaml
 
 from e2e.controlplane.plane import REPOSITORY
 from e2e.helm import kustomize
-from e2e.helm.kustomize import DEPLOY, Manifest
+from e2e.helm.kustomize import CONFIG, DEPLOY, Manifest
 
 CHART: Final = DEPLOY / "chart"
 NAMESPACE: Final = "dovetail-system"
-CONFIG: Final = "dovetail-config"
 _HEAD: Final = "{{- /* `make chart-templates` writes this from deploy/%s, where the comments are. */ -}}\n"
 
 PARTS: Final = {
@@ -147,8 +146,7 @@ def _value(switches: dict[str, str], manifest: Manifest) -> str:
 def _based(manifest: Manifest) -> list[Any]:
     kind, name = kustomize.key(manifest)
     made = _valued(manifest)
-    if name.startswith(CONFIG):
-        made["metadata"]["name"] = CONFIG
+    if name == CONFIG:
         made["data"] = {"config.yaml": _expression('include "dovetail.config" . | toJson')}
     elif kind == "Deployment":
         _complete(made, manifest)
@@ -204,7 +202,6 @@ def _run_the_release(made: Manifest) -> None:
     container.update(_block("with .Values.image.pullPolicy", {"imagePullPolicy": _expression("toJson .")}))
     for volume in (each for each in pod["volumes"] if isinstance(each, dict)):
         if volume["name"] == "config":
-            volume["configMap"]["name"] = CONFIG
             annotations = made["spec"]["template"]["metadata"].setdefault("annotations", {})
             annotations["checksum/config"] = _expression('include "dovetail.config" . | sha256sum')
         elif "secret" in volume:

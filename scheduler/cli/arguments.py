@@ -11,7 +11,6 @@ from scheduler.observe import terminal
 
 if TYPE_CHECKING:  # these take a second to import, and help, completion and wrong arguments need none of them
     from scheduler.kube.access import ClusterAccess
-    from scheduler.settings import Settings
     from scheduler.simulation.manifests.documents import ManifestFiles
 
 TABLE: Final = "table"
@@ -46,8 +45,8 @@ def read_manifests(options: argparse.Namespace, access: "ClusterAccess | None") 
     return defaults.in_namespace(found, namespace_of(options, access), is_given=bool(options.namespace))
 
 
-def add_cluster(parser: argparse.ArgumentParser, *, has_config: bool = True) -> None:
-    """Add `--kubeconfig`, `--context` and, for commands that decide, `--config`."""
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add `--kubeconfig` and `--context`."""
     parser.add_argument(
         "--kubeconfig",
         type=Path,
@@ -57,8 +56,13 @@ def add_cluster(parser: argparse.ArgumentParser, *, has_config: bool = True) -> 
     parser.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig file (default: its current context)"
     )
-    if has_config:
-        parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file of Dovetail")
+
+
+def add_config(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add `--config`; `default` says in words what counts without it."""
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"configuration file of Dovetail (default: {default})"
+    )
 
 
 def cluster_access(options: argparse.Namespace) -> "ClusterAccess":
@@ -133,30 +137,6 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="go on, and print again whatever changes")
 
 
-def settings_for(config: Path | None, scheduler_name: str | None) -> "tuple[str, Settings]":
-    """
-    Return a scheduler name (default: that of the first profile) and settings that have a profile for it.
-
-    Print a warning for each deprecated key. Raise `SettingsError`.
-    """
-    from scheduler.settings import load_for  # noqa: PLC0415 - as above
-
-    return load_for(config, scheduler_name or "", warn)
-
-
-def warn_of_other_scheduler(config: Path | None, what: str, name: str) -> None:
-    """Warn where the configuration has no profile for the scheduler that a pod names: none may be looking at it."""
-    from scheduler.settings import load  # noqa: PLC0415 - as above
-
-    served = load(config).scheduler_names
-    if name and name not in served:
-        warn(
-            f"{what} has schedulerName {name}, but the configuration has profiles only for {', '.join(served)}. The "
-            "output shows what a scheduler with that name would decide. Correct the schedulerName, or give --config "
-            "the file that has this profile"
-        )
-
-
 def say(message: str) -> None:
     """Write a line to standard error, with texts of users escaped."""
     sys.stderr.write(f"dovetail: {terminal.escaped(message)}\n")
@@ -181,12 +161,15 @@ def refuse(message: str) -> int:
     return ExitStatus.WRONG
 
 
-def completed(status: int, forbidden: tuple[str, ...]) -> int:
-    """Say which kinds the caller may not list, and return the exit status that says so, else `status`."""
-    if not forbidden:
-        return status
-    warn(
-        f"cannot list {', '.join(forbidden)}: forbidden. The answer leaves them out; the ClusterRole dovetail-viewer "
-        "allows it (docs/operating.md)"
-    )
-    return ExitStatus.INCOMPLETE
+def completed(status: int, forbidden: tuple[str, ...], *, is_configured: bool = True) -> int:
+    """
+    Say which kinds the caller may not list, and return the exit status of an answer that may be wrong, else `status`.
+
+    An answer may also be wrong where the configuration of the running scheduler is not known (not `is_configured`).
+    """
+    if forbidden:
+        warn(
+            f"cannot list {', '.join(forbidden)}: forbidden. The answer leaves them out; the ClusterRole "
+            "dovetail-viewer allows it (docs/operating.md)"
+        )
+    return ExitStatus.INCOMPLETE if forbidden or not is_configured else status

@@ -3,10 +3,9 @@
 import argparse
 import functools
 import sys
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
-    add_cluster,
     add_format,
     add_manifests,
     add_namespace,
@@ -15,10 +14,9 @@ from scheduler.cli.arguments import (
     manifests,
     refuse,
     say,
-    settings_for,
-    warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 from scheduler.cli.sources.targets import Target, TargetKind, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
@@ -30,8 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written without --apply. It moves only pods that this scheduler placed, that have a controller and "
         "no higher priority. Exit status: 0 there is a plan (with --apply: the pod or gang fits now), 1 there is no "
-        "plan or --apply stopped, 2 arguments are wrong or input cannot be read, 3 some kinds of objects may not be "
-        "listed."
+        "plan or --apply stopped, 2 arguments are wrong or input cannot be read, 3 the answer may be wrong, as a "
+        "warning says."
     )
     parser.add_argument(
         "--for",
@@ -43,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_namespace(parser)
     add_manifests(parser, "use manifests instead of the live cluster, as in `dovetail simulate`")
-    add_cluster(parser)
+    add_configured_cluster(parser)
     parser.add_argument(
         "--scheduler-name", metavar="NAME", help="move pods with this spec.schedulerName (default: that of the pod)"
     )
@@ -73,19 +71,20 @@ def execute(options: argparse.Namespace) -> int:
     access = None if options.filename else cluster_access(options)
     target = target_of(options.wanted, options, _KINDS, access)
     try:
-        first, forbidden = _look(options, access, target)
+        look = _look(options, access, target)
     except defragment.UnknownPodError as error:
         return refuse(f"defrag: {error}")
+    first = look.found
     _print(first, options.output)
     if access is None or not options.apply or not first.found.moves:
-        return completed(ExitStatus.OK if first.found.is_found else ExitStatus.NO, forbidden)
-    if forbidden:
-        return completed(ExitStatus.NO, forbidden)
+        return look.completed(ExitStatus.OK if first.found.is_found else ExitStatus.NO)
+    if look.may_be_wrong:
+        return look.completed(ExitStatus.NO)
     if not first.found.is_stepwise:
         return refuse("defrag: --apply moves one pod after the other, but these moves depend on each other in a cycle")
     try:
-        look = functools.partial(_again, options, access, target)
-        defragment.carry_out(access, first, look, say, timeout_seconds=options.timeout)
+        again = functools.partial(_again, options, access, target)
+        defragment.carry_out(access, first, again, say, timeout_seconds=options.timeout)
     except (KubeError, defragment.StoppedError) as error:
         say(str(error))
         return ExitStatus.NO
@@ -93,8 +92,24 @@ def execute(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _look(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any, tuple[str, ...]]:
-    """Read and solve; also return the kinds that the caller may not list. Raise `KubeError` or `UnknownPodError`."""
+class _Look(NamedTuple):
+    """Moves, the kinds that the caller may not list, and whether the running scheduler's configuration is known."""
+
+    found: Any
+    forbidden: tuple[str, ...]
+    is_configured: bool
+
+    @property
+    def may_be_wrong(self) -> bool:
+        return bool(self.forbidden) or not self.is_configured
+
+    def completed(self, status: int) -> int:
+        """Return the exit status of the answer."""
+        return completed(status, self.forbidden, is_configured=self.is_configured)
+
+
+def _look(options: argparse.Namespace, access: Any, target: Target) -> _Look:
+    """Read and solve. Raise `KubeError` or `UnknownPodError`."""
     from scheduler.simulation import case_builder, defragment, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
@@ -104,14 +119,17 @@ def _look(options: argparse.Namespace, access: Any, target: Target) -> tuple[Any
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = f"{target.namespace}/{target.name}"
     named = defragment.scheduler_of(made.pods, kind, wanted)
-    name, settings = settings_for(options.config, options.scheduler_name or named)
-    warn_of_other_scheduler(options.config, str(target), named)
+    chosen = options.scheduler_name or named
+    configured = configuration(options, access, chosen)
+    name, settings = configured.served(chosen)
+    configured.warn_of_other_scheduler(str(target), named)
     case = made.case(name)
     for problem in case.problems:
         say(str(problem))
     asked = simulator.recorded(case, settings, name)
     batch = defragment.wanted(asked, kind, wanted)
-    return defragment.MovesFound(batch, defragment.relocation(asked, batch)), found.forbidden
+    moves = defragment.MovesFound(batch, defragment.relocation(asked, batch))
+    return _Look(moves, found.forbidden, configured.is_known)
 
 
 def _again(options: argparse.Namespace, access: Any, target: Target) -> Any:
@@ -119,7 +137,7 @@ def _again(options: argparse.Namespace, access: Any, target: Target) -> Any:
     from scheduler.simulation import defragment  # noqa: PLC0415 - as above
 
     try:
-        return _look(options, access, target)[0]
+        return _look(options, access, target).found
     except defragment.UnknownPodError:
         return None
 

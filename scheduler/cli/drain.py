@@ -3,14 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from scheduler.cli.arguments import add_cluster, cluster_access, refuse, say, warn
+from scheduler.cli.arguments import cluster_access, refuse, say, warn
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 
 if TYPE_CHECKING:
     from scheduler.simulation.draining import Drained
 
 _TIMEOUT_SECONDS: Final = 120.0
-_DEFAULT_NAMESPACE: Final = "dovetail-system"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "schedule again), 1 something could not be taken back or the leader did not end its writes in time, 2 "
         "arguments are wrong or the API server cannot be asked."
     )
-    add_cluster(parser)
+    add_configured_cluster(parser)
     parser.add_argument(
-        "--lease-namespace", metavar="NAMESPACE", help=f"namespace of the Lease (default: {_DEFAULT_NAMESPACE})"
+        "--lease-namespace",
+        metavar="NAMESPACE",
+        help="namespace of the Lease (default: that of the configuration, else --dovetail-namespace)",
     )
     parser.add_argument("--undo", action="store_true", help="let the replicas schedule again")
     parser.add_argument(
@@ -37,14 +39,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Drain, or undo it."""
-    from scheduler.settings import load  # noqa: PLC0415 - help and completion need none of it
-    from scheduler.simulation import draining  # noqa: PLC0415 - the same
+    from scheduler.simulation import draining  # noqa: PLC0415 - help and completion need none of it
 
-    settings, access = load(options.config, warn=warn), cluster_access(options)
+    access = cluster_access(options)
+    settings = configuration(options, access).settings
     election = settings.leader_election
     if not election.enabled:
         return refuse("drain: leaderElection.enabled is false: scale the Deployment to 0 instead")
-    namespace = options.lease_namespace or election.lease_namespace or _DEFAULT_NAMESPACE
+    namespace = options.lease_namespace or election.lease_namespace or options.dovetail_namespace
     lease = draining.LeaseName(namespace, election.lease_name)
     if options.undo:
         if draining.undo(access, settings, lease):

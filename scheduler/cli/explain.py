@@ -8,17 +8,15 @@ from typing import Any, Final, NamedTuple
 from scheduler.cli.arguments import (
     TABLE,
     WIDE,
-    add_cluster,
     add_format,
     add_namespace,
     cluster_access,
     completed,
     refuse,
-    settings_for,
     warn,
-    warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
@@ -28,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Nothing is written to the cluster. Exit status: 0 the pod or gang runs or would be placed, 1 it waits, 2 it "
-        "cannot be found or read, 3 some kinds of objects may not be listed."
+        "cannot be found or read, 3 the answer may be wrong, as a warning says."
     )
     add_target(parser, _KINDS)
     add_namespace(parser)
@@ -38,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
-    add_cluster(parser)
+    add_configured_cluster(parser)
     add_format(parser, has_wide=True, wide="names all nodes and explains all kinds of pods of a gang")
 
 
@@ -55,13 +53,22 @@ def execute(options: argparse.Namespace) -> int:
 
 
 class _Seen(NamedTuple):
-    """The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds."""
+    """
+    The case (None: the caller may not read what it needs), pods with conditions, PodGroups, and forbidden kinds.
+
+    `is_configured` says that the configuration of the running scheduler is known.
+    """
 
     asked: Any
     pods: dict[Any, Any]
     groups: tuple[Any, ...] = ()
     forbidden: tuple[str, ...] = ()
     is_live: bool = True
+    is_configured: bool = True
+
+    def completed(self, status: int) -> int:
+        """Return the exit status of an answer."""
+        return completed(status, self.forbidden, is_configured=self.is_configured)
 
 
 def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -76,7 +83,7 @@ def _pod(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         explanation_output.show(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("Explanation", explanation_output.document(found), options.output))
-    return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
+    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
 
 
 def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
@@ -85,7 +92,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
 
     if seen.asked is None:
         warn("a gang can be explained only with the rights to list these kinds")
-        return completed(ExitStatus.NO, seen.forbidden)
+        return seen.completed(ExitStatus.NO)
     name = PodId(target.namespace, target.name)
     objects = explanation.GangObjects(seen.pods.values(), seen.groups, seen.is_live)
     found = explanation.of_gang(seen.asked, name, objects, explanation.MOST_KINDS if options.output == TABLE else None)
@@ -95,7 +102,7 @@ def _gang(options: argparse.Namespace, target: Target, seen: _Seen) -> int:
         explanation.show_gang(found, sys.stdout, is_wide=options.output == WIDE)
     else:
         sys.stdout.write(printing.text("GangExplanation", explanation.gang_document(found), options.output))
-    return completed(ExitStatus.NO if found.waits else ExitStatus.OK, seen.forbidden)
+    return seen.completed(ExitStatus.NO if found.waits else ExitStatus.OK)
 
 
 def _from_file(path: Path) -> _Seen | None:
@@ -128,7 +135,9 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
-    name, settings = settings_for(options.config, wanted)
-    warn_of_other_scheduler(options.config, str(target), wanted)
+    configured = configuration(options, access, wanted)
+    name, settings = configured.served(wanted)
+    configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))
-    return _Seen(simulator.recorded(made.case(name), settings, name), pods, groups, found.forbidden)
+    case = simulator.recorded(made.case(name), settings, name)
+    return _Seen(case, pods, groups, found.forbidden, is_configured=configured.is_known)

@@ -8,7 +8,6 @@ from typing import Final
 from scheduler.cli.arguments import (
     TABLE,
     UsageError,
-    add_cluster,
     add_format,
     add_manifests,
     add_namespace,
@@ -18,10 +17,9 @@ from scheduler.cli.arguments import (
     read_manifests,
     refuse,
     report,
-    settings_for,
-    warn_of_other_scheduler,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 
 _MAX: Final = "max"
 _MOST_DIGITS: Final = 9
@@ -32,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Nothing is written to the cluster. Exit status, about the pods of the file only: 0 they would start now (with "
         "--count N: so many copies, with max: at least one), 1 they would not, 2 a manifest is invalid or cannot be "
-        "read, 3 some kinds of objects may not be listed."
+        "read, 3 the answer may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests of the pods, a folder of manifests, or - for standard input")
     parser.add_argument(
@@ -50,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "live one; may be repeated",
     )
     add_namespace(parser, "the objects in the files that name none")
-    add_cluster(parser)
+    add_configured_cluster(parser)
     parser.add_argument(
         "--scheduler-name", metavar="NAME", help="decide as this scheduler (default: the one that the pods name)"
     )
@@ -80,10 +78,12 @@ def execute(options: argparse.Namespace) -> int:
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
     made = case_builder.CaseBuilder.of(found, asked)
     try:
-        name, settings = settings_for(options.config, options.scheduler_name or fitting.scheduler_of(made))
+        chosen = options.scheduler_name or fitting.scheduler_of(made)
     except fitting.SchedulerNameError as error:
         raise UsageError(f"{error}: choose with --scheduler-name") from error
-    warn_of_other_scheduler(options.config, "a pod of the files", name)
+    configured = configuration(options, access, chosen)
+    name, settings = configured.served(chosen)
+    configured.warn_of_other_scheduler("a pod of the files", name)
     case = made.case(name)
     report(case.warnings, case.problems)
     if not case.own:
@@ -96,7 +96,9 @@ def execute(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(printing.text("Fit", fitting.document(answer, needed), options.output))
     status = ExitStatus.OK if answer.fits(needed) else ExitStatus.NO
-    return completed(status, found.forbidden) if not case.problems else ExitStatus.WRONG
+    if case.problems:
+        return ExitStatus.WRONG
+    return completed(status, found.forbidden, is_configured=configured.is_known)
 
 
 def _count(text: str | None) -> int | None:

@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decisions", action="store_true", help="a line for each decision, with its levels")
     add_scheduler(parser)
-    add_cluster(parser, has_config=False)
+    add_cluster(parser)
     add_format(parser, has_wide=True)
 
 

@@ -11,6 +11,7 @@ from scheduler.cli.sources import fleet_arguments
 
 if TYPE_CHECKING:
     from scheduler.page.fleet_map import MapOrigin
+    from scheduler.settings import Settings
     from scheduler.simulation.devices_output import FleetAnswer
     from scheduler.status.waiting_pods import WaitingPod
 
@@ -23,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "The file loads nothing from elsewhere: `dovetail map > cluster.html`, and open it in a browser. It has names "
         "of nodes, devices, claims and pods, labels of nodes and the messages of waiting pods. Exit status: 0 the page "
-        "was written, 2 arguments are wrong or the fleet cannot be read, 3 some kinds of objects may not be listed."
+        "was written, 2 arguments are wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
     )
     add_source(parser)
     parser.add_argument(
@@ -51,20 +52,26 @@ def execute(options: argparse.Namespace) -> int:
     """Read the fleet, and write the page."""
     if options.output == _HTML and sys.stdout.isatty():
         raise UsageError("the page is for a browser: write `dovetail map > cluster.html`")
-    read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True)
+    configured = fleet_arguments.configured(options)
+    read = fleet_arguments.reader(options, configured.settings, finds_gone_pods=True, reads_pods=True)
     began = dt.datetime.now(dt.UTC)
     found = read()
     if found.unreadable:
         return ExitStatus.WRONG
-    _write(options, found, began)
-    return completed(ExitStatus.OK, found.forbidden)
+    _write(options, found, queue(options, found, configured.settings), began)
+    return completed(ExitStatus.OK, found.forbidden, is_configured=configured.is_known)
 
 
-def _write(options: argparse.Namespace, found: "FleetAnswer", began: dt.datetime) -> None:
+def _write(
+    options: argparse.Namespace,
+    found: "FleetAnswer",
+    waiting: "tuple[WaitingPod, ...] | None",
+    began: dt.datetime,
+) -> None:
     from scheduler.observe import terminal  # noqa: PLC0415 - only the document needs it
     from scheduler.page import fleet_map, map_page  # noqa: PLC0415 - the solver takes a while to import
 
-    document = map_page.encoded(fleet_map.map_of(found, queue(options, found), origin(options, began)))
+    document = map_page.encoded(fleet_map.map_of(found, waiting, origin(options, began)))
     if options.output == _JSON:
         sys.stdout.write(f"{terminal.escaped_json(document.decode())}\n")
     else:
@@ -79,16 +86,15 @@ def origin(options: argparse.Namespace, began: dt.datetime) -> "MapOrigin":
     return MapOrigin(read_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"), source=_source(options), version=version())
 
 
-def queue(options: argparse.Namespace, found: "FleetAnswer") -> "tuple[WaitingPod, ...] | None":
+def queue(options: argparse.Namespace, found: "FleetAnswer", settings: "Settings") -> "tuple[WaitingPod, ...] | None":
     """List the waiting pods as `dovetail queue` does; of a saved decision those that it is about."""
-    from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
     from scheduler.simulation import queue_listing  # noqa: PLC0415 - as above
 
     if found.waiting is None:
         return None
     if options.snapshot:
         return queue_listing.listed(found.waiting, {each.pod.scheduler_name for each in found.waiting})
-    return queue_listing.listed(found.waiting, options.scheduler_name or load(options.config).scheduler_names)
+    return queue_listing.listed(found.waiting, options.scheduler_name or settings.scheduler_names)
 
 
 def _source(options: argparse.Namespace) -> str:

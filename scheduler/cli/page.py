@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduler.page.fit_questions import FitSource
     from scheduler.page.page_server import Entrance
     from scheduler.page.visible_part import FleetReading
-    from scheduler.settings import Address
+    from scheduler.settings import Address, Settings
 
 _LISTEN: Final = "127.0.0.1:8765"
 
@@ -54,9 +54,7 @@ def execute(options: argparse.Namespace) -> int:
     address = _address(options.listen, has_tokens=bool(options.tls_cert_file))
     if bool(options.tls_cert_file) != bool(options.tls_key_file):
         raise UsageError("give both --tls-cert-file and --tls-key-file, or none of them")
-    if not manifests(options) and not options.snapshot:
-        cluster_access(options)  # a kubeconfig that cannot be used is said at once
-    asyncio.run(_serve(options, _reader(options), address))
+    asyncio.run(_serve(options, fleet_arguments.configured(options).settings, address))
     return ExitStatus.OK
 
 
@@ -76,7 +74,7 @@ def _address(text: str, *, has_tokens: bool) -> "Address":
     return address
 
 
-async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]", address: "Address") -> None:
+async def _serve(options: argparse.Namespace, settings: "Settings", address: "Address") -> None:
     from scheduler.page import fit_questions, live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
 
     stopped = asyncio.Event()
@@ -84,9 +82,9 @@ async def _serve(options: argparse.Namespace, read: "Callable[[], FleetReading]"
     async with contextlib.AsyncExitStack() as ends:
         is_live = not manifests(options) and not options.snapshot
         scheduler = _scheduler(options) if is_live else None
-        fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options))
-        subjects = page_server.PageSubjects(live_fleet.LiveFleet(read), scheduler, fit)
-        entrance = await ends.enter_async_context(_entrance(options)) if options.tls_cert_file else None
+        fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options, settings))
+        subjects = page_server.PageSubjects(live_fleet.LiveFleet(_reader(options, settings)), scheduler, fit)
+        entrance = await ends.enter_async_context(_entrance(options, settings)) if options.tls_cert_file else None
         try:
             bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))
         except OSError as error:
@@ -124,41 +122,39 @@ def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
     return ask_as_caller if address.server else None
 
 
-def _fit_source(options: argparse.Namespace) -> "FitSource":
+def _fit_source(options: argparse.Namespace, settings: "Settings") -> "FitSource":
     """Return what questions about manifests are about."""
     from scheduler.page.fit_questions import FitSource  # noqa: PLC0415 - as above
 
-    config = str(options.config) if options.config else None
     files = tuple(map(str, manifests(options)))
     if files:
-        return FitSource(files=files, config=config)
+        return FitSource(files=files, settings=settings)
     access = cluster_access(options)
     path = str(access.path) if access.path is not None else None
     namespace = "default" if options.tls_cert_file else access.namespace  # callers have other contexts
-    return FitSource(kubeconfig=path, context=access.context, namespace=namespace, config=config)
+    return FitSource(kubeconfig=path, context=access.context, namespace=namespace, settings=settings)
 
 
 @contextlib.asynccontextmanager
-async def _entrance(options: argparse.Namespace) -> "AsyncIterator[Entrance]":
+async def _entrance(options: argparse.Namespace, settings: "Settings") -> "AsyncIterator[Entrance]":
     """Give the callers by their tokens; the API server is asked about them with connections of its own."""
     from scheduler.api import authentication  # noqa: PLC0415 - as above
     from scheduler.api.caller_api import TokenCallers  # noqa: PLC0415 - as above
     from scheduler.api.http_server import Certificate  # noqa: PLC0415 - as above
     from scheduler.kube.client import Client  # noqa: PLC0415 - as above
     from scheduler.page.page_server import Entrance  # noqa: PLC0415 - as above
-    from scheduler.settings import load  # noqa: PLC0415 - as above
 
     access = cluster_access(options)
     async with Client.connect(access.path, access.context, max_connections=2 * authentication.AT_ONCE) as client:
         certificate = Certificate(options.tls_cert_file, options.tls_key_file)
-        yield Entrance(TokenCallers(load(options.config).api, client), certificate)
+        yield Entrance(TokenCallers(settings.api, client), certificate)
 
 
-def _reader(options: argparse.Namespace) -> "Callable[[], FleetReading]":
+def _reader(options: argparse.Namespace, settings: "Settings") -> "Callable[[], FleetReading]":
     """Return the function that reads the fleet; it warns where it has not warned of the same before."""
     from scheduler.page.visible_part import FleetReading  # noqa: PLC0415 - as above
 
-    read = fleet_arguments.reader(options, finds_gone_pods=True, reads_pods=True, warns=False)
+    read = fleet_arguments.reader(options, settings, finds_gone_pods=True, reads_pods=True, warns=False)
     warned: tuple[str, ...] = ()
 
     def reading() -> FleetReading:
@@ -170,6 +166,6 @@ def _reader(options: argparse.Namespace) -> "Callable[[], FleetReading]":
             fleet_arguments.report_of(found)
         if found.unreadable:
             raise UsageError("; ".join(found.unreadable))
-        return FleetReading(found, map_command.queue(options, found), map_command.origin(options, began))
+        return FleetReading(found, map_command.queue(options, found, settings), map_command.origin(options, began))
 
     return reading

@@ -9,7 +9,6 @@ from scheduler.cli.arguments import (
     TABLE,
     WIDE,
     UsageError,
-    add_cluster,
     add_format,
     add_namespaces,
     add_selector,
@@ -18,6 +17,7 @@ from scheduler.cli.arguments import (
     namespace_of,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_namespaces(parser)
     add_selector(parser, "pods")
-    add_cluster(parser)
+    add_configured_cluster(parser)
     parser.add_argument(
         "--scheduler-name",
         action="append",
@@ -54,13 +54,13 @@ def execute(options: argparse.Namespace) -> int:
     namespace = namespace_of(options, access)
     if is_asked(options):
         return _by_scheduler(options, access, namespace)
-    from scheduler.settings import load  # noqa: PLC0415 - the settings take a second to import
-    from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the same
+    from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the cluster's client takes a while to import
 
-    names = options.scheduler_name or load(options.config).scheduler_names
+    configured = None if options.scheduler_name else configuration(options, access)
+    names = options.scheduler_name if configured is None else configured.settings.scheduler_names
     found = live_cluster.pending_pods(access, namespace)
     _print(options, queue_listing.listed(found.pods, names, namespace, options.selector), namespace)
-    return completed(ExitStatus.OK, found.forbidden)
+    return completed(ExitStatus.OK, found.forbidden, is_configured=configured is None or configured.is_known)
 
 
 def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:

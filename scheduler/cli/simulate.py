@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler.cli.arguments import (
-    add_cluster,
     add_format,
     add_manifests,
     add_namespace,
@@ -17,9 +16,9 @@ from scheduler.cli.arguments import (
     refuse,
     report,
     say,
-    settings_for,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import add_configured_cluster, configuration
 
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
 
@@ -28,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = (
         "Exit status: 0 all pods are placed, 1 some pods are not, 2 a manifest is invalid or cannot be read (the plan "
-        "for the other manifests is printed all the same), 3 some kinds of objects may not be listed."
+        "for the other manifests is printed all the same), 3 the answer may be wrong, as a warning says."
     )
     add_manifests(parser, "YAML or JSON manifests, a folder of manifests, or - for standard input; may be repeated")
     parser.add_argument(
@@ -37,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="read the objects of the live cluster; manifests replace objects of the same name",
     )
     add_namespace(parser, "the objects in the files that name none")
-    add_cluster(parser)
+    add_configured_cluster(parser)
     parser.add_argument(
         "--kubernetes",
         metavar="VERSION",
@@ -71,13 +70,15 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
     if options.kubernetes and options.from_cluster:
         return refuse("simulate: leave out --kubernetes: with --from-cluster the version is the cluster's")
-    name, settings = settings_for(options.config, options.scheduler_name)
+    access = cluster_access(options) if options.from_cluster else None
+    configured = configuration(options, access, options.scheduler_name)
+    name, settings = configured.served(options.scheduler_name)
     from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
 
-    found, access = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1]), None
-    if options.from_cluster:
-        access = cluster_access(options)
+    if access is not None:
         found = live_cluster.fetch(access, meanwhile=live_cluster.load_solver)
+    else:
+        found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
     from scheduler.simulation import case_builder, simulator  # noqa: PLC0415 - the solver takes a second to import
 
     case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
@@ -91,7 +92,9 @@ def execute(options: argparse.Namespace) -> int:
     decided = simulator.answer(asked)
     is_about_files = options.from_cluster and bool(paths)
     status = show(decided.about(case.own) if is_about_files else decided, options.output)
-    return ExitStatus.WRONG if case.problems else completed(status, found.forbidden)
+    if case.problems:
+        return ExitStatus.WRONG
+    return completed(status, found.forbidden, is_configured=configured.is_known)
 
 
 def show(found: Any, form: str) -> int:

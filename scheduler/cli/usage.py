@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="one namespace (default: all)")
     add_since(parser, "1d")
     add_scheduler(parser)
-    add_cluster(parser, has_config=False)
+    add_cluster(parser)
     add_format(parser, has_wide=True)
 
 

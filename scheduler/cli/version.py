@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "which is said on standard error."
     )
     parser.add_argument("--client", action="store_true", help="only this program: ask no API server")
-    add_cluster(parser, has_config=False)
+    add_cluster(parser)
     add_format(parser)
 
 

@@ -20,7 +20,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
-from scheduler.settings import Settings, SettingsError, load, load_for
+from scheduler.settings import Settings, served
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
@@ -56,21 +56,20 @@ def main() -> None:
 
 
 def _limited(question: FitQuestion) -> FitAnswer | FitFailure:
-    config = Path(question.source.config) if question.source.config else None
+    solver = question.source.settings.solver
     try:
-        solver = load(config).solver
         limits = frames.IsolationLimits(
             end_seconds=SECONDS, cpu_seconds=SECONDS, memory_limit_mib=solver.memory_limit_mib
         )
         if _HAS_LIMITS:
             child.restrict(limits, solver.workers)
-        return answer(question, config)
-    except (KubeError, SettingsError) as error:
+        return answer(question)
+    except KubeError as error:
         return FitFailure(str(error))
 
 
-def answer(question: FitQuestion, config: Path | None) -> FitAnswer | FitFailure:
-    """Decide. Raise `KubeError` and `SettingsError`."""
+def answer(question: FitQuestion) -> FitAnswer | FitFailure:
+    """Decide. Raise `KubeError`."""
     reading = documents.parsed(question.content, _NAME)
     asked = defaults.in_namespace(reading, question.namespace, is_given=False)
     unseen = tuple(_unseen(asked, question.namespaces))
@@ -81,7 +80,7 @@ def answer(question: FitQuestion, config: Path | None) -> FitAnswer | FitFailure
         return cluster
     made = CaseBuilder.of(_visible(cluster, question.namespaces), asked)
     try:
-        name, settings = load_for(config, fitting.scheduler_of(made))
+        name, settings = served(question.source.settings, fitting.scheduler_of(made))
     except fitting.SchedulerNameError as error:
         message = f"{error}: ask about those of one scheduler"
         return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
@@ -91,7 +90,7 @@ def answer(question: FitQuestion, config: Path | None) -> FitAnswer | FitFailure
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
     found = _decided(question, case, settings, name)
-    warnings = (*case.warnings, *_of_other_scheduler(config, name), *found.warnings)
+    warnings = (*case.warnings, *_of_other_scheduler(question.source.settings, name), *found.warnings)
     return msgspec.structs.replace(
         found,
         problems=fit_answer.listed(case.problems),
@@ -167,11 +166,11 @@ def _reaches(term: PodAffinityTerm, namespaces: VisibleNamespaces) -> bool:
     return term.namespace_selector is not None or any(each not in namespaces for each in term.namespaces)
 
 
-def _of_other_scheduler(config: Path | None, name: str) -> Iterator[str]:
-    served = load(config).scheduler_names
-    if name not in served:
+def _of_other_scheduler(settings: Settings, name: str) -> Iterator[str]:
+    having = settings.scheduler_names
+    if name not in having:
         yield (
-            f"schedulerName {name} is none of this page's configuration, which has {', '.join(sorted(served))}: the "
+            f"schedulerName {name} is none of this page's configuration, which has {', '.join(sorted(having))}: the "
             "answer is what a scheduler with that name would decide"
         )
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from scheduler.api.refusals import Refusal
+from scheduler.settings import Settings, default
 from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child
 from scheduler.worker.fork_server import ENVIRONMENT
@@ -49,7 +50,7 @@ class FitSource(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
     namespace: str = "default"
     files: tuple[str, ...] = ()
-    config: str | None = None
+    settings: Settings = msgspec.field(default_factory=default)
 
 
 class FitQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FitFailure(msgspec.Struct, frozen=True, tag_field="kind", tag="FitFailure"):
-    """Why there is no answer: the cluster or the configuration cannot be read."""
+    """Why there is no answer: the cluster cannot be read."""
 
     message: str
 

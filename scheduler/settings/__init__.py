@@ -9,7 +9,7 @@ The configuration: one YAML file, which flags of the command line override, chec
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
 """
 
-from scheduler.settings.loading import Overrides, SettingsError, load, load_for, parse
+from scheduler.settings.loading import Overrides, SettingsError, load, parse, served
 from scheduler.settings.observability import (
     ApiSettings,
     DecisionFiles,
@@ -65,7 +65,7 @@ __all__ = [
     "SolverLimits",
     "default",
     "load",
-    "load_for",
     "parse",
     "parse_address",
+    "served",
 ]

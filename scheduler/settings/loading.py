@@ -114,17 +114,12 @@ def load(
     return _overridden(settings, overrides, "command line" if path is None else f"{path} with the command line")
 
 
-def load_for(path: Path | None, scheduler_name: str, warn: Callable[[str], None] = _ignore) -> tuple[str, Settings]:
-    """
-    Return a scheduler name ("": that of the first profile), and settings that have a profile for it.
-
-    `warn` gets a message for each deprecated key. Raise `SettingsError`.
-    """
-    settings = load(path, warn=warn)
+def served(settings: Settings, scheduler_name: str) -> tuple[str, Settings]:
+    """Return a scheduler name ("": that of the first profile), and the settings with a profile for it."""
     name = scheduler_name or settings.profiles[0].scheduler_name
-    if name not in settings.scheduler_names:
-        settings = load(path, Overrides(scheduler_names=(name,)))
-    return name, settings
+    if name in settings.scheduler_names:
+        return name, settings
+    return name, _overridden(settings, Overrides(scheduler_names=(name,)), "command line")
 
 
 def parse(text: str, source: str, warn: Callable[[str], None] = _ignore) -> Settings:

@@ -81,22 +81,23 @@ def show(explained: Explained, to: TextIO, *, is_wide: bool = False) -> None:
     console.print(_head(diagnosis) if diagnosis is not None else _undecided(explained.pod))
     for line in _devices(explained):
         console.print(Padding(line, _INDENT, expand=False))
-    for hint in _all_hints(explained):
-        console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
+    hints = _all_hints(explained)
+    for hint in hints:
+        console.print(printing.arrow(hint))
     if diagnosis is not None:
-        _show_diagnosis(diagnosis, console, None if is_wide else _MOST_NAMES)
+        _show_diagnosis(diagnosis, console, None if is_wide else _MOST_NAMES, has_hints=bool(hints))
     if explained.is_live and explained.waits:
         console.print()
         console.print(_condition(condition))
 
 
-def _show_diagnosis(diagnosis: PodDiagnosis, console: Console, most_names: int | None) -> None:
+def _show_diagnosis(diagnosis: PodDiagnosis, console: Console, most_names: int | None, *, has_hints: bool) -> None:
     is_lost = any(each.code in FITS_ALONE for each in diagnosis.reasons)
     no_node_says_why = not diagnosis.nodes or (not is_lost and any(group.fits for group in diagnosis.nodes))
     for reason in diagnosis.reasons if not diagnosis.is_bound else ():
         if no_node_says_why or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
-    _show_changes(diagnosis, console)
+    _show_changes(diagnosis, console, has_hints=has_hints)
     for group in diagnosis.nodes:
         console.print()
         _show_group(group, console, most_names)
@@ -234,21 +235,21 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
     for each in requests:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
-        together = str(each.together) if each.needed else "-"
+        together = "?" if each.together is None else str(each.together)
         counts = map(str, (each.matching, each.in_use, each.tainted, each.free))
-        table.add_row(Text(each.request), needed, *counts, aligned, together)
+        table.add_row(Text(each.request), needed, *counts, aligned, together if each.needed else "-")
     return table
 
 
-def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
+def _show_changes(diagnosis: PodDiagnosis, console: Console, *, has_hints: bool) -> None:
     if diagnosis.node or any(group.fits for group in diagnosis.nodes) or not diagnosis.nodes:
         return
     if not diagnosis.changes:
-        console.print("No single change that was tried makes it fit.")
+        console.print(f"No {'other' if has_hints else 'single'} change that was tried makes it fit.")
         return
     console.print("It would fit with one of these (each was solved):")
     for change in diagnosis.changes:
-        console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), _INDENT, expand=False))
+        console.print(printing.arrow(f"{change.message}  ({change.node})"))
 
 
 def _hints(reasons: Sequence[Reason]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import msgspec
 from msgspec.structs import replace
-from rich.padding import Padding
 from rich.text import Text
 
 from scheduler.simulation import defragment, plan_output, printing, simulator
@@ -162,7 +161,7 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
         first = next(each.pod for each in found.result.plan.unplaced)
         console.print(Text(f"Pod {printing.visible(str(first))} would start after one of these (each was solved):"))
         for change in printing.visible(found.changes):
-            console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), (0, 0, 0, 2), expand=False))
+            console.print(printing.arrow(f"{change.message}  ({change.node})"))
 
 
 def sentence(found: Fit) -> str:

@@ -5,7 +5,7 @@ Prints lists as kubectl does: columns without lines, and one line for each row.
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple, TextIO
 
@@ -24,6 +24,8 @@ _READABLE: Final = 12
 """Columns of names keep at least this width, as long as leaving out columns makes room for them."""
 _LEAST_WIDTH: Final = 8
 """Columns of names are never narrower."""
+_MOST_COMPARED: Final = 500
+"""Of so many names of a column it is made sure that they stay different when they are shortened."""
 _LEAST_SENTENCE: Final = 32
 """A column of sentences that would be narrower is printed below its row instead."""
 
@@ -120,12 +122,21 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def _shortened(text: str, width: int) -> str:
-    """Leave out the middle: names of a list often begin alike, and end alike seldom."""
-    tail = text[len(text) - (width - 1) // 2 :]
-    while _width(tail) > (width - 1) // 2:
+def _shortened(text: str, width: int, kept: int) -> str:
+    """Leave out the middle, so that the end keeps so many columns."""
+    tail = text[len(text) - kept :]
+    while _width(tail) > kept:
         tail = tail[1:]
     return set_cell_size(text, width - 1 - _width(tail)) + "…" + tail
+
+
+def _kept(texts: Collection[str], width: int) -> int:
+    """Return the columns that the end of shortened names keeps: half, or more where different ones look alike then."""
+    half = (width - 1) // 2
+    long = [text for text in texts if _width(text) > width]
+    if not 1 < len(long) <= _MOST_COMPARED:
+        return half
+    return max(range(half, width - 1), key=lambda kept: len({_shortened(text, width, kept) for text in long}))
 
 
 class _Table(NamedTuple):
@@ -133,12 +144,15 @@ class _Table(NamedTuple):
     Columns with their widths on the screen, in characters.
 
     `shown` are the positions of the columns that are printed side by side, `below` those of sentences below their row.
+    `texts` are the different cells of each column, `kept` how much of the end of a name stays when it is shortened.
     """
 
     columns: Sequence[ListColumn]
+    texts: Sequence[Collection[str]]
     widths: Sequence[int]
     shown: Sequence[int]
     below: Sequence[int] = ()
+    kept: Sequence[int] = ()
     gap: int = _GAPS[0]
     width: int = 0
     has_colour: bool = False
@@ -146,8 +160,8 @@ class _Table(NamedTuple):
     @classmethod
     def of(cls, columns: Sequence[ListColumn], cells: Sequence[Sequence[Coloured]]) -> "_Table":
         """Make columns as wide as their cells."""
-        texts = ((column.head, *(row[at].text for row in cells)) for at, column in enumerate(columns))
-        return cls(columns, [max(map(_width, each)) for each in texts], range(len(columns)))
+        texts = [{column.head, *(row[at].text for row in cells)} for at, column in enumerate(columns)]
+        return cls(columns, texts, [max(map(_width, each)) for each in texts], range(len(columns)))
 
     def fitted(self, width: int) -> "_Table":
         """Make the table as narrow as a terminal, by what costs the reader least."""
@@ -189,7 +203,7 @@ class _Table(NamedTuple):
         names = [at for at in self.shown if not self._is_whole(at)]
         while self._replace(widths=widths).total() > self.width and any(widths[at] > _LEAST_WIDTH for at in names):
             widths[max(names, key=widths.__getitem__)] -= 1
-        return self._replace(widths=widths)
+        return self._replace(widths=widths, kept=list(map(_kept, self.texts, widths)))
 
     def heads(self) -> list[str]:
         """Return the line of the heads."""
@@ -218,7 +232,7 @@ class _Table(NamedTuple):
         elif self.columns[at].is_sentence:
             yield from textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
         else:
-            yield _shortened(text, width)
+            yield _shortened(text, width, self.kept[at])
 
     def _padded(self, at: int, text: str, colour: str) -> str:
         blanks = " " * (self.widths[at] - _width(text))

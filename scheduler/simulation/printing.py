@@ -11,6 +11,9 @@ from typing import Final, TextIO, TypeVar, cast
 import msgspec
 import yaml
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from scheduler.observe import terminal
 from solver.domain import PoolId
@@ -37,6 +40,13 @@ def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Conso
     if not found.is_terminal:
         return Console(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
     return found if most is None or found.width <= most else Console(file=to, highlight=False, width=most)
+
+
+def arrow(message: str) -> Padding:
+    """Return a line of what would help; where it is wrapped, the rest stands below its text."""
+    line = Table.grid()
+    line.add_row(Text("→ ", "cyan"), Text(message, "cyan"))
+    return Padding(line, (0, 0, 0, 2), expand=False)
 
 
 class _Trimmed(io.TextIOBase):

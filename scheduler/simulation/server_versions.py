@@ -10,7 +10,7 @@ from scheduler.kube.access import ClusterAccess, wait_for
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
 
-_SELECTOR = "app.kubernetes.io/name=dovetail"
+SCHEDULER_PODS = "app.kubernetes.io/name=dovetail"
 """The labels of the scheduler's pods in deploy/base."""
 
 
@@ -64,7 +64,7 @@ async def _read(access: ClusterAccess, timeout_seconds: float) -> ServerVersions
 
 
 async def _schedulers(client: Client) -> tuple[SchedulerImage, ...] | None:
-    query = {"labelSelector": _SELECTOR, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
+    query = {"labelSelector": SCHEDULER_PODS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
     try:
         body = await client.request("GET", f"{paths.CORE}/pods", query=query)
     except Forbidden:

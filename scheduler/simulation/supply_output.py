@@ -83,7 +83,8 @@ def _cells(row: SupplyRow) -> list_table.Row:
 
 
 def _percent(part: float) -> str:
-    return f"{part:.0%}"
+    """Write a share as `5%`; what is not 0 is never said to be."""
+    return "<1%" if 0 < part < 0.005 else f"{part:.0%}"  # noqa: PLR2004 - the half of a percent
 
 
 def _cause(each: FragmentingPod) -> str:

@@ -270,7 +270,7 @@ class _PodReport:
         return conflict_model.minimal_conflict(self.probe, small, name, facts.facts(small, alone, 0))
 
     def _request(self, small: ProbeCase, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
-        together, is_own = (count.needed if fits else 0), count.asked.claim in self.case.pod.claim_ids
+        together, is_own = (count.needed if fits else None), count.asked.claim in self.case.pod.claim_ids
         if (count.asked.name or not fits) and is_detailed and is_own and count.needed:
             together = counterfactuals.most_devices(self.probe, small, name, count.asked)
         return RequestCount(

@@ -187,7 +187,7 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     `needed` is 0 for allocation mode All. Of the `matching` devices, `in_use` have no room left, `tainted` have a taint
     that the request does not tolerate, and `free` can be had; conditions and events count in the same way. `aligned` is
     the largest number of free devices that meet the request's constraints (None: it has no constraints); `together` is
-    how many the request gets beside the pod's other requests, at most `needed`.
+    how many the request gets beside the pod's other requests, at most `needed` (None: not counted).
     """
 
     request: str
@@ -197,7 +197,7 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     tainted: int
     free: int
     aligned: int | None = None
-    together: int = 0
+    together: int | None = None
 
 
 class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
     granted = {
         (group, resource)
         for rule in _object("ClusterRole", "dovetail-viewer")["rules"]
+        if "resourceNames" not in rule
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
@@ -87,6 +88,13 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         ("scheduling.x-k8s.io", "podgroups"),
     }
     assert granted == listed | optional
+    (named,) = (rule for rule in _object("ClusterRole", "dovetail-viewer")["rules"] if "resourceNames" in rule)
+    assert named == {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["dovetail-config"],
+        "verbs": ["get"],
+    }
     verbs = {verb for rule in _object("ClusterRole", "dovetail-viewer")["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scheduler.cli.adoption import RECORD
-from scheduler.cli.arguments import UsageError, add_cluster, cluster_access, say, warn
+from scheduler.cli.arguments import UsageError, add_cluster, add_config, cluster_access, say, warn
 from scheduler.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "be written or the cluster cannot be read."
     )
     add_cluster(parser)
+    add_config(parser, "the defaults")
     parser.add_argument(
         "--scheduler-name",
         action="append",

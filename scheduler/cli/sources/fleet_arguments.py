@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.cli.arguments import (
     UsageError,
-    add_cluster,
     add_format,
     add_manifests,
     add_selector,
@@ -17,14 +16,15 @@ from scheduler.cli.arguments import (
     completed,
     manifests,
     say,
-    settings_for,
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
+from scheduler.cli.sources.configuration import Configuration, add_configured_cluster, configuration
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
 if TYPE_CHECKING:  # these take a second to import
+    from scheduler.settings import Settings
     from scheduler.simulation.devices_output import FleetAnswer
     from scheduler.worker.fleet_questions import FleetDocument
     from solver.domain.fleet import FleetDevice, FleetQuery
@@ -52,7 +52,7 @@ class FleetCommand(NamedTuple):
 
 _STATUS: Final = (
     "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
-    "be read, 3 some kinds of objects may not be listed."
+    "be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -84,25 +84,35 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         help="use a file that `dovetail simulate --save` wrote instead of the live cluster",
     )
     add_manifests(parser, "use manifests instead of the live cluster; may be repeated", is_single=True)
-    add_cluster(parser)
+    add_configured_cluster(parser)
 
 
-def reader(
-    options: argparse.Namespace, *, finds_gone_pods: bool, reads_pods: bool = False, warns: bool = True
-) -> "Callable[[], FleetAnswer]":
-    """
-    Return the function that reads the fleet; with `warns` it warns of what cannot be read.
-
-    With `reads_pods` the answer has the pods as well. Raise `UsageError`.
-    """
-    from scheduler.simulation import fleet_reading  # noqa: PLC0415 - the solver takes a while to import
-
+def configured(options: argparse.Namespace) -> Configuration:
+    """Return the configuration that the fleet is read with. Raise `UsageError`, `SettingsError` and `KubeError`."""
     paths = manifests(options)
     if paths and options.snapshot:
         raise UsageError("give --snapshot or -f, not both")
     if getattr(options, "watch", False) and (paths or options.snapshot):
         raise UsageError("--watch asks a live cluster again: leave out -f and --snapshot")
-    _, settings = settings_for(options.config, None)
+    return configuration(options, None if paths or options.snapshot else cluster_access(options))
+
+
+def reader(
+    options: argparse.Namespace,
+    settings: "Settings",
+    *,
+    finds_gone_pods: bool,
+    reads_pods: bool = False,
+    warns: bool = True,
+) -> "Callable[[], FleetAnswer]":
+    """
+    Return the function that reads the fleet; with `warns` it warns of what cannot be read.
+
+    With `reads_pods` the answer has the pods as well. It raises `UsageError`.
+    """
+    from scheduler.simulation import fleet_reading  # noqa: PLC0415 - the solver takes a while to import
+
+    paths = manifests(options)
     label = options.group_label or settings.metrics.node_group_label
     policy = settings.policy(settings.profiles[0].scheduler_name)
 
@@ -156,7 +166,8 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
     from solver import selected_devices, selected_pools  # noqa: PLC0415 - the solver takes a while to import
 
-    read = reader(options, finds_gone_pods=command.finds_gone_pods)
+    chosen = configured(options)
+    read = reader(options, chosen.settings, finds_gone_pods=command.finds_gone_pods)
 
     def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
@@ -170,7 +181,7 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     if found.unreadable:
         return ExitStatus.WRONG
     command.show(options, found, answer)
-    return completed(ExitStatus.OK, found.forbidden)
+    return completed(ExitStatus.OK, found.forbidden, is_configured=chosen.is_known)
 
 
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:

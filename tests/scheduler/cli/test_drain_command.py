@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.cli.sources import running_configuration
+from scheduler.cli.sources.running_configuration import RunningConfigurations
 from scheduler.simulation import draining
 from scheduler.simulation.draining import Drained, DrainTimeoutError, LeaseName
 from tests.support import manifests as m
@@ -22,6 +24,11 @@ def kubeconfig(tmp_path: Path) -> Path:
     return m.write_yaml(
         tmp_path / "kubeconfig", {"apiVersion": "v1", "kind": "Config", "current-context": "c", **document}
     )
+
+
+@pytest.fixture(autouse=True)
+def _no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations())
 
 
 def config(folder: Path, **election: Any) -> Path:

@@ -64,7 +64,7 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
-        "  (n0)\n"
+        "    (n0)\n"
         "\n"
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  IN USE  TAINTED  FREE  ALIGNED  FIT TOGETHER\n"
@@ -76,6 +76,17 @@ def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
     )
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_hint_counts_as_a_change(tmp_path: Path, capsys: Capture) -> None:
+    """What to write instead stands above: the next line does not deny it."""
+    of_other_model = b.device_class("gpu", "device.attributes['gpu.example.com'].model == 'H200'")
+    case = (b.node("n1"), b.gpu_slice("n1"), of_other_model, b.claim("c", b.request("gpu")))
+    m.run("explain", "pod", "p", "--snapshot", save(tmp_path / "case.json", *case, pods=(b.pod("p", "c"),)))
+
+    text = capsys.readouterr().out
+    assert "  → " in text
+    assert "No other change that was tried makes it fit." in text
 
 
 def test_what_a_node_lacks_is_said_once(tmp_path: Path, capsys: Capture) -> None:

@@ -10,6 +10,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from scheduler.cli.sources import running_configuration
+from scheduler.cli.sources.running_configuration import RunningConfigurations
 from scheduler.simulation import devices_output, fleet_reading, simulator
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.worker.recording import Record
@@ -363,6 +365,7 @@ def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         yaml.safe_dump({"current-context": "c", "contexts": contexts, "clusters": clusters, "users": users})
     )
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations())
 
 
 def test_a_caller_that_may_not_list_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:

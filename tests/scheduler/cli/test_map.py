@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.cli import map as map_command
-from scheduler.cli.sources import fleet_arguments
+from scheduler.cli.sources import fleet_arguments, running_configuration
+from scheduler.cli.sources.running_configuration import RunningConfigurations
 from scheduler.kube.access import ClusterAccess
 from scheduler.kube.errors import Forbidden
 from scheduler.simulation import live_cluster, simulator
@@ -144,6 +145,7 @@ def test_without_the_right_to_list_pods_the_queue_is_not_known(
 
     for module in (map_command, fleet_arguments):
         monkeypatch.setattr(module, "cluster_access", lambda _: ClusterAccess(None, "prod"))
+    monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations())
     monkeypatch.setattr(live_cluster, "fetch", lambda *_: ClusterObjects(forbidden=("pods",)))
     monkeypatch.setattr(live_cluster, "pod_uids", lambda _: None)
     monkeypatch.setattr(live_cluster, "pending_pods", refuse)

@@ -12,6 +12,7 @@ import yaml
 from scheduler.page import fit_process
 from scheduler.page.fit_answer import FitAnswer
 from scheduler.page.fit_questions import FitFailure, FitQuestion, FitSource
+from scheduler.settings import default, parse
 from scheduler.visibility import VisibleNamespaces
 from tests.scheduler.cli.test_defrag import runs
 from tests.scheduler.cli.test_simulated_preemption import CONFIG
@@ -33,20 +34,20 @@ class Asker:
                 objects.append(each)
         objects.append({**m.template("hidden-template"), "metadata": {"name": "hidden-template", "namespace": "blue"}})
         self.file = m.write_json(folder / "cluster.json", objects)
-        self.config: Path | None = None
+        self.settings = default()
 
     def raw(
         self, content: bytes, *, sees: VisibleNamespaces = ALL, nodes: bool = True, wanted: int | None = None
     ) -> Any:
         question = FitQuestion(
-            source=FitSource(files=(str(self.file),)),
+            source=FitSource(files=(str(self.file),), settings=self.settings),
             content=content,
             namespace="red",
             wanted=wanted,
             namespaces=sees,
             sees_nodes=nodes,
         )
-        return fit_process.answer(question, self.config)
+        return fit_process.answer(question)
 
     def ask(self, *manifests: m.Manifest, **how: Any) -> FitAnswer:
         found = self.raw(yaml.safe_dump_all(manifests).encode(), **how)
@@ -92,9 +93,8 @@ def test_what_would_have_to_end_is_named(asker: Asker) -> None:
     assert found.changes[0].message.startswith("1 more free device, now held by blue/secret-")
 
 
-def test_pods_that_would_be_evicted_are_named(asker: Asker, tmp_path: Path) -> None:
-    asker.config = tmp_path / "config.yaml"
-    asker.config.write_text(CONFIG, encoding="utf-8")
+def test_pods_that_would_be_evicted_are_named(asker: Asker) -> None:
+    asker.settings = parse(CONFIG, "test")
     found = asker.ask(*trainer(count=2, priority=1000))
     assert [each.pod.partition("-")[0] for each in found.victims] == ["blue/secret"]
 
@@ -184,11 +184,10 @@ class TestCallersWithSomeNamespaces:
     @pytest.mark.parametrize("nodes", [True, False])
     @pytest.mark.parametrize("config", ["", CONFIG])
     def test_no_name_of_another_namespace(
-        self, asker: Asker, tmp_path: Path, manifests: tuple[m.Manifest, ...], config: str, *, fits: bool, nodes: bool
+        self, asker: Asker, manifests: tuple[m.Manifest, ...], config: str, *, fits: bool, nodes: bool
     ) -> None:
         if config:
-            asker.config = tmp_path / "config.yaml"
-            asker.config.write_text(config, encoding="utf-8")
+            asker.settings = parse(config, "test")
         found = asker.ask(*manifests, sees=RED, nodes=nodes)
         assert found.fits is fits
         assert "secret" not in text_of(found)

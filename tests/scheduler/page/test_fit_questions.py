@@ -16,6 +16,7 @@ import yaml
 from scheduler.api.refusals import Refusal
 from scheduler.page import fit_questions
 from scheduler.page.fit_questions import FitQuestion, FitQuestions, FitSource
+from scheduler.settings import parse
 from scheduler.visibility import VisibleNamespaces
 from scheduler.worker import child, fork_server
 from tests.support import manifests as m
@@ -155,14 +156,13 @@ class TestTheProcess:
         found = json.loads(bytes(await FitQuestions(FitSource()).ask("", question(content, files=(cluster,)))))
         assert (found["kind"], found["fits"], found["placements"][0]["node"]) == ("Fit", True, "n1")
 
-    async def test_its_limits_are_those_of_the_kernel(self, cluster: str, tmp_path: Path) -> None:
+    async def test_its_limits_are_those_of_the_kernel(self, cluster: str) -> None:
         """Memory beyond solver.memoryLimitMiB is refused to whatever runs in it: here to a text of many mappings."""
-        config = tmp_path / "config.yaml"
         head = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
-        config.write_text(f"{head}solver: {{memoryLimitMiB: 256}}\n")
+        settings = parse(f"{head}solver: {{memoryLimitMiB: 256}}\n", "test")
         content = b'{"a":[' + b"{}," * 8_000_000 + b"{}]}"
         with pytest.raises(Refusal, match="needs more memory than solver"):
-            await FitQuestions(FitSource()).ask("", question(content, files=(cluster,), config=str(config)))
+            await FitQuestions(FitSource()).ask("", question(content, files=(cluster,), settings=settings))
 
     async def test_it_ends_with_the_server(self) -> None:
         command = (*fit_questions.COMMAND, str(os.getpid() + 1))  # its parent is another one

@@ -102,6 +102,18 @@ def test_columns_are_left_out_before_names_become_unreadable(
     assert max(map(len, lines)) <= width
 
 
+def test_different_names_stay_different_when_they_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("AMD_Instinct_MI300X_OAM cpx_nps1", "64", "", ""), ("AMD_Instinct_MI300X_OAM spx_nps1", "8", "", "")]
+    columns = (ListColumn("TYPE"), ListColumn("TOTAL", is_number=True))
+    to = terminal(monkeypatch, 20)
+    show(columns, [row[:2] for row in rows], to)
+    assert to.getvalue().splitlines() == [
+        "TYPE           TOTAL",
+        "AMD_…cpx_nps1     64",
+        "AMD_…spx_nps1      8",
+    ]
+
+
 def test_names_are_shortened_only_where_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(terminal(monkeypatch, 24), *ROWS)
     assert lines[3].startswith("a-very-lo…a-device ")

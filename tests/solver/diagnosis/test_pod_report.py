@@ -57,6 +57,22 @@ def test_nodes_with_equal_answers_are_one_kind() -> None:
     ]
 
 
+def test_what_was_not_counted_is_not_said_to_be_none() -> None:
+    """Beyond the groups that are looked at in depth it is not known how many devices fit together."""
+    free = range(1, 15)
+    found = diagnose(
+        *(b.node(f"n{number}") for number in free),
+        *(b.gpu_slice(f"n{number}", count=number) for number in free),
+        GPU,
+        b.claim("c", b.request("r", count=20)),
+    )
+
+    counts = [(each.free, each.together) for kind in found.nodes for each in kind.requests]
+    assert len(counts) == len(free)
+    assert sum(together is None for _, together in counts) == 2
+    assert all(together in {each, None} for each, together in counts)
+
+
 def test_the_whole_cluster_is_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes on one node do not replace the inventory of all nodes: `explain` asks the whole cluster again."""
     built: list[int] = []

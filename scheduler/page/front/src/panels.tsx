@@ -40,7 +40,7 @@ export function Numbers({ fleet, onSearch }: { fleet: Fleet; onSearch(text: stri
                 {each.pod}
               </button>{" "}
               <span class="quiet">
-                holds {each.held} on {each.node}, {each.stranded.toFixed(1)} free are left over
+                holds {each.held} on node {each.node}, where {each.stranded.toFixed(1)} free devices are left over
               </span>
             </p>
           ))}

@@ -35,7 +35,12 @@ export const count = (value: number): string => NUMBER.format(value);
 
 export const counted = (value: number, word: string): string => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
-export const percent = (part: number): string => `${Math.round(part * 100)}%`;
+/** Writes a share as `25%`; what is not 0 or all is never said to be. */
+export const percent = (part: number): string => {
+  const rounded = Math.round(part * 100);
+  if (rounded === 0 && part > 0) return "<1%";
+  return rounded === 100 && part < 1 ? ">99%" : `${rounded}%`;
+};
 
 /** Writes a time as `2026-11-23 23:00 UTC`. */
 export function clock(milliseconds: number): string {

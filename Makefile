@@ -20,9 +20,9 @@ TESTS ?= tests
 OLDEST := $(addprefix tests/, deploy $(addprefix integration/test_, placing.py claim_life_cycle.py device_taints.py missing_rights.py secure_metrics.py))
 SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
-# Tests on the API server mostly wait: three processes, each with a control plane of its own, keep two cores busy.
 UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
-CONTROLPLANE = $(PYTEST) -n 3 --dist loadfile -m controlplane
+# Tests on the API server mostly wait: four processes, each with a control plane of its own, share two cores.
+CONTROLPLANE = $(PYTEST) -n 4 --dist worksteal -m controlplane
 VENV := .venv/bin
 
 .PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
@@ -92,7 +92,13 @@ chart: sync ## Helm lints, renders, installs, upgrades, rolls back and removes t
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C (ARGS=--examples: with nodes)
 	@$(VENV)/python -m e2e.controlplane $(ARGS)
 
-test: sync lint types layers unit integration upstream-short oldest ## Everything that must hold before a commit
+# What computes runs beside the tests on the API server, in the time that these wait. It is shown when it has ended.
+test: sync lint layers ## Everything that must hold before a commit
+	@echo "== types, unit tests and a part of Kubernetes' own tests: beside the tests on the API server"
+	@shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \
+	nice -n 5 $(MAKE) types unit upstream-short >"$$shown" 2>&1 & \
+	failed=0; $(MAKE) integration oldest || failed=1; \
+	wait $$! || failed=1; cat "$$shown"; exit $$failed
 	@echo "== all green"
 
 unit: sync ## Tests that need no control plane (TESTS=path narrows, ARGS=-x and others go to pytest)

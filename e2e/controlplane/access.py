@@ -1,15 +1,21 @@
 """Ways in: kubeconfig files, and raw JSON requests for the few synchronous things that need no client library."""
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
 import ssl
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
+
+_SECONDS: Final = 30.0
+"""How long a request waits for its answer."""
 
 
 class RequestError(RuntimeError):
@@ -39,6 +45,19 @@ class Connection(http.client.HTTPSConnection):
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.connect((self.host, self.port))
 
+    def exchange(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> tuple[int, str]:
+        """Send a request and return status and text of its answer; after an error the next one connects anew."""
+        try:
+            self.request(method, path, body, headers)
+            answer = self.getresponse()
+            return answer.status, answer.read().decode()
+        except BaseException:
+            self.close()
+            raise
+
+    def __del__(self) -> None:
+        self.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -60,24 +79,30 @@ class Access:
 
     def request(self, method: str, path: str, body: Any = None, *, content: str = "application/json") -> Any:
         """Send one request and return the decoded answer. Raises RequestError, and OSError when no server answers."""
-        connection = self.connection(timeout_seconds=30)
         headers = {"Content-Type": content}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        finally:
-            connection.close()
+        if method == "GET":
+            status, text = self._read(path, headers)
+        else:
+            with contextlib.closing(self.connection(_SECONDS)) as connection:
+                status, text = connection.exchange(method, path, None if body is None else json.dumps(body), headers)
         try:
             decoded = json.loads(text)
         except ValueError:
             decoded = text  # /readyz and its kind answer in plain text
-        if answer.status >= http.client.BAD_REQUEST:
+        if status >= http.client.BAD_REQUEST:
             message = decoded.get("message", text) if isinstance(decoded, dict) else text
-            raise RequestError(answer.status, message)
+            raise RequestError(status, message)
         return decoded
+
+    def _read(self, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
+        """Read over the thread's last connection: a handshake costs more than the answer."""
+        connection = _last.connection_of(self)
+        try:
+            return connection.exchange("GET", path, None, headers)
+        except (ConnectionError, http.client.HTTPException):  # the server has closed it, or is another one now
+            return connection.exchange("GET", path, None, headers)
 
     def write_kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig file that holds everything in itself, so that it can be copied anywhere."""
@@ -95,3 +120,27 @@ class Access:
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config, sort_keys=False))
         return path
+
+
+class _LastConnection(threading.local):
+    """
+    The connection of the thread's last read.
+
+    A write has a connection of its own. One that was used before may be closed already, and a write that is lost with
+    it must not be repeated.
+    """
+
+    def __init__(self) -> None:
+        self._access: Access | None = None
+        self._connection: Connection | None = None
+
+    def connection_of(self, access: Access) -> Connection:
+        """Give the connection of a way in, a new one in place of another's."""
+        if self._connection is None or self._access != access:
+            if self._connection is not None:
+                self._connection.close()
+            self._access, self._connection = access, access.connection(_SECONDS)
+        return self._connection
+
+
+_last: Final = _LastConnection()

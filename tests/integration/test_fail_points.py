@@ -151,9 +151,10 @@ def accesses(world: World) -> Iterator[Access]:
 def findings(world: World) -> list[str]:
     """What the API server's audit log says: a device with two holders, a write of a replica that does not lead."""
     assert world.plane.audit_log is not None
-    lines = world.plane.audit_log.read_text(encoding="utf-8").splitlines(keepends=True)
     about = Key(world.namespace, world.word)
-    found = History.of(read_writes(lines), lease=about, left_seconds=SETTLED_SECONDS).findings
+    with world.plane.audit_log.open(encoding="utf-8") as log:
+        writes = read_writes(line for line in log if world.word in line or world.namespace in line)
+    found = History.of(writes, lease=about, left_seconds=SETTLED_SECONDS).findings
     return [str(each) for each in found if world.driver in each.subject or world.namespace in each.subject]
 
 

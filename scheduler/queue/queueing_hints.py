@@ -9,7 +9,7 @@ first thing that ran short, and a device that is gained in any way can be the on
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
-from solver.domain import ALLOCATED_ELSEWHERE, ReasonCode
+from solver.domain import ALLOCATED_ELSEWHERE, Pod, ReasonCode
 
 DEVICES_TAKEN: Final = frozenset(
     {
@@ -232,6 +232,17 @@ CLAIM_EVENTS: Final = frozenset(
     }
 )
 """Events that concern only the pods that reference the claim."""
+
+
+def obstacles(pod: Pod, reasons: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
+    """
+    Return the reasons that a pod waits for.
+
+    A pod that lost to others waits for what it lacks now that they have their places, where reasons say what that is.
+    """
+    outranked = frozenset({ReasonCode.OUTRANKED})
+    return reasons if pod.gang is not None or reasons == outranked else reasons - outranked
+
 
 RETRIED: Final = frozenset(
     {

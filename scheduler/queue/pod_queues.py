@@ -151,7 +151,7 @@ class PodQueues:
         self._leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
             queued.attempts += 1
-            has_lost = ReasonCode.OUTRANKED in reasons
+            has_lost = ReasonCode.OUTRANKED in reasons and queued.pod.gang is None
             queued.not_before = (
                 now if needs_no_backoff(queued, has_lost=has_lost) else self._backoff.end(now, queued.attempts)
             )
@@ -233,16 +233,12 @@ class PodQueues:
                 self.move(self.pods[due.key.pod], event, now)
                 moves -= 1
         while moves and (key := self.unschedulable.first_hinted()) is not None:
-            self._wake(self.pods[key.pod], now)
             moves -= 1
+            if self._may_fit(self.pods[key.pod]):
+                self._retry_for_hint(self.pods[key.pod], now)
+            else:
+                self._place(self.pods[key.pod], is_representative=True)
         self._adjust_groups(now)
-
-    def _wake(self, queued: QueuedPod, now: float) -> None:
-        """Retry a hinted pod, and as many of its group as may fit; unless others have taken what was freed."""
-        if not self.unschedulable.may_fit(queued):
-            self._place(queued, is_representative=True)
-            return
-        self._retry_for_hint(queued, now)
 
     def _retry_for_hint(self, queued: QueuedPod, now: float) -> None:
         if queued.group is not None:
@@ -252,12 +248,17 @@ class PodQueues:
 
     def waits_again(self, queued: QueuedPod, now: float) -> bool:
         """Whether an active pod is retried only for what others have taken by now: then it is unschedulable again."""
-        if not queued.is_hinted or self.unschedulable.may_fit(queued):
-            return False
-        if queued.group is not None:
+        is_spent = queued.is_hinted and not self._may_fit(queued)
+        if is_spent and queued.group is not None:
             queued.group.quota = 1
-        self.move(queued, QueueEvent.HINT_SPENT, now)
-        return True
+            self.move(queued, QueueEvent.HINT_SPENT, now)
+        return is_spent
+
+    def _may_fit(self, queued: QueuedPod) -> bool:
+        """Whether a hinted pod may fit: not if its equals have failed, and it is still equal to them."""
+        if queued.group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued):
+            return True
+        return self.classes.known(queued.pod) is not queued.equals
 
     def has_more(self, queued: QueuedPod) -> bool:
         """Whether deferred pods may be placed as well as a representative that is retried."""
@@ -279,9 +280,8 @@ class PodQueues:
         """
         last = max((each.sort_key for each in taken if each.attempts), default=None)
         lowest = min((each.pod.priority for each in taken), default=0)
-        if last is None:
-            return []
-        return [self.pods[pod] for pod in self._backing_off.rivals(last, partial(self._is_rival, lowest))]
+        found = self._backing_off.rivals(last, partial(self._is_rival, lowest)) if last is not None else []
+        return [self.pods[pod] for pod in found]
 
     def _is_rival(self, lowest: int, pod: PodId) -> bool:
         queued = self.pods[pod]

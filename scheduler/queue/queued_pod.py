@@ -156,7 +156,7 @@ class QueuedPod:
 
 def needs_no_backoff(queued: QueuedPod, *, has_lost: bool) -> bool:
     """
-    Whether a pod is retried at once: its victims are gone, or others or its equals took what there was.
+    Whether a pod is retried at once: its victims are gone, or it lost what there was to others, or to its equals.
 
     So is one that completes a gang which runs in part: during a backoff others would take what its predecessor freed.
     """

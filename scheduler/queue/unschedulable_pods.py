@@ -74,12 +74,6 @@ class UnschedulablePods:
         taken = queued.batch if batch is None else batch
         return queued.group is not None and queued.group.may_succeed(taken, partial(self._newest_hint, queued.pod))
 
-    def may_fit(self, queued: QueuedPod) -> bool:
-        """Whether a hinted pod may fit: by an event of its own, with its gang, or as its equals."""
-        if queued.is_hinted_alone or self.has_missed_gang_hint(queued):
-            return True
-        return self.may_succeed(queued) if queued.group is not None else self.has_missed_hint(queued)
-
     def most_that_fit(self, queued: QueuedPod) -> int:
         """Return how many pods of a hinted group fit at most; `INITIAL_QUOTA` where hints do not say it."""
         reasons, known = _failure(queued)

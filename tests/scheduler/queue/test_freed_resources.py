@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from scheduler.queue import PodState, SchedulingQueue
+from scheduler.queue.equivalence import KeyOf
 from scheduler.queue.freed_resources import MOST_FOLLOWED, FreedResources
 from scheduler.queue.queued_pod import QueuedPod
 from solver.domain import Claim, Pod, PodId, Reason, ReasonCode
@@ -122,9 +123,9 @@ def test_devices_that_are_not_followed_any_more_count_as_free(followed: Followed
 class Waiting:
     """A queue in which two pods of each of two kinds wait for a device; their backoff is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, key_of: KeyOf = lambda each: each.id.name[0]) -> None:
         self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(lambda each: (each.id.name[0], each.priority))
+        self.queue.connect(key_of)
         self.now = 0.0
         for name in ("a-0", "a-1", "b-0", "b-1"):
             self.queue.offer(pod(name, name, priority=1), self.now)
@@ -241,3 +242,28 @@ def test_a_pod_whose_hints_are_spent_again_and_again_is_flushed_in_time() -> Non
     waiting.now = 300.0
 
     assert waiting.take() == ["a-0", "a-1", "b-0", "b-1"]
+
+
+def test_a_pod_that_is_not_equal_to_those_who_failed_any_more_is_tried_though_the_device_is_taken() -> None:
+    """One that is overdue by now has nodes reserved for it only if it is decided."""
+    overdue = set[str]()
+    waiting = Waiting(lambda each: (each.id.name[0], each.id.name in overdue))
+    waiting.queue.wake(became(held("gpu-0"), None))
+    assert waiting.take(limit=1) == ["a-0"]
+    waiting.place("a-0", "gpu-0")
+    overdue.add("b-0")
+
+    assert waiting.take() == ["b-0"]
+
+
+def test_a_pod_like_no_other_is_tried_after_every_event() -> None:
+    waiting = Waiting(lambda _: None)
+    waiting.queue.wake(became(held("gpu-0"), None))
+    assert len(waiting.take()) == 4
+    waiting.fail(["a-0", "a-1", "b-0", "b-1"], ReasonCode.DEVICES_IN_USE)
+    waiting.now = 20.0
+    waiting.queue.wake(became(held("gpu-0"), None))
+    assert waiting.take(limit=1) == ["a-0"]
+    waiting.place("a-0", "gpu-0")
+
+    assert waiting.take() == ["a-1", "b-0", "b-1"]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from scheduler.backoff import MOST_EARLY, Backoff
+from scheduler.backoff import MOST_EARLY, MOST_HINTED_SECONDS, Backoff
 from scheduler.queue.active_queue import ActiveQueue
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.equivalence import MOST_REPRESENTATIVES, EquivalenceClasses, RetryGroup, is_shared_failure
@@ -117,6 +117,8 @@ class PodQueues:
             return PodState.GATED
         if target is not PodState.ACTIVE:
             return target
+        if event is QueueEvent.HINTED and queued.group is not None:
+            queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
         if now < queued.not_before:
             return PodState.BACKING_OFF
         if event is not QueueEvent.FLUSHED and self._gangs.lacks_members(queued.pod):
@@ -157,24 +159,12 @@ class PodQueues:
             )
         if until is not None:
             queued.not_before = until
-        is_retriable = until is not None or self._is_retriable(queued)
+        is_retriable = until is not None or self.unschedulable.is_retriable(queued)
         self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
         if queued.state in {PodState.ACTIVE, PodState.BACKING_OFF}:
             self._join_group(queued)
         if until is not None:
             self._backing_off.keep_to_end(queued.pod.id)
-
-    def _is_retriable(self, queued: QueuedPod) -> bool:
-        """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
-        reasons = queued.reasons
-        is_complete = ReasonCode.GANG_INCOMPLETE in reasons and not queued.is_reported
-        return (
-            not reasons
-            or is_complete
-            or bool(reasons & (RETRIED | queued.cleared))
-            or self.unschedulable.has_missed_hint(queued)
-            or self.unschedulable.has_missed_gang_hint(queued)
-        )
 
     def placed(self, queued: QueuedPod) -> None:
         """Have the equals of a pod in flight retried, because it is placed."""

@@ -10,7 +10,7 @@ from scheduler.queue.equivalence import INITIAL_QUOTA, HintCause
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.queueing_hints import QUEUEING_HINTS
+from scheduler.queue.queueing_hints import QUEUEING_HINTS, RETRIED
 from solver.domain import GangId, Pod, PodId, ReasonCode
 
 _GANG_REASONS: Final = QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
@@ -64,6 +64,18 @@ class UnschedulablePods:
                 self._last[reason] = self._number
             if heap := self._by_reason.pop(reason, None):
                 self._mark(heap)
+
+    def is_retriable(self, queued: QueuedPod) -> bool:
+        """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
+        reasons = queued.reasons
+        is_complete = ReasonCode.GANG_INCOMPLETE in reasons and not queued.is_reported
+        return (
+            not reasons
+            or is_complete
+            or bool(reasons & (RETRIED | queued.cleared))
+            or self.has_missed_hint(queued)
+            or self.has_missed_gang_hint(queued)
+        )
 
     def has_missed_hint(self, queued: QueuedPod) -> bool:
         """Whether something that a pod failed at may have been removed since a batch took it last."""

@@ -267,3 +267,18 @@ def test_a_pod_like_no_other_is_tried_after_every_event() -> None:
     waiting.place("a-0", "gpu-0")
 
     assert waiting.take() == ["a-1", "b-0", "b-1"]
+
+
+def test_pods_that_back_off_for_long_are_tried_half_a_second_after_something_is_freed() -> None:
+    waiting = Waiting()
+    for _ in range(5):
+        waiting.queue.wake(became(held("gpu-0"), None))
+        waiting.fail(waiting.take(), ReasonCode.DEVICES_IN_USE)
+        waiting.now += 20.0
+    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting.fail(waiting.take(), ReasonCode.DEVICES_IN_USE)
+    waiting.queue.wake(became(held("gpu-1"), None))
+    assert waiting.take() == []
+    waiting.now += 0.5
+
+    assert waiting.take() == ["a-0", "b-0"]

@@ -224,13 +224,14 @@ class PodQueues:
                 moves -= 1
         while moves and (key := self.unschedulable.first_hinted()) is not None:
             moves -= 1
-            if self._may_fit(self.pods[key.pod]):
-                self._retry_for_hint(self.pods[key.pod], now)
-            else:
-                self._place(self.pods[key.pod], is_representative=True)
+            self._wake(self.pods[key.pod], now)
         self._adjust_groups(now)
 
-    def _retry_for_hint(self, queued: QueuedPod, now: float) -> None:
+    def _wake(self, queued: QueuedPod, now: float) -> None:
+        """Retry a hinted pod, and as many of its group as may fit; not if others have taken what was freed."""
+        if not self._may_fit(queued):
+            self._place(queued, is_representative=True)
+            return
         if queued.group is not None:
             queued.group.quota = max(queued.group.quota, self.unschedulable.most_that_fit(queued))
             self.classes.note_changed(queued.group)
@@ -348,7 +349,8 @@ class PodQueues:
         """Try more pods of a group of which one was placed, if there may be room; else one at the next hint."""
         group.is_growing = False
         waiting = [self.pods[pod] for pod in group.representatives]
-        any_pod = next(iter(waiting), None) or self.pods[group.deferred.pods()[0]]
+        head = group.deferred.head()
+        any_pod = self.pods[head.pod] if head is not None else waiting[0]
         if group.equals.placed_batch <= group.failed_batch or not self.unschedulable.may_succeed(any_pod):
             group.quota = 1
             return
@@ -368,7 +370,9 @@ class PodQueues:
     def _promote(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
         """Make a deferred pod a representative, and retry it where the group was hinted."""
         if self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued):
-            self._retry_for_hint(queued, now)
+            if group.quota == 1:  # none of the group has been retried for the hint
+                group.quota = self.unschedulable.most_that_fit(queued)
+            self.move(queued, QueueEvent.HINTED, now)
         else:
             self._place(queued, is_representative=True)
             group.representatives[queued.pod.id] = None

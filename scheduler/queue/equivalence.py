@@ -167,7 +167,7 @@ class EquivalenceClass:
     """
     The groups of equal pods, by reasons, and the number of the last batch that placed a pod of the class.
 
-    `cause` is why that pod was tried, None where no hint explains that there was room for it.
+    `cause` is why its pods of the class were tried, None where no hint explains that there was room for all of them.
     """
 
     __slots__ = ("__weakref__", "cause", "groups", "placed_batch")
@@ -271,7 +271,8 @@ class EquivalenceClasses:
 
     def placed(self, equals: EquivalenceClass, batch: int, cause: HintCause | None) -> None:
         """Note that a batch placed a pod of a class: its groups grow, unless a pod of them failed in that batch."""
-        equals.placed_batch, equals.cause = batch, cause
+        is_explained = batch != equals.placed_batch or cause == equals.cause
+        equals.placed_batch, equals.cause = batch, cause if is_explained else None
         for group in equals.groups.values():
             group.is_growing = True
             self._changed[group] = None

@@ -282,3 +282,15 @@ def test_pods_that_back_off_for_long_are_tried_half_a_second_after_something_is_
     waiting.now += 0.5
 
     assert waiting.take() == ["a-0", "b-0"]
+
+
+def test_equals_are_tried_when_one_of_two_was_placed_for_no_known_event() -> None:
+    waiting = Waiting()
+    waiting.queue.offer(pod("a-9", "a-9", priority=1), waiting.now)
+    waiting.queue.wake(became(held("gpu-0"), None))
+    assert waiting.take() == ["a-0", "b-0", "a-9"]
+    waiting.place("a-9", "gpu-9")
+    waiting.place("a-0", "gpu-0")
+    waiting.fail(["b-0"], ReasonCode.OUTRANKED, ReasonCode.DEVICES_IN_USE)
+
+    assert waiting.take() == ["a-1"]

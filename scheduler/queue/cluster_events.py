@@ -15,6 +15,7 @@ from solver.domain import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceId,
     GangId,
     Node,
     PersistentVolume,
@@ -217,10 +218,11 @@ def _awaited(pod: Pod) -> str:
 def _claim_events(before: Claim | None, after: Claim | None) -> Events:
     if before is None:
         return {ClusterEvent.CLAIM_CREATED}
-    held = before.allocation is not None and any(not each.admin_access for each in before.allocation.results)
+    held = _devices(before)
+    is_freed = not held <= _devices(after)
     if after is None or after.uid != before.uid:
         is_replaced = after is not None
-        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: held}
+        found = {ClusterEvent.CLAIM_DELETED: True, ClusterEvent.DEVICES_FREED: is_freed}
         return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
     is_deallocated = before.allocation is not None and after.allocation is None
@@ -231,12 +233,18 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
         {
             ClusterEvent.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
             ClusterEvent.CLAIM_DEALLOCATED: is_deallocated,
-            ClusterEvent.DEVICES_FREED: is_deallocated and held,
+            ClusterEvent.DEVICES_FREED: is_freed,
             ClusterEvent.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
-            ClusterEvent.EVICTION_EASED: is_eased and held and not is_deallocated,
+            ClusterEvent.EVICTION_EASED: is_eased and bool(held) and not is_deallocated,
             ClusterEvent.CLAIM_CHANGED: _claim_terms(before) != _claim_terms(after),
         }
     )
+
+
+def _devices(claim: Claim | None) -> frozenset[tuple[DeviceId, str]]:
+    """Return the devices that a claim holds, or shares of them; admin access holds none."""
+    results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
+    return frozenset((each.device, each.share_id) for each in results if not each.admin_access)
 
 
 def _claim_terms(claim: Claim) -> tuple[object, ...]:

@@ -19,7 +19,7 @@ from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
 INITIAL_QUOTA: Final = 64
-"""Representatives of a group after a hint that does not say how many of its pods may fit."""
+"""Representatives of a group where hints do not say how many of its pods may fit."""
 MOST_REPRESENTATIVES: Final = 1024
 """Representatives of a group at most, however many of them were placed."""
 
@@ -188,19 +188,28 @@ class RetryGroup:
     Equal pods that failed for the same reasons.
 
     `representatives` are the pods that are in the heaps of their reasons, or are being retried; `deferred` are all
-    others. There are at least `quota` representatives where the group has as many pods: one, and after a hint as many
-    as may fit by it. Every representative that is unschedulable comes before every deferred pod. `failed_batch` is the
-    number of the last batch in which a pod failed for all, `other_reasons` what it failed at then besides `reasons`.
+    others. There are at least `quota` representatives where the group has as many pods: `least_quota`, and after a hint
+    as many as may fit by it. Every representative that is unschedulable comes before every deferred pod.
+    `failed_batch` is the number of the last batch in which a pod failed for all, `other_reasons` what it failed at then
+    besides `reasons`.
     """
 
     equals: EquivalenceClass
     reasons: frozenset[ReasonCode]
     representatives: dict[PodId, None] = field(default_factory=dict)
     deferred: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
-    quota: int = 1
+    quota: int = field(init=False)
     failed_batch: int = 0
     other_reasons: frozenset[ReasonCode] = frozenset()
     is_growing: bool = False
+
+    def __post_init__(self) -> None:
+        self.quota = self.least_quota
+
+    @property
+    def least_quota(self) -> int:
+        """One pod answers for all; but several are tried where each may fail for something of its own."""
+        return INITIAL_QUOTA if self.reasons & POD_SPECIFIC else 1
 
     @property
     def every_reason(self) -> frozenset[ReasonCode]:
@@ -259,11 +268,7 @@ class EquivalenceClasses:
         """Remove a pod; a deferred one may take its place."""
         group.representatives.pop(pod, None)
         group.deferred.discard(pod)
-        if group.representatives or group.deferred:
-            self._changed[group] = None
-        else:
-            self._changed.pop(group, None)
-            group.equals.groups.pop(group.reasons, None)
+        self.note_changed(group)
 
     def note_changed(self, group: RetryGroup) -> None:
         """Have the representatives of a group looked at."""
@@ -278,12 +283,18 @@ class EquivalenceClasses:
             self._changed[group] = None
 
     def changed_groups(self) -> Iterator[RetryGroup]:
-        """Return the groups whose representatives have to be looked at, each once."""
+        """
+        Return the groups whose representatives have to be looked at, each once; empty ones are dropped.
+
+        Not before: the last pod of a group may leave it and join it again, and waits for what others failed at.
+        """
         while self._changed:
             group = next(iter(self._changed))
             del self._changed[group]
             if group.representatives or group.deferred:
                 yield group
+            else:
+                group.equals.groups.pop(group.reasons, None)
 
 
 def is_shared_failure(reasons: frozenset[ReasonCode]) -> bool:

@@ -24,6 +24,8 @@ from solver.domain import Claim, DeviceId, Pod, PodId, ReasonCode
 
 MOST_FOLLOWED: Final = 20_000
 """Devices, and nodes, that are followed at most. What is dropped counts as free for good."""
+_LOWEST: Final = -(1 << 40)
+"""A priority below that of every pod."""
 _PODS: Final = "pods"
 """One of the pods that a node may have."""
 _BY_PART: Final = frozenset({ReasonCode.DEVICES_CAPACITY, ReasonCode.DEVICES_COUNTERS, ReasonCode.DEVICES_INCOMPATIBLE})
@@ -128,7 +130,7 @@ class FreedResources:
             less, more = had.get(node, Counter()), has.get(node, Counter())
             left = self._nodes.get(node)
             if left is not None and after is not None and (taken := more - less):
-                self._note_taken(left, after.priority)
+                self._note_taken(left, _victim_priority(after))
                 left.amounts -= taken
             if freed := less - more:
                 self._follow(self._nodes, node, _Freed(number, freed + left.amounts if left is not None else freed))
@@ -138,8 +140,8 @@ class FreedResources:
 
     def _lowest_priority(self, claim: Claim) -> int | None:
         """Return the lowest priority of the pods that a claim is reserved for; None if one is not in the queue."""
-        users = [self._pods.get(PodId(claim.id.namespace, each.name)) for each in claim.reserved_for]
-        known = [user.pod.priority for user in users if user is not None]
+        users = {each.uid: self._pods.get(PodId(claim.id.namespace, each.name)) for each in claim.reserved_for}
+        known = [_victim_priority(each.pod) for uid, each in users.items() if each is not None and each.pod.uid == uid]
         return min(known) if known and len(known) == len(users) else None
 
     def _note_taken(self, freed: _Freed, priority: int) -> None:
@@ -151,6 +153,11 @@ class FreedResources:
         followed[key] = freed
         if len(followed) > MOST_FOLLOWED:
             self._dropped = max(self._dropped, followed.pop(next(iter(followed))).number)
+
+
+def _victim_priority(pod: Pod) -> int:
+    """Return the priority that a pod has at least as a victim: its PodGroup may have any (KEP-5710)."""
+    return pod.priority if pod.gang is None else _LOWEST
 
 
 def _devices(claim: Claim | None) -> frozenset[DeviceId]:

@@ -17,12 +17,12 @@ from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap
 from scheduler.queue.queued_pod import (
-    BY_HINT,
     ENDS_BACKOFF,
     TRANSITIONS,
     PodState,
     QueuedPod,
     QueueEvent,
+    is_hinted_after,
     needs_no_backoff,
 )
 from scheduler.queue.queueing_hints import RETRIED, obstacles
@@ -91,12 +91,12 @@ class PodQueues:
             return
         if event in ENDS_BACKOFF:
             queued.not_before = now
+        queued.is_hinted = is_hinted_after(queued, event)
         state = self._pre_enqueue(queued, target, event, now)
         self._leave_heaps(queued)
         self.counts[queued.state] -= 1
         self.counts[state] += 1
         queued.state = state
-        queued.is_hinted = event in BY_HINT or (queued.is_hinted and event is QueueEvent.BACKOFF_ENDED)
         if queued.group is not None and state is not PodState.UNSCHEDULABLE:
             queued.group.representatives[queued.pod.id] = None
         match state:
@@ -160,9 +160,11 @@ class PodQueues:
         if until is not None:
             queued.not_before = until
         is_retriable = until is not None or self.unschedulable.is_retriable(queued)
-        self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
-        if queued.state in {PodState.ACTIVE, PodState.BACKING_OFF}:
+        if is_retriable:
             self._join_group(queued)
+            if queued.group is not None and self.unschedulable.has_missed_hint(queued):
+                queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
+        self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
         if until is not None:
             self._backing_off.keep_to_end(queued.pod.id)
 
@@ -241,7 +243,7 @@ class PodQueues:
         """Whether an active pod is retried only for what others have taken by now: then it is unschedulable again."""
         is_spent = queued.is_hinted and not self._may_fit(queued)
         if is_spent and queued.group is not None:
-            queued.group.quota = 1
+            queued.group.quota = queued.group.least_quota
             self.move(queued, QueueEvent.HINT_SPENT, now)
         return is_spent
 
@@ -316,17 +318,24 @@ class PodQueues:
         Others that the same hint made active wait for the next one: each would fail too.
         """
         is_first = queued.batch > group.failed_batch
-        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), 1
+        self._note_failure(group, queued)
+        for equal in tuple(group.equals.groups.values()) if is_first else ():
+            every = (self.pods[pod] for pod in equal.representatives)
+            failing = [each for each in every if each.state is PodState.ACTIVE and self._fails_like(queued, each)]
+            if failing:
+                self._note_failure(equal, queued)
+            for each in failing:
+                self.move(each, QueueEvent.EQUAL_FAILED, now)
+
+    def _note_failure(self, group: RetryGroup, queued: QueuedPod) -> None:
+        """Have the pods of a group wait for what an equal pod failed at."""
+        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), group.least_quota
         other_reasons = queued.reasons - group.reasons
         if other_reasons != group.other_reasons:
             group.other_reasons = other_reasons
             for each in (self.pods[pod] for pod in group.representatives):
                 if each.state is PodState.UNSCHEDULABLE:
                     self.unschedulable.add(each, other_reasons)
-        groups = tuple(group.equals.groups.values()) if is_first else ()
-        for each in [self.pods[pod] for equal in groups for pod in equal.representatives]:
-            if each.state is PodState.ACTIVE and self._fails_like(queued, each):
-                self.move(each, QueueEvent.EQUAL_FAILED, now)
 
     def _fails_like(self, failed: QueuedPod, queued: QueuedPod) -> bool:
         """Whether a pod is still equal to one that has just failed, and nothing has happened since that was taken."""
@@ -352,7 +361,7 @@ class PodQueues:
         head = group.deferred.head()
         any_pod = self.pods[head.pod] if head is not None else waiting[0]
         if group.equals.placed_batch <= group.failed_batch or not self.unschedulable.may_succeed(any_pod):
-            group.quota = 1
+            group.quota = group.least_quota
             return
         more = max(2 * group.quota, self.unschedulable.most_that_fit(any_pod))
         group.quota = min(more, MOST_REPRESENTATIVES)
@@ -370,8 +379,8 @@ class PodQueues:
     def _promote(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
         """Make a deferred pod a representative, and retry it where the group was hinted."""
         if self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued):
-            if group.quota == 1:  # none of the group has been retried for the hint
-                group.quota = self.unschedulable.most_that_fit(queued)
+            if group.quota == group.least_quota:  # none of the group has been retried for the hint
+                group.quota = max(group.quota, self.unschedulable.most_that_fit(queued))
             self.move(queued, QueueEvent.HINTED, now)
         else:
             self._place(queued, is_representative=True)

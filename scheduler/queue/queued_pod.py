@@ -97,8 +97,11 @@ members (unless it was flushed: then a decision reports what is missing).
 ENDS_BACKOFF: Final = frozenset({QueueEvent.EQUAL_PLACED, QueueEvent.VICTIMS_GONE})
 """Events after which a pod is retried at once."""
 
-BY_HINT: Final = frozenset({QueueEvent.HINTED, QueueEvent.EQUAL_PLACED})
-"""Events after which a pod is retried as long as what was freed is left."""
+_BY_HINT: Final = frozenset({QueueEvent.HINTED, QueueEvent.EQUAL_PLACED})
+"""Events after which an unschedulable pod is retried as long as what was freed is left."""
+
+_LEAVES_HINT: Final = frozenset({QueueEvent.BACKOFF_ENDED, QueueEvent.EQUAL_PLACED})
+"""Events after which a pod is retried for what it would be retried for without them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -152,6 +155,13 @@ class QueuedPod:
         """Join a heap that is sorted as the queue is."""
         heap.add(self.pod.id, self.sort_key)
         self.heaps.append(heap)
+
+
+def is_hinted_after(queued: QueuedPod, event: QueueEvent) -> bool:
+    """Whether a pod that an event moves is retried for a hint and for nothing else."""
+    if queued.state is PodState.UNSCHEDULABLE:
+        return event in _BY_HINT
+    return queued.is_hinted and event in _LEAVES_HINT
 
 
 def needs_no_backoff(queued: QueuedPod, *, has_lost: bool) -> bool:

@@ -239,9 +239,11 @@ def obstacles(pod: Pod, reasons: frozenset[ReasonCode]) -> frozenset[ReasonCode]
     Return the reasons that a pod waits for.
 
     A pod that lost to others waits for what it lacks now that they have their places, where reasons say what that is.
+    They do not where none is hinted when the others give their devices back: of several obstacles to the same request,
+    as of its alternatives, one is named.
     """
-    outranked = frozenset({ReasonCode.OUTRANKED})
-    return reasons if pod.gang is not None or reasons == outranked else reasons - outranked
+    lacks = reasons - {ReasonCode.OUTRANKED}
+    return lacks if pod.gang is None and lacks & QUEUEING_HINTS[ClusterEvent.DEVICES_FREED] else reasons
 
 
 RETRIED: Final = frozenset(

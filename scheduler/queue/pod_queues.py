@@ -80,7 +80,7 @@ class PodQueues:
         queued = self.pods.pop(pod, None)
         if queued is not None:
             self._leave_heaps(queued)
-            self._leave_group(queued)
+            self.leave_group(queued)
             self.counts[queued.state] -= 1
         return queued
 
@@ -131,7 +131,7 @@ class PodQueues:
             queued.reasons = frozenset({ReasonCode.GANG_INCOMPLETE})
             queued.flush_at = now + (self._flush_seconds if queued.is_reported else self._gang_report_seconds)
         self._flush_times.add(queued.pod.id, DueTime(queued.flush_at, queued.sort_key))
-        self._leave_group(queued)
+        self.leave_group(queued)
         self._place(queued, is_representative=self._join_group(queued))
 
     def take(self, queued: QueuedPod, batch: int, now: float) -> None:
@@ -150,13 +150,12 @@ class PodQueues:
         queued.early_attempts += is_early
         if queued.group is not None and is_shared_failure(queued.reasons):
             self._failed_for_all(queued.group, queued, now)
-        self._leave_group(queued)
+        self.leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
             queued.attempts += 1
             has_lost = ReasonCode.OUTRANKED in reasons and queued.pod.gang is None
-            queued.not_before = (
-                now if needs_no_backoff(queued, has_lost=has_lost) else self._backoff.end(now, queued.attempts)
-            )
+            is_retried_now = needs_no_backoff(queued, has_lost=has_lost)
+            queued.not_before = now if is_retried_now else self._backoff.end(now, queued.attempts)
         if until is not None:
             queued.not_before = until
         is_retriable = until is not None or self.unschedulable.is_retriable(queued)
@@ -170,7 +169,7 @@ class PodQueues:
 
     def placed(self, queued: QueuedPod) -> None:
         """Have the equals of a pod in flight retried, because it is placed."""
-        self._leave_group(queued)
+        self.leave_group(queued)
         if queued.equals is not None:
             self.classes.placed(queued.equals, queued.batch, queued.cause)
             queued.equals = None
@@ -293,7 +292,8 @@ class PodQueues:
         is_tried = queued.state is not PodState.UNSCHEDULABLE
         return group is None or self.classes.join(group, queued.sort_key, is_tried=is_tried)
 
-    def _leave_group(self, queued: QueuedPod) -> None:
+    def leave_group(self, queued: QueuedPod) -> None:
+        """Let a pod answer for its equals no more; it is still equal to them."""
         if queued.group is not None:
             self.classes.leave(queued.group, queued.pod.id)
             queued.group = None
@@ -303,20 +303,16 @@ class PodQueues:
         if queued.state is PodState.UNSCHEDULABLE and queued.group is not None:
             is_hinted = self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued)
             queued.reasons |= queued.group.other_reasons
-            self._leave_group(queued)
+            self.leave_group(queued)
             self._place(queued, is_representative=True)
             if is_hinted:
                 queued.is_hinted_alone = True
                 self.unschedulable.hint_pod(queued)
-        self._leave_group(queued)
+        self.leave_group(queued)
         queued.equals = None
 
     def _failed_for_all(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
-        """
-        Note the failure of one pod for its group, which may now have other reasons than those it waits for.
-
-        Others that the same hint made active wait for the next one: each would fail too.
-        """
+        """Note the failure of one pod for its group, and for equals that are active: each of them would fail too."""
         is_first = queued.batch > group.failed_batch
         self._note_failure(group, queued)
         for equal in tuple(group.equals.groups.values()) if is_first else ():
@@ -392,8 +388,7 @@ class PodQueues:
         if queued.group is not None and not is_representative:
             queued.enter(queued.group.deferred)
         else:
-            others = queued.group.other_reasons if queued.group is not None else frozenset[ReasonCode]()
-            self.unschedulable.add(queued, queued.reasons | others)
+            self.unschedulable.add(queued, queued.group.every_reason if queued.group is not None else queued.reasons)
 
     def _leave_heaps(self, queued: QueuedPod, *, keeps_flush_time: bool = False) -> None:
         for heap in queued.heaps:

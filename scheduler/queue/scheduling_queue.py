@@ -207,6 +207,12 @@ class SchedulingQueue:
                     self._queues.active.quotas(queued).failed(queued)
                 self._queues.move(queued, QueueEvent.RETURNED, now)
 
+    def set_aside(self, pods: Iterable[Pod]) -> None:
+        """Let equals of pods in flight be tried instead of these, whose decision may begin minutes from now."""
+        for pod in pods:
+            if (queued := self._in_flight(pod.id, pod.uid)) is not None:
+                self._queues.leave_group(queued)
+
     def put_back(
         self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
     ) -> bool:

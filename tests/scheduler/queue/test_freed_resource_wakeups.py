@@ -168,3 +168,12 @@ def test_a_pod_that_lost_and_whose_reasons_do_not_say_to_which_devices_is_tried_
     waiting.free("gpu-0")
 
     assert waiting.take() == ["a"]
+
+
+def test_equals_are_tried_while_a_pod_waits_in_flight_for_a_costly_decision() -> None:
+    waiting = Equals("a", "b")
+    waiting.free("gpu-0")
+    assert waiting.take() == ["a"]
+    waiting.queue.set_aside([pod("a", priority=1)])
+
+    assert waiting.take() == ["b"]

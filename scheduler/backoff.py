@@ -29,6 +29,8 @@ def jittered(seconds: float, source: random.Random | None = None) -> float:
 
 TOGETHER_SECONDS: Final = 0.1
 """Backoffs end at multiples of this."""
+MOST_HINTED_SECONDS: Final = 0.5
+"""Backoff that is left at most after a hint, for pods of which a few are tried for all equal ones."""
 MOST_EARLY: Final = 16
 """Attempts without backoff while a pod's claims do not exist; more of them mean that a controller loops."""
 

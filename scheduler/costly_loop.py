@@ -275,6 +275,7 @@ class CostlyLoop:
         """Add costly pods; report it where their namespace has to wait for its share."""
         pods = tuple(pods)
         self._queue.add(pods)
+        self._scheduling_queue.set_aside(pods)
         for pod in pods:
             seconds = self._quota.free_at(pod.id.namespace, now) - now
             if seconds > _PATIENCE_SECONDS:

@@ -32,7 +32,7 @@ from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
 from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.layout import DeviceType, NodeGroup, type_at
-from solver.problem.devices.states import device_states
+from solver.problem.devices.states import states_beside
 from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Available, Part, Problem, Source
@@ -324,7 +324,8 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
     """Count a solution and its allocations as usage; for explanations and reservations."""
     allocations = extracted.allocations
     used = _usage(problem, allocations)
-    left = device_states(problem.layout, problem.inventory, used)
+    taken = {problem.inventory.record_of[result.device] for each in allocations for result in each.allocation.results}
+    left = states_beside(problem.layout, problem.inventory, problem.available.device_states, used, taken)
     classes = classes_after(problem, extracted.placements)
     return replace(problem, classes=classes, available=Available.of(used, _room(problem, solution), left))
 

@@ -6,9 +6,11 @@ takes batches, and puts back what was not placed. Of what a pod needs only the r
 
     scheduling_queue     the queue as the cycle uses it
     queued_pod           a pod of the queue, its states, and the table of their transitions
-    queues               the state machine: moves pods between the queues by that table
+    pod_queues           the state machine: moves pods between the queues by that table
     active_queue         activeQ: fair shares of namespaces, quotas of new and of retried pods
+    backoff_queue        backoffQ: by the end of the backoff, and in the order of the queue
     unschedulable_pods   unschedulable pods by reason, and which of them were hinted
+    freed_resources      what events have freed and no pod has taken: for how many pods a hint is worth an attempt
     cluster_events       a change of an object → cluster events
     queueing_hints       cluster event × reason → which pods are hinted: a table
     equivalence          the key of pod equivalence, and retry groups of equal pods

@@ -3,12 +3,12 @@ Equivalence classes: pods that fail alike, of which only a few are retried.
 
 `EquivalenceKey` says which pods are equal: what one of them fails at, all fail at. Pods of a class with the same
 reasons form a `RetryGroup`. Only its first pods, the representatives, are in the heaps of their reasons; the others are
-deferred. After a hint the representatives are retried: one that fails answers for the whole group until the next hint,
-one that is placed doubles the number of representatives. Without this a Job of 10,000 pods that fits nowhere would cost
-10,000 attempts for every node that is added.
+deferred. After a hint as many are retried as may fit by it. One that fails answers for the whole group until the next
+hint; one that is placed lets more be tried, while what was freed is not used up. Without this a Job of 10,000 pods that
+fits nowhere would cost 10,000 attempts for every node that is added.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from scheduler.queue.queueing_hints import POD_SPECIFIC, RETRIED
 from solver.domain import Claim, ClaimId, Pod, PodClaim, PodId, ReasonCode
 
 INITIAL_QUOTA: Final = 64
-"""Representatives of a group at first, and again after one of them has failed."""
+"""Representatives of a group where hints do not say how many of its pods may fit."""
 MOST_REPRESENTATIVES: Final = 1024
 """Representatives of a group at most, however many of them were placed."""
 
@@ -148,14 +148,38 @@ KeyOf = Callable[[Pod], Hashable | None]
 """Gives the equivalence key of a pod, as `EquivalenceKeys.of`."""
 
 
-class EquivalenceClass:
-    """The groups of equal pods, by reasons, and the number of the last batch that placed a pod of the class."""
+NewestHint = Callable[[frozenset[ReasonCode]], int]
+"""Gives the number of the last hint by which pods with these reasons may fit."""
 
-    __slots__ = ("__weakref__", "groups", "placed_batch")
+
+class HintCause(NamedTuple):
+    """Why a pod was tried that had failed before: a hint after `known` may have removed one of its reasons."""
+
+    reasons: frozenset[ReasonCode]
+    known: int
+
+    def holds(self, newest: NewestHint) -> bool:
+        """Whether what was freed then is not used up."""
+        return newest(self.reasons) > self.known
+
+
+class EquivalenceClass:
+    """
+    The groups of equal pods, by reasons, and the number of the last batch that placed a pod of the class.
+
+    `cause` is why its pods of the class were tried, None where no hint explains that there was room for all of them.
+    """
+
+    __slots__ = ("__weakref__", "cause", "groups", "placed_batch")
 
     def __init__(self) -> None:
         self.groups: dict[frozenset[ReasonCode], RetryGroup] = {}
         self.placed_batch = 0
+        self.cause: HintCause | None = None
+
+    def may_have_room(self, known: int, newest: NewestHint) -> bool:
+        """Whether a pod was placed after `known`, and there may be room for more of them."""
+        return self.placed_batch > known and (self.cause is None or self.cause.holds(newest))
 
 
 @dataclass(slots=True, eq=False)
@@ -164,25 +188,38 @@ class RetryGroup:
     Equal pods that failed for the same reasons.
 
     `representatives` are the pods that are in the heaps of their reasons, or are being retried; `deferred` are all
-    others. There are at least `quota` representatives where the group has as many pods, and every representative that
-    is unschedulable comes before every deferred pod. `failed_batch` is the number of the last batch in which a pod
-    failed for all, `other_reasons` what it failed at then besides `reasons`.
+    others. There are at least `quota` representatives where the group has as many pods: `least_quota`, and after a hint
+    as many as may fit by it. Every representative that is unschedulable comes before every deferred pod.
+    `failed_batch` is the number of the last batch in which a pod failed for all, `other_reasons` what it failed at then
+    besides `reasons`.
     """
 
     equals: EquivalenceClass
     reasons: frozenset[ReasonCode]
     representatives: dict[PodId, None] = field(default_factory=dict)
     deferred: IndexedHeap[SortKey] = field(default_factory=IndexedHeap)
-    quota: int = INITIAL_QUOTA
+    quota: int = field(init=False)
     failed_batch: int = 0
     other_reasons: frozenset[ReasonCode] = frozenset()
     is_growing: bool = False
 
-    def may_succeed(self, batch: int, last_hints: Mapping[ReasonCode, int]) -> bool:
+    def __post_init__(self) -> None:
+        self.quota = self.least_quota
+
+    @property
+    def least_quota(self) -> int:
+        """One pod answers for all; but several are tried where each may fail for something of its own."""
+        return INITIAL_QUOTA if self.reasons & POD_SPECIFIC else 1
+
+    @property
+    def every_reason(self) -> frozenset[ReasonCode]:
+        """What its pods failed at, and what the last of them failed at."""
+        return self.reasons | self.other_reasons
+
+    def may_succeed(self, batch: int, newest: NewestHint) -> bool:
         """Whether a hint, or a placed equal, is newer than the last failure of a pod that this batch took last."""
         known = max(self.failed_batch, batch)
-        reasons = self.reasons | self.other_reasons
-        return self.equals.placed_batch > known or any(last_hints.get(each, 0) > known for each in reasons)
+        return newest(self.every_reason) > known or self.equals.may_have_room(known, newest)
 
 
 class EquivalenceClasses:
@@ -224,34 +261,40 @@ class EquivalenceClasses:
         if not (is_tried or is_early):
             return False
         group.representatives[key.pod] = None
-        if len(group.representatives) > 2 * group.quota:
-            self._changed[group] = None
+        self.note_changed(group)
         return True
 
     def leave(self, group: RetryGroup, pod: PodId) -> None:
         """Remove a pod; a deferred one may take its place."""
         group.representatives.pop(pod, None)
         group.deferred.discard(pod)
-        if group.representatives or group.deferred:
-            self._changed[group] = None
-        else:
-            self._changed.pop(group, None)
-            group.equals.groups.pop(group.reasons, None)
+        self.note_changed(group)
 
-    def placed(self, equals: EquivalenceClass, batch: int) -> None:
+    def note_changed(self, group: RetryGroup) -> None:
+        """Have the representatives of a group looked at."""
+        self._changed[group] = None
+
+    def placed(self, equals: EquivalenceClass, batch: int, cause: HintCause | None) -> None:
         """Note that a batch placed a pod of a class: its groups grow, unless a pod of them failed in that batch."""
-        equals.placed_batch = batch
+        is_explained = batch != equals.placed_batch or cause == equals.cause
+        equals.placed_batch, equals.cause = batch, cause if is_explained else None
         for group in equals.groups.values():
             group.is_growing = True
             self._changed[group] = None
 
     def changed_groups(self) -> Iterator[RetryGroup]:
-        """Return the groups whose representatives have to be looked at, each once."""
+        """
+        Return the groups whose representatives have to be looked at, each once; empty ones are dropped.
+
+        Not before: the last pod of a group may leave it and join it again, and waits for what others failed at.
+        """
         while self._changed:
             group = next(iter(self._changed))
             del self._changed[group]
             if group.representatives or group.deferred:
                 yield group
+            else:
+                group.equals.groups.pop(group.reasons, None)
 
 
 def is_shared_failure(reasons: frozenset[ReasonCode]) -> bool:

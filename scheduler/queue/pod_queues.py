@@ -5,31 +5,32 @@ The queues of kube-scheduler: activeQ, backoffQ and unschedulable pods; and what
 unschedulable pod is a representative of its retry group or a deferred pod (see `equivalence`).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from scheduler.backoff import MOST_EARLY, Backoff
+from scheduler.backoff import MOST_EARLY, MOST_HINTED_SECONDS, Backoff
 from scheduler.queue.active_queue import ActiveQueue
-from scheduler.queue.equivalence import (
-    INITIAL_QUOTA,
-    MOST_REPRESENTATIVES,
-    EquivalenceClasses,
-    RetryGroup,
-    is_shared_failure,
-)
+from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.equivalence import MOST_REPRESENTATIVES, EquivalenceClasses, RetryGroup, is_shared_failure
+from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.gangs import QueuedGangs
-from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
-from scheduler.queue.queued_pod import ENDS_BACKOFF, TRANSITIONS, PodState, QueuedPod, QueueEvent
-from scheduler.queue.queueing_hints import RETRIED
+from scheduler.queue.indexed_heap import DueTime, IndexedHeap
+from scheduler.queue.queued_pod import (
+    ENDS_BACKOFF,
+    TRANSITIONS,
+    PodState,
+    QueuedPod,
+    QueueEvent,
+    is_hinted_after,
+    needs_no_backoff,
+)
+from scheduler.queue.queueing_hints import RETRIED, obstacles
 from scheduler.queue.unschedulable_pods import UnschedulablePods
 from solver.domain import Pod, PodId, ReasonCode
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the next calls move the rest, still in order."""
-MOST_RIVALS: Final = 4
-"""Pods that one batch takes out of the backoffQ at most, half of them of one namespace."""
-_MOST_LOOKED_AT: Final = 64
 _PREEMPTING: Final = frozenset({ReasonCode.PREEMPTING})
 _CLEARED_BY_UPDATE: Final = frozenset(ReasonCode) - _PREEMPTING
 """Another version of a pod may remove any of its reasons. Its victims leave no earlier for that."""
@@ -47,14 +48,14 @@ class PodQueues:
         self.pods: Final[dict[PodId, QueuedPod]] = {}
         self.counts: Final = dict.fromkeys(PodState, 0)
         self.active: Final = ActiveQueue()
-        self.unschedulable: Final = UnschedulablePods()
+        self.freed: Final = FreedResources(self.pods)
+        self.unschedulable: Final = UnschedulablePods(self.freed)
         self.classes: Final = EquivalenceClasses()
         self._gangs: Final = gangs
         self._backoff: Final = backoff
         self._flush_seconds: Final = flush_seconds
         self._gang_report_seconds: Final = gang_report_seconds
-        self._backoff_ends: Final[IndexedHeap[DueTime]] = IndexedHeap()
-        self._backing_off: Final[IndexedHeap[SortKey]] = IndexedHeap()
+        self._backing_off: Final = BackoffQueue()
         self._flush_times: Final[IndexedHeap[DueTime]] = IndexedHeap()
 
     def add(self, pod: Pod, now: float) -> None:
@@ -79,7 +80,7 @@ class PodQueues:
         queued = self.pods.pop(pod, None)
         if queued is not None:
             self._leave_heaps(queued)
-            self._leave_group(queued)
+            self.leave_group(queued)
             self.counts[queued.state] -= 1
         return queued
 
@@ -90,6 +91,7 @@ class PodQueues:
             return
         if event in ENDS_BACKOFF:
             queued.not_before = now
+        queued.is_hinted = is_hinted_after(queued, event)
         state = self._pre_enqueue(queued, target, event, now)
         self._leave_heaps(queued)
         self.counts[queued.state] -= 1
@@ -101,10 +103,10 @@ class PodQueues:
             case PodState.ACTIVE:
                 queued.enter(self.active.heap(queued.pod.id.namespace, is_retried=queued.attempts > 0))
             case PodState.BACKING_OFF:
-                self._backoff_ends.add(queued.pod.id, DueTime(queued.not_before, queued.sort_key))
-                queued.heaps.append(self._backoff_ends)
-                queued.enter(self._backing_off)
+                self._backing_off.add(queued)
             case PodState.UNSCHEDULABLE:
+                if event is not QueueEvent.HINT_SPENT:
+                    queued.flush_at = now + self._flush_seconds
                 self._wait(queued, now, lacks_members=target is PodState.ACTIVE)
             case PodState.GATED | PodState.IN_FLIGHT:
                 pass
@@ -115,6 +117,8 @@ class PodQueues:
             return PodState.GATED
         if target is not PodState.ACTIVE:
             return target
+        if event is QueueEvent.HINTED and queued.group is not None:
+            queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
         if now < queued.not_before:
             return PodState.BACKING_OFF
         if event is not QueueEvent.FLUSHED and self._gangs.lacks_members(queued.pod):
@@ -123,62 +127,51 @@ class PodQueues:
 
     def _wait(self, queued: QueuedPod, now: float, *, lacks_members: bool) -> None:
         """Have an unschedulable pod wait for hints, and for the time at which it is retried without one."""
-        seconds = self._flush_seconds
         if lacks_members:
             queued.reasons = frozenset({ReasonCode.GANG_INCOMPLETE})
-            seconds = seconds if queued.is_reported else self._gang_report_seconds
-        self._flush_times.add(queued.pod.id, DueTime(now + seconds, queued.sort_key))
-        self._leave_group(queued)
+            queued.flush_at = now + (self._flush_seconds if queued.is_reported else self._gang_report_seconds)
+        self._flush_times.add(queued.pod.id, DueTime(queued.flush_at, queued.sort_key))
+        self.leave_group(queued)
         self._place(queued, is_representative=self._join_group(queued))
 
     def take(self, queued: QueuedPod, batch: int, now: float) -> None:
         """Let the batch of this number take a pod."""
+        queued.cause = self.unschedulable.cause(queued)
         self.move(queued, QueueEvent.POPPED, now)
         queued.equals = queued.equals or self.classes.known(queued.pod)
         queued.batch, queued.cleared, queued.is_hinted_alone = batch, frozenset(), False
 
     def requeue(self, queued: QueuedPod, reasons: Collection[ReasonCode], now: float, until: float | None) -> None:
         """Put a pod back whose attempt failed for these reasons; with `until` it is not retried before."""
-        queued.reasons = frozenset(reasons)
+        queued.reasons = obstacles(queued.pod, frozenset(reasons))
         queued.is_replacement = self._gangs.is_replacement(queued.pod, now)
         queued.is_reported = self._gangs.lacks_members(queued.pod)
         is_early = queued.reasons == {ReasonCode.CLAIM_MISSING} and queued.early_attempts < MOST_EARLY
         queued.early_attempts += is_early
         if queued.group is not None and is_shared_failure(queued.reasons):
             self._failed_for_all(queued.group, queued, now)
-        self._leave_group(queued)
+        self.leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
             queued.attempts += 1
-            queued.not_before = now if _needs_no_backoff(queued) else self._backoff.end(now, queued.attempts)
+            has_lost = ReasonCode.OUTRANKED in reasons and queued.pod.gang is None
+            is_retried_now = needs_no_backoff(queued, has_lost=has_lost)
+            queued.not_before = now if is_retried_now else self._backoff.end(now, queued.attempts)
         if until is not None:
             queued.not_before = until
-        is_retriable = until is not None or self._is_retriable(queued)
-        self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
-        if queued.state in {PodState.ACTIVE, PodState.BACKING_OFF}:
+        is_retriable = until is not None or self.unschedulable.is_retriable(queued)
+        if is_retriable:
             self._join_group(queued)
+            if queued.group is not None and self.unschedulable.has_missed_hint(queued):
+                queued.not_before = min(queued.not_before, now + MOST_HINTED_SECONDS)
+        self.move(queued, QueueEvent.RETRIABLE if is_retriable else QueueEvent.FAILED, now)
         if until is not None:
-            self._backing_off.discard(queued.pod.id)  # no batch takes it before
-
-    def _is_retriable(self, queued: QueuedPod) -> bool:
-        """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
-        reasons = queued.reasons
-        is_complete = ReasonCode.GANG_INCOMPLETE in reasons and not queued.is_reported
-        return (
-            not reasons
-            or is_complete
-            or bool(reasons & (RETRIED | queued.cleared))
-            or self._has_missed_hint(queued)
-            or self.unschedulable.has_missed_gang_hint(queued)
-        )
-
-    def _has_missed_hint(self, queued: QueuedPod) -> bool:
-        return any(self.unschedulable.last.get(reason, 0) > queued.batch for reason in queued.reasons)
+            self._backing_off.keep_to_end(queued.pod.id)
 
     def placed(self, queued: QueuedPod) -> None:
         """Have the equals of a pod in flight retried, because it is placed."""
-        self._leave_group(queued)
+        self.leave_group(queued)
         if queued.equals is not None:
-            self.classes.placed(queued.equals, queued.batch)
+            self.classes.placed(queued.equals, queued.batch, queued.cause)
             queued.equals = None
 
     def hint(self, queued: QueuedPod, reasons: frozenset[ReasonCode]) -> None:
@@ -216,35 +209,60 @@ class PodQueues:
         self._adjust_groups(now)
         if self.active or self.unschedulable.first_hinted() is not None:
             return now
-        heads = [due.at for due in (self._backoff_ends.head(), self._flush_times.head()) if due is not None]
+        heads = [due.at for due in (self._backing_off.first_end(), self._flush_times.head()) if due is not None]
         return max(now, min(heads)) if heads else None
 
     def advance(self, now: float) -> None:
         """Move the pods whose backoff or time without a hint is over, then hinted ones; at most `MOST_MOVES`."""
         self._adjust_groups(now)
         moves = MOST_MOVES
-        for heap, event in (
-            (self._backoff_ends, QueueEvent.BACKOFF_ENDED),
-            (self._flush_times, QueueEvent.FLUSHED),
+        for first, event in (
+            (self._backing_off.first_end, QueueEvent.BACKOFF_ENDED),
+            (self._flush_times.head, QueueEvent.FLUSHED),
         ):
-            while moves and (due := heap.head()) is not None and due.at <= now:
+            while moves and (due := first()) is not None and due.at <= now:
                 self.move(self.pods[due.key.pod], event, now)
                 moves -= 1
         while moves and (key := self.unschedulable.first_hinted()) is not None:
-            self.move(self.pods[key.pod], QueueEvent.HINTED, now)
             moves -= 1
+            self._wake(self.pods[key.pod], now)
+        self._adjust_groups(now)
+
+    def _wake(self, queued: QueuedPod, now: float) -> None:
+        """Retry a hinted pod, and as many of its group as may fit; not if others have taken what was freed."""
+        if not self._may_fit(queued):
+            self._place(queued, is_representative=True)
+            return
+        if queued.group is not None:
+            queued.group.quota = max(queued.group.quota, self.unschedulable.most_that_fit(queued))
+            self.classes.note_changed(queued.group)
+        self.move(queued, QueueEvent.HINTED, now)
+
+    def waits_again(self, queued: QueuedPod, now: float) -> bool:
+        """Whether an active pod is retried only for what others have taken by now: then it is unschedulable again."""
+        is_spent = queued.is_hinted and not self._may_fit(queued)
+        if is_spent and queued.group is not None:
+            queued.group.quota = queued.group.least_quota
+            self.move(queued, QueueEvent.HINT_SPENT, now)
+        return is_spent
+
+    def _may_fit(self, queued: QueuedPod) -> bool:
+        """Whether a hinted pod may fit: not if its equals have failed, and it is still equal to them."""
+        if queued.group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued):
+            return True
+        return self.classes.known(queued.pod) is not queued.equals
 
     def has_more(self, queued: QueuedPod) -> bool:
         """Whether deferred pods may be placed as well as a representative that is retried."""
         head = queued.group.deferred.head() if queued.group is not None else None
-        return head is not None and self._may_succeed(self.pods[head.pod])
+        return head is not None and self.unschedulable.may_succeed(self.pods[head.pod])
 
     def predecessor(self, queued: QueuedPod) -> QueuedPod | None:
         """Return the first deferred pod of the same class that comes before a pod and may be placed as well."""
         groups = queued.group.equals.groups.values() if queued.group is not None else ()
         heads = (group.deferred.head() for group in groups)
         before = (self.pods[head.pod] for head in heads if head is not None and head < queued.sort_key)
-        return min((each for each in before if self._may_succeed(each)), key=lambda each: each.sort_key, default=None)
+        return min(filter(self.unschedulable.may_succeed, before), key=lambda each: each.sort_key, default=None)
 
     def rivals(self, taken: Sequence[QueuedPod]) -> list[QueuedPod]:
         """
@@ -254,31 +272,16 @@ class PodQueues:
         """
         last = max((each.sort_key for each in taken if each.attempts), default=None)
         lowest = min((each.pod.priority for each in taken), default=0)
-        looked_at: list[QueuedPod] = []
-        found: list[QueuedPod] = []
-        namespaces = Counter[str]()
-        while last is not None and len(looked_at) < _MOST_LOOKED_AT and len(found) < MOST_RIVALS:
-            key = self._backing_off.head()
-            if key is None or key > last:
-                break
-            queued = self.pods[key.pod]
-            self._backing_off.discard(key.pod)
-            looked_at.append(queued)
-            is_rival = self._is_rival(queued) and not (self.has_more(queued) and queued.pod.priority > lowest)
-            if is_rival and namespaces[key.pod.namespace] < MOST_RIVALS // 2:
-                namespaces[key.pod.namespace] += 1
-                found.append(queued)
-        for queued in looked_at:
-            self._backing_off.add(queued.pod.id, queued.sort_key)
-        return found
+        found = self._backing_off.rivals(last, partial(self._is_rival, lowest)) if last is not None else []
+        return [self.pods[pod] for pod in found]
 
-    def _is_rival(self, queued: QueuedPod) -> bool:
+    def _is_rival(self, lowest: int, pod: PodId) -> bool:
+        queued = self.pods[pod]
         if queued.reasons & RETRIED or self._gangs.lacks_members(queued.pod):
             return False
-        return self._may_succeed(queued) or self._has_missed_hint(queued)
-
-    def _may_succeed(self, queued: QueuedPod) -> bool:
-        return queued.group is not None and queued.group.may_succeed(queued.batch, self.unschedulable.last)
+        if self.has_more(queued) and queued.pod.priority > lowest:
+            return False
+        return self.unschedulable.may_succeed(queued) or self.unschedulable.has_missed_hint(queued)
 
     # Equivalence classes
 
@@ -289,7 +292,8 @@ class PodQueues:
         is_tried = queued.state is not PodState.UNSCHEDULABLE
         return group is None or self.classes.join(group, queued.sort_key, is_tried=is_tried)
 
-    def _leave_group(self, queued: QueuedPod) -> None:
+    def leave_group(self, queued: QueuedPod) -> None:
+        """Let a pod answer for its equals no more; it is still equal to them."""
         if queued.group is not None:
             self.classes.leave(queued.group, queued.pod.id)
             queued.group = None
@@ -297,38 +301,42 @@ class PodQueues:
     def _leave_class(self, queued: QueuedPod) -> None:
         """Let a pod wait by itself, because it may not be equal to others any more; hints for its group stay its."""
         if queued.state is PodState.UNSCHEDULABLE and queued.group is not None:
-            is_hinted = self._may_succeed(queued) or self.unschedulable.is_hinted(queued)
+            is_hinted = self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued)
             queued.reasons |= queued.group.other_reasons
-            self._leave_group(queued)
+            self.leave_group(queued)
             self._place(queued, is_representative=True)
             if is_hinted:
+                queued.is_hinted_alone = True
                 self.unschedulable.hint_pod(queued)
-        self._leave_group(queued)
+        self.leave_group(queued)
         queued.equals = None
 
     def _failed_for_all(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
-        """
-        Note the failure of one pod for its group, which may now have other reasons than those it waits for.
-
-        Others that the same hint made active wait for the next one: each would fail too.
-        """
+        """Note the failure of one pod for its group, and for equals that are active: each of them would fail too."""
         is_first = queued.batch > group.failed_batch
-        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), INITIAL_QUOTA
+        self._note_failure(group, queued)
+        for equal in tuple(group.equals.groups.values()) if is_first else ():
+            every = (self.pods[pod] for pod in equal.representatives)
+            failing = [each for each in every if each.state is PodState.ACTIVE and self._fails_like(queued, each)]
+            if failing:
+                self._note_failure(equal, queued)
+            for each in failing:
+                self.move(each, QueueEvent.EQUAL_FAILED, now)
+
+    def _note_failure(self, group: RetryGroup, queued: QueuedPod) -> None:
+        """Have the pods of a group wait for what an equal pod failed at."""
+        group.failed_batch, group.quota = max(group.failed_batch, queued.batch), group.least_quota
         other_reasons = queued.reasons - group.reasons
         if other_reasons != group.other_reasons:
             group.other_reasons = other_reasons
             for each in (self.pods[pod] for pod in group.representatives):
                 if each.state is PodState.UNSCHEDULABLE:
                     self.unschedulable.add(each, other_reasons)
-        groups = tuple(group.equals.groups.values()) if is_first else ()
-        for each in [self.pods[pod] for equal in groups for pod in equal.representatives]:
-            if each.state is PodState.ACTIVE and self._fails_like(queued, each):
-                self.move(each, QueueEvent.EQUAL_FAILED, now)
 
     def _fails_like(self, failed: QueuedPod, queued: QueuedPod) -> bool:
         """Whether a pod is still equal to one that has just failed, and nothing has happened since that was taken."""
         group = queued.group
-        if group is None or queued.is_hinted_alone or group.may_succeed(failed.batch, self.unschedulable.last):
+        if group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued, failed.batch):
             return False
         return self.classes.known(queued.pod) is failed.equals
 
@@ -339,15 +347,22 @@ class PodQueues:
                 self._grow(group, now)
             while len(group.representatives) < group.quota and (key := group.deferred.head()) is not None:
                 self._promote(group, self.pods[key.pod], now)
-            if len(group.representatives) > 2 * group.quota:
+            if len(group.representatives) > group.quota:
                 self._shrink(group)
 
     def _grow(self, group: RetryGroup, now: float) -> None:
+        """Try more pods of a group of which one was placed, if there may be room; else one at the next hint."""
         group.is_growing = False
-        if group.equals.placed_batch > group.failed_batch:
-            group.quota = min(2 * group.quota, MOST_REPRESENTATIVES)
-            for queued in [self.pods[pod] for pod in group.representatives]:
-                self.move(queued, QueueEvent.EQUAL_PLACED, now)
+        waiting = [self.pods[pod] for pod in group.representatives]
+        head = group.deferred.head()
+        any_pod = self.pods[head.pod] if head is not None else waiting[0]
+        if group.equals.placed_batch <= group.failed_batch or not self.unschedulable.may_succeed(any_pod):
+            group.quota = group.least_quota
+            return
+        more = max(2 * group.quota, self.unschedulable.most_that_fit(any_pod))
+        group.quota = min(more, MOST_REPRESENTATIVES)
+        for queued in waiting:
+            self.move(queued, QueueEvent.EQUAL_PLACED, now)
 
     def _shrink(self, group: RetryGroup) -> None:
         every = (self.pods[pod] for pod in group.representatives)
@@ -359,7 +374,9 @@ class PodQueues:
 
     def _promote(self, group: RetryGroup, queued: QueuedPod, now: float) -> None:
         """Make a deferred pod a representative, and retry it where the group was hinted."""
-        if self._may_succeed(queued) or self.unschedulable.is_hinted(queued):
+        if self.unschedulable.may_succeed(queued) or self.unschedulable.is_hinted(queued):
+            if group.quota == group.least_quota:  # none of the group has been retried for the hint
+                group.quota = max(group.quota, self.unschedulable.most_that_fit(queued))
             self.move(queued, QueueEvent.HINTED, now)
         else:
             self._place(queued, is_representative=True)
@@ -371,8 +388,7 @@ class PodQueues:
         if queued.group is not None and not is_representative:
             queued.enter(queued.group.deferred)
         else:
-            others = queued.group.other_reasons if queued.group is not None else frozenset[ReasonCode]()
-            self.unschedulable.add(queued, queued.reasons | others)
+            self.unschedulable.add(queued, queued.group.every_reason if queued.group is not None else queued.reasons)
 
     def _leave_heaps(self, queued: QueuedPod, *, keeps_flush_time: bool = False) -> None:
         for heap in queued.heaps:
@@ -380,15 +396,3 @@ class PodQueues:
         queued.heaps.clear()
         if not keeps_flush_time:
             self._flush_times.discard(queued.pod.id)
-
-
-def _needs_no_backoff(queued: QueuedPod) -> bool:
-    """
-    Whether a pod is retried at once: its victims are gone, or its equals took what there was.
-
-    So is one that completes a gang which runs in part: during a backoff others would take what its predecessor freed.
-    """
-    if queued.reasons & RETRIED:
-        return ReasonCode.PREEMPTING in queued.reasons & queued.cleared
-    has_lost = queued.equals is not None and queued.equals.placed_batch == queued.batch
-    return has_lost or queued.is_replacement

@@ -10,8 +10,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from scheduler.queue.equivalence import EquivalenceClass, RetryGroup
+from scheduler.queue.equivalence import EquivalenceClass, HintCause, RetryGroup
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
+from scheduler.queue.queueing_hints import RETRIED
 from solver.domain import Pod, PodId, ReasonCode
 
 
@@ -45,6 +46,8 @@ class QueueEvent(StrEnum):
     """A pod of its equivalence class was placed, so that there may be room for this one too."""
     EQUAL_FAILED = "equal-failed"
     """A pod of its retry group failed since the last hint, so that this one would fail too."""
+    HINT_SPENT = "hint-spent"
+    """Other pods have taken what a cluster event freed, before this one was tried."""
     VICTIMS_GONE = "victims-gone"
     """The pods that were evicted for it have left."""
     GANG_CHANGED = "gang-changed"
@@ -66,6 +69,7 @@ TRANSITIONS: Final[Mapping[tuple[PodState, QueueEvent], PodState]] = MappingProx
         (PodState.ACTIVE, QueueEvent.UPDATED): PodState.ACTIVE,
         (PodState.ACTIVE, QueueEvent.POPPED): PodState.IN_FLIGHT,
         (PodState.ACTIVE, QueueEvent.EQUAL_FAILED): PodState.UNSCHEDULABLE,
+        (PodState.ACTIVE, QueueEvent.HINT_SPENT): PodState.UNSCHEDULABLE,
         (PodState.BACKING_OFF, QueueEvent.UPDATED): PodState.ACTIVE,
         (PodState.BACKING_OFF, QueueEvent.BACKOFF_ENDED): PodState.ACTIVE,
         (PodState.BACKING_OFF, QueueEvent.EQUAL_PLACED): PodState.ACTIVE,
@@ -93,6 +97,12 @@ members (unless it was flushed: then a decision reports what is missing).
 ENDS_BACKOFF: Final = frozenset({QueueEvent.EQUAL_PLACED, QueueEvent.VICTIMS_GONE})
 """Events after which a pod is retried at once."""
 
+_BY_HINT: Final = frozenset({QueueEvent.HINTED, QueueEvent.EQUAL_PLACED})
+"""Events after which an unschedulable pod is retried as long as what was freed is left."""
+
+_LEAVES_HINT: Final = frozenset({QueueEvent.BACKOFF_ENDED, QueueEvent.EQUAL_PLACED})
+"""Events after which a pod is retried for what it would be retried for without them."""
+
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
@@ -103,8 +113,10 @@ class QueuedPod:
     `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
     it last. While the pod is in flight, events about itself, its claims or its victims may remove reasons: `cleared`
     holds these. `is_replacement` is set for a pod that completes a gang which runs in part. `is_reported` is set after
-    a decision reported that its gang lacks members, until a member comes or leaves. `is_hinted_alone` is set after an
-    event about this pod and not its equals, until a batch takes it.
+    a decision reported that its gang lacks members, until a member comes or leaves. `is_hinted` is set while a pod is
+    retried for a hint and for nothing else. `is_hinted_alone` is set after an event about this pod and not its equals,
+    until a batch takes it. `cause` is the hint after which a batch took it. `flush_at` is when an unschedulable pod is
+    retried without a hint.
 
     `equals` is its equivalence class, as far as others of it were tried, and `group` those of the class that failed for
     the same reasons. `heaps` are those that hold the pod now.
@@ -121,7 +133,10 @@ class QueuedPod:
     cleared: frozenset[ReasonCode] = frozenset()
     is_replacement: bool = False
     is_reported: bool = False
+    is_hinted: bool = False
     is_hinted_alone: bool = False
+    cause: HintCause | None = None
+    flush_at: float = 0.0
     equals: EquivalenceClass | None = None
     group: RetryGroup | None = None
     heaps: list[IndexedHeap[SortKey] | IndexedHeap[DueTime]] = field(default_factory=list)
@@ -140,6 +155,25 @@ class QueuedPod:
         """Join a heap that is sorted as the queue is."""
         heap.add(self.pod.id, self.sort_key)
         self.heaps.append(heap)
+
+
+def is_hinted_after(queued: QueuedPod, event: QueueEvent) -> bool:
+    """Whether a pod that an event moves is retried for a hint and for nothing else."""
+    if queued.state is PodState.UNSCHEDULABLE:
+        return event in _BY_HINT
+    return queued.is_hinted and event in _LEAVES_HINT
+
+
+def needs_no_backoff(queued: QueuedPod, *, has_lost: bool) -> bool:
+    """
+    Whether a pod is retried at once: its victims are gone, or it lost what there was to others, or to its equals.
+
+    So is one that completes a gang which runs in part: during a backoff others would take what its predecessor freed.
+    """
+    if queued.reasons & RETRIED:
+        return ReasonCode.PREEMPTING in queued.reasons & queued.cleared
+    has_lost = has_lost or (queued.equals is not None and queued.equals.placed_batch == queued.batch)
+    return has_lost or queued.is_replacement
 
 
 K = TypeVar("K")

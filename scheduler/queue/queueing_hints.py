@@ -9,7 +9,7 @@ first thing that ran short, and a device that is gained in any way can be the on
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
-from solver.domain import ALLOCATED_ELSEWHERE, ReasonCode
+from solver.domain import ALLOCATED_ELSEWHERE, Pod, ReasonCode
 
 DEVICES_TAKEN: Final = frozenset(
     {
@@ -232,6 +232,19 @@ CLAIM_EVENTS: Final = frozenset(
     }
 )
 """Events that concern only the pods that reference the claim."""
+
+
+def obstacles(pod: Pod, reasons: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
+    """
+    Return the reasons that a pod waits for.
+
+    A pod that lost to others waits for what it lacks now that they have their places, where reasons say what that is.
+    They do not where none is hinted when the others give their devices back: of several obstacles to the same request,
+    as of its alternatives, one is named.
+    """
+    lacks = reasons - {ReasonCode.OUTRANKED}
+    return lacks if pod.gang is None and lacks & QUEUEING_HINTS[ClusterEvent.DEVICES_FREED] else reasons
+
 
 RETRIED: Final = frozenset(
     {

@@ -22,6 +22,7 @@ import msgspec
 from scheduler.backoff import Backoff
 from scheduler.change import Transition
 from scheduler.cluster.gang_members import is_same_member
+from scheduler.queue.active_queue import PopOrder
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
 from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf
 from scheduler.queue.gangs import QueuedGangs
@@ -141,8 +142,7 @@ class SchedulingQueue:
         queues.advance(now)
         number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
         taken, predecessors = list[QueuedPod](), 0
-        while len(taken) < limit and (key := order.next(len(taken))) is not None:
-            queued = queues.pods[key.pod]
+        while len(taken) < limit and (queued := self._next(order, len(taken), now)) is not None:
             if order.is_over(queued.pod.priority):
                 break
             before = queues.predecessor(queued)
@@ -166,6 +166,14 @@ class SchedulingQueue:
                     queues.take(each, number, now)
                 taken += unit
         return Batch(pods=tuple(each.pod for each in sorted(taken, key=lambda each: each.sort_key)))
+
+    def _next(self, order: PopOrder, position: int, now: float) -> QueuedPod | None:
+        """Return the pod to take as the one at this position; those wait again whose hint is spent."""
+        while (key := order.next(position)) is not None:
+            queued = self._queues.pods[key.pod]
+            if not self._queues.waits_again(queued, now):
+                return queued
+        return None
 
     def _unit(self, queued: QueuedPod) -> list[QueuedPod]:
         """Return a pod with all pods of its gang that can be taken with it."""
@@ -198,6 +206,12 @@ class SchedulingQueue:
                 if was_tried:
                     self._queues.active.quotas(queued).failed(queued)
                 self._queues.move(queued, QueueEvent.RETURNED, now)
+
+    def set_aside(self, pods: Iterable[Pod]) -> None:
+        """Let equals of pods in flight be tried instead of these, whose decision may begin minutes from now."""
+        for pod in pods:
+            if (queued := self._in_flight(pod.id, pod.uid)) is not None:
+                self._queues.leave_group(queued)
 
     def put_back(
         self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
@@ -240,14 +254,13 @@ class SchedulingQueue:
         if claim is not None:
             self._queues.claims_changed(self._claim_users.pods(claim))
         events = events_of(transition)
-        if not events:
-            return
-        self._queues.unschedulable.next_number()
+        number = self._queues.unschedulable.next_number() if events else 0
+        followed = self._queues.freed.see(transition, number)
         for event in events:
             if event is ClusterEvent.GANG_CHANGED:
                 self._gang_changed(gang_of(transition))
             elif event not in CLAIM_EVENTS:
-                self._hint_all(event)
+                self._hint_all(event, is_followed=event is followed)
             elif claim is not None:
                 for pod in self._claim_users.pods(claim):
                     self._queues.hint(self._queues.pods[pod], QUEUEING_HINTS[event])
@@ -272,9 +285,8 @@ class SchedulingQueue:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
 
-    def _hint_all(self, event: ClusterEvent) -> None:
-        for reason in QUEUEING_HINTS[event]:
-            self._queues.unschedulable.hint(reason)
+    def _hint_all(self, event: ClusterEvent, *, is_followed: bool = False) -> None:
+        self._queues.unschedulable.hint(QUEUEING_HINTS[event], is_followed=is_followed)
 
     def _gang_changed(self, gang: GangId | None) -> None:
         """Hint the pods of a gang if it has enough members now; else have it reported what is missing now."""

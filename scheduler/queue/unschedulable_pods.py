@@ -1,14 +1,17 @@
 """Unschedulable pods by the reasons of their last attempt, and which of them were hinted by cluster events."""
 
 from collections.abc import Iterable
+from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
 from scheduler.queue.cluster_events import ClusterEvent
+from scheduler.queue.equivalence import INITIAL_QUOTA, HintCause
+from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.indexed_heap import IndexedHeap, SortKey
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.queueing_hints import QUEUEING_HINTS
-from solver.domain import GangId, PodId, ReasonCode
+from scheduler.queue.queueing_hints import QUEUEING_HINTS, RETRIED
+from solver.domain import GangId, Pod, PodId, ReasonCode
 
 _GANG_REASONS: Final = QUEUEING_HINTS[ClusterEvent.GANG_CHANGED]
 
@@ -21,13 +24,14 @@ class UnschedulablePods:
     pods: it marks the whole heap, in O(log heaps), and pods that fail for this reason later go to a new heap. Pods are
     then moved out of the marked heaps in the order of the queue, as many as a call may move.
 
-    Hints and batches are numbered in one sequence. A pod that batch n took, and that comes back for a reason with
-    `last[reason]` > n, has missed a hint.
+    Hints and batches are numbered in one sequence. A pod that batch n took, and that comes back for a reason of which
+    a newer hint, has missed one. A hint of resources that were freed holds until they are taken (`freed`).
     """
 
-    def __init__(self) -> None:
-        self.last: Final[dict[ReasonCode, int]] = {}
-        """The number of the last hint for each reason."""
+    def __init__(self, freed: FreedResources) -> None:
+        self._freed: Final = freed
+        self._last: Final[dict[ReasonCode, int]] = {}
+        """The number of the last hint for each reason, but for hints that `freed` follows."""
         self._number = 0
         self._by_reason: Final[dict[ReasonCode, IndexedHeap[SortKey]]] = {}
         self._by_gang: Final[dict[GangId, _GangPods]] = {}
@@ -53,11 +57,52 @@ class UnschedulablePods:
             if queued.is_reported or ReasonCode.GANG_INCOMPLETE not in queued.reasons:
                 _add(queued, gang.reported)
 
-    def hint(self, reason: ReasonCode) -> None:
-        """Mark the pods with a reason, as part of the hint that was begun last."""
-        self.last[reason] = self._number
-        if heap := self._by_reason.pop(reason, None):
-            self._mark(heap)
+    def hint(self, reasons: Iterable[ReasonCode], *, is_followed: bool = False) -> None:
+        """Mark the pods with one of these reasons, as part of the hint that was begun last."""
+        for reason in reasons:
+            if not is_followed:
+                self._last[reason] = self._number
+            if heap := self._by_reason.pop(reason, None):
+                self._mark(heap)
+
+    def is_retriable(self, queued: QueuedPod) -> bool:
+        """Whether a pod that comes back need not wait for a hint: it needs none, or it has missed one in flight."""
+        reasons = queued.reasons
+        is_complete = ReasonCode.GANG_INCOMPLETE in reasons and not queued.is_reported
+        return (
+            not reasons
+            or is_complete
+            or bool(reasons & (RETRIED | queued.cleared))
+            or self.has_missed_hint(queued)
+            or self.has_missed_gang_hint(queued)
+        )
+
+    def has_missed_hint(self, queued: QueuedPod) -> bool:
+        """Whether something that a pod failed at may have been removed since a batch took it last."""
+        return self._newest_hint(queued.pod, queued.reasons) > queued.batch
+
+    def may_succeed(self, queued: QueuedPod, batch: int | None = None) -> bool:
+        """Whether equals of a pod may fit by what happened since one of them failed, or since a batch took the pod."""
+        taken = queued.batch if batch is None else batch
+        return queued.group is not None and queued.group.may_succeed(taken, partial(self._newest_hint, queued.pod))
+
+    def most_that_fit(self, queued: QueuedPod) -> int:
+        """Return how many pods of a hinted group fit at most; `INITIAL_QUOTA` where hints do not say it."""
+        reasons, known = _failure(queued)
+        is_followed = self._newest_unfollowed(reasons) <= known
+        most = self._freed.most(queued.pod, reasons, known, INITIAL_QUOTA) if is_followed else INITIAL_QUOTA
+        return most or INITIAL_QUOTA
+
+    def cause(self, queued: QueuedPod) -> HintCause | None:
+        """Return why a pod is tried again, None where no hint says it."""
+        cause = HintCause(*_failure(queued))
+        return cause if cause.holds(partial(self._newest_hint, queued.pod)) else None
+
+    def _newest_hint(self, pod: Pod, reasons: frozenset[ReasonCode]) -> int:
+        return max(self._freed.newest(pod, reasons), self._newest_unfollowed(reasons))
+
+    def _newest_unfollowed(self, reasons: Iterable[ReasonCode]) -> int:
+        return max((self._last.get(reason, 0) for reason in reasons), default=0)
 
     def hint_pod(self, queued: QueuedPod) -> None:
         """Mark one pod."""
@@ -112,6 +157,14 @@ class UnschedulablePods:
             if head is not None:
                 heappush(self._marked, (head, number, heap))
         return None
+
+
+def _failure(queued: QueuedPod) -> tuple[frozenset[ReasonCode], int]:
+    """Return what a pod or an equal failed at, and the number of the batch in which they did last."""
+    group = queued.group
+    if group is None:
+        return queued.reasons, queued.batch
+    return group.every_reason, max(group.failed_batch, queued.batch)
 
 
 class _GangPods:

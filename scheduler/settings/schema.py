@@ -220,7 +220,7 @@ class QueueTimes(Section, frozen=True):
     """Seconds of backoff after the first failed attempt of a pod; each further failure doubles it."""
 
     max_backoff_seconds: Seconds = 10.0
-    """The longest backoff in seconds."""
+    """The longest backoff in seconds; of equal pods at most 0.5 s of it are left when something they lack is freed."""
 
     report_missing_members_seconds: Seconds = 10.0
     """

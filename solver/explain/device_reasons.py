@@ -131,9 +131,16 @@ def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
     return Reason(code=ReasonCode.BUDGET, message=message)
 
 
-def nearness(asked: NamedAlternative, supply: DeviceSupply) -> tuple[int, int]:
-    """Rank an alternative by how near it is to fitting: missing devices (negative), then matching devices."""
-    return (supply.most - asked.ask.needed, supply.verdicts.total())
+def nearness(asked: NamedAlternative, supply: DeviceSupply) -> tuple[int, int, int]:
+    """
+    Rank an alternative by how near it is to fitting: obstacle, missing devices (negative), then matching devices.
+
+    The nearest is one that fits once devices are free, then one whose devices may be allocated some day. The code of
+    the nearest decides which events wake the pod, and each of them may help the others only if it may help this one.
+    """
+    code = code_of(supply, asked.ask.needed)
+    ease = 2 if code in OBSTACLE_CODES.values() else int(code is not ReasonCode.DEVICES_NONE)
+    return (ease, supply.most - asked.ask.needed, supply.verdicts.total())
 
 
 OBSTACLE_CODES: Final = {

@@ -170,6 +170,11 @@ class Available:
         """Bring together what is left of nodes and of devices."""
         return cls(usage, room, left.local, left.wide, left.is_unused, left.kind_of, left.kinds)
 
+    @property
+    def device_states(self) -> DeviceStates:
+        """What is left of devices."""
+        return DeviceStates(self.states, self.wide_state, self.is_unused, self.kind_of, list(self.kinds))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionCache:

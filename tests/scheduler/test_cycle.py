@@ -776,7 +776,7 @@ def crowd(hall: Hall, count: int) -> None:
         hall.cycle.see([seen(claim(name, owner_pod_uid=f"uid-default-{name}")), seen(pod(name, name))])
 
 
-async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed() -> None:
+async def test_of_equal_pods_the_first_is_decided_about_when_a_device_is_freed() -> None:
     hall = Hall()
     crowd(hall, 200)
     async with running(hall):
@@ -785,7 +785,7 @@ async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed(
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
         await settle()
 
-    assert hall.deciding.names[before] == [f"p-{number:04}" for number in range(64)]
+    assert hall.deciding.names[before:] == [["p-0000"]]
     assert ("p-0000", "bound to n1") in hall.telling.told
 
 
@@ -798,7 +798,7 @@ async def test_a_pod_that_may_not_evict_for_a_while_is_decided_beside_its_equals
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
         await settle()
 
-    assert hall.deciding.names[before] == [*(f"p-{number:04}" for number in range(64)), "p-0150"]
+    assert hall.deciding.names[before] == ["p-0000", "p-0150"]
 
 
 async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from scheduler.cluster import Cluster
 from scheduler.queue import QueuedGangs, SchedulingQueue
 from solver.domain import GangAnnotations, GangId, Pod, PodGroup, Reason, ReasonCode, VolumeBinding, VolumeClaimId
 from tests.support import builders as b
-from tests.support.cluster_builders import gone, seen, unit
+from tests.support.cluster_builders import became, gone, seen, unit
 from tests.support.work import counted
 
 MANY = 5000
@@ -193,5 +193,36 @@ def test_a_share_of_a_device_costs_the_same_for_any_number_of_shares() -> None:
     def scene(count: int) -> Iterator[Callable[[], object]]:
         cluster = Cluster()
         return (partial(cluster.apply, share(number)) for number in range(count))
+
+    assert costs_the_same(scene)
+
+
+def test_a_device_that_is_freed_and_given_costs_the_same_for_any_number_of_waiting_pods() -> None:
+    """Of each of four kinds one pod is tried: one gets the device, the others lose to it."""
+    short = (Reason(code=ReasonCode.DEVICES_IN_USE, message="none is free"),)
+    lost = (Reason(code=ReasonCode.OUTRANKED, message="others take it"), *short)
+    holder = b.claim("old", allocation=b.allocation(b.result("gpu", "gpu-0", "n1")))
+
+    def scene(count: int) -> Iterator[Callable[[], object]]:
+        pending = SchedulingQueue(OURS)
+        pending.connect(lambda pod: int(pod.id.name[1:]) % 4)
+        for number in range(count):
+            pending.offer(b.pod(f"p{number:05}", f"p{number:05}"), 0.0)
+        for pod in pending.take_batch(0.0, count).pods:
+            pending.put_back(pod.id, pod.uid, short, 0.0)
+
+        def give(now: float) -> None:
+            pending.wake(became(holder, None))
+            winner, *others = pending.take_batch(now, 1000).pods
+            assert len(others) == 3
+            pending.placed([winner.id])
+            held = msgspec.structs.replace(holder, id=winner.claim_ids[0], reserved_for=(b.consumer(winner.id.name),))
+            pending.wake(became(msgspec.structs.replace(held, allocation=None), held))
+            for pod in others:
+                pending.put_back(pod.id, pod.uid, lost, now)
+            pending.remove(winner.id)
+            assert pending.take_batch(now, 1000).pods == ()
+
+        return (partial(give, 10.0 + number) for number in range(150))
 
     assert costs_the_same(scene)

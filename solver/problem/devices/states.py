@@ -1,6 +1,6 @@
 """What allocations leave of the budgets of nodes: the state of each node in a layout, counted where usage changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,9 +34,22 @@ class DeviceStates:
     kinds: list[tuple[int, State]]
 
 
-def device_states(layout: DeviceLayout, inventory: Inventory, usage: Usage) -> DeviceStates:
-    """Return what is left beside the devices in use."""
-    return StateCounter.of(layout, inventory, usage).count(inventory, usage)
+def states_beside(
+    layout: DeviceLayout, inventory: Inventory, before: DeviceStates, usage: Usage, records: Collection[int]
+) -> DeviceStates:
+    """
+    Return what is left beside the devices in use, of which `records` are in use otherwise than `before`.
+
+    Only their nodes are counted, unless one of these devices takes of a budget of several nodes.
+    """
+    nodes = frozenset(_home(inventory, each) for each in records)
+    counters = {counter for each in records for counter, _ in inventory.records[each].counters}
+    places = {layout.counter_place[each][0] for each in counters if each in layout.counter_place}
+    if not places | {layout.place_of[each][0] for each in records if each in layout.place_of} <= nodes - {_WIDE}:
+        return StateCounter.of(layout, inventory, usage).count(inventory, usage)
+    states = replace(before, kinds=list(before.kinds))
+    numbers = {kind: number for number, kind in enumerate(states.kinds)}
+    return StateCounter(layout, states, _numbers=numbers, _anew=nodes - {_WIDE}).count(inventory, usage)
 
 
 @dataclass(slots=True, eq=False)

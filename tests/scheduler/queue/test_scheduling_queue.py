@@ -5,7 +5,8 @@ import pytest
 
 from scheduler.backoff import MOST_EARLY
 from scheduler.queue import Backoff, PodState, SchedulingQueue
-from scheduler.queue.pod_queues import MOST_MOVES, MOST_RIVALS
+from scheduler.queue.backoff_queue import MOST_RIVALS
+from scheduler.queue.pod_queues import MOST_MOVES
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, node, pod, result, taint
 from tests.support.cluster_builders import became

@@ -561,3 +561,25 @@ def test_a_pod_whose_claim_is_allocated_on_a_full_node_says_that_no_other_node_h
     )
 
     assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeTaint", "NodeTooSmall", "NodeTooSmall"]
+
+
+def test_the_nearest_alternative_is_one_that_freed_devices_help() -> None:
+    """Its code says which events wake the pod: that one fewer device is missing of what no node has does not count."""
+    nearest = b.first_available("r", b.alternative("absent", "none"), b.alternative("taken", count=2))
+    holder = b.claim(
+        "held",
+        b.request("r", count=2),
+        allocation=b.allocation(b.result("r", "gpu-0", "n1"), b.result("r", "gpu-1", "n1"), node_name="n1"),
+        reserved_for=[b.consumer("holder")],
+    )
+    objects = (
+        N1,
+        b.gpu_slice("n1", count=2),
+        GPU,
+        b.device_class("none", "false"),
+        b.claim("c", nearest),
+        holder,
+        b.pod("holder", "held", node_name="n1"),
+    )
+
+    assert [code for code, _, _ in reasons(objects, POD)] == [ReasonCode.DEVICES_IN_USE]

@@ -1,0 +1,187 @@
+"""Waiting pods are placed as if all of them were tried after every event: the same ones, in the same order."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.queue import SchedulingQueue
+from solver.domain import Claim, Pod, PodId, Reason, ReasonCode
+from tests.support.builders import allocation, claim, consumer, pod, result
+from tests.support.cluster_builders import became
+
+NODES = {"n1": (8, 4), "n2": (4, 2), "n3": (2, 1)}
+"""Cores and devices of each node."""
+KINDS = {"small": (1, 1), "wide": (1, 2), "heavy": (4, 1), "plain": (1, 0), "bulky": (3, 0)}
+"""Cores and devices of each kind of pod."""
+LONGEST_BACKOFF = 10.0
+
+
+@dataclass
+class Room:
+    """What is free: cores by node, and the names of devices by node."""
+
+    cores: Counter[str]
+    devices: dict[str, list[str]]
+
+    def copy(self) -> "Room":
+        return Room(Counter(self.cores), {node: list(names) for node, names in self.devices.items()})
+
+    def obstacle(self, kind: str, node: str) -> ReasonCode | None:
+        cores, devices = KINDS[kind]
+        if self.cores[node] < cores:
+            return ReasonCode.NODE_RESOURCES
+        return ReasonCode.DEVICES_IN_USE if len(self.devices[node]) < devices else None
+
+    def take(self, kind: str) -> tuple[str, list[str]] | None:
+        """First fit."""
+        for node in NODES:
+            if self.obstacle(kind, node) is None:
+                cores, devices = KINDS[kind]
+                self.cores[node] -= cores
+                taken, self.devices[node] = self.devices[node][:devices], self.devices[node][devices:]
+                return node, taken
+        return None
+
+
+def kind_of(each: Pod) -> str:
+    return dict(each.labels)["kind"]
+
+
+@dataclass
+class World:
+    """A queue, and a cluster that decides each batch by first fit in its order."""
+
+    room: Room = field(
+        default_factory=lambda: Room(
+            Counter({node: cores for node, (cores, _) in NODES.items()}),
+            {node: [f"{node}-{number}" for number in range(devices)] for node, (_, devices) in NODES.items()},
+        )
+    )
+    now: float = 0.0
+    count: int = 0
+    waiting: dict[PodId, Pod] = field(default_factory=dict)
+    running: dict[PodId, tuple[Pod, Claim]] = field(default_factory=dict)
+    placed: list[PodId] = field(default_factory=list)
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        self.queue = SchedulingQueue(["dovetail"])
+        self.queue.connect(lambda each: (kind_of(each), each.priority))
+
+    def arrive(self, kind: str, priority: int, count: int) -> None:
+        for _ in range(count):
+            self.count += 1
+            name, cores = f"p-{self.count:04}", KINDS[kind][0]
+            each = pod(name, name, priority=priority, labels={"kind": kind}, cpu=cores)
+            self.waiting[each.id] = each
+            self.queue.offer(each, self.now)
+
+    def end(self, numbers: Iterable[int]) -> None:
+        """Let running pods end, with their claims."""
+        names = list(self.running)
+        for key in {names[number % len(names)] for number in numbers} if names else ():
+            each, held = self.running.pop(key)
+            self.give_back(each, held)
+            self.queue.wake(became(each, None))
+            self.queue.wake(became(held, None))
+
+    def give_back(self, each: Pod, held: Claim) -> None:
+        self.room.cores[each.node_name] += KINDS[kind_of(each)][0]
+        if held.allocation is not None:
+            self.room.devices[each.node_name] += [str(one.device.device) for one in held.allocation.results]
+            self.room.devices[each.node_name].sort()
+
+    def refuse(self, number: int) -> None:
+        """Take the placement of a running pod back, as after a conflict; it waits again."""
+        names = list(self.running)
+        if not names:
+            return
+        each, held = self.running.pop(names[number % len(names)])
+        self.give_back(each, held)
+        self.waiting[each.id] = unbound = msgspec.structs.replace(each, node_name="")
+        self.queue.wake(became(each, unbound))
+        self.queue.wake(became(held, claim(held.id.name)))
+        self.queue.offer(unbound, self.now)
+
+    def delete(self, numbers: Iterable[int]) -> None:
+        names = list(self.waiting)
+        for key in {names[number % len(names)] for number in numbers} if names else ():
+            del self.waiting[key]
+            self.queue.remove(key)
+
+    def in_order(self) -> list[Pod]:
+        seen = {each.pod.id: each.sort_key for each in self.queue.pods()}
+        return sorted(self.waiting.values(), key=lambda each: seen[each.id])
+
+    def would_place(self) -> list[PodId]:
+        """Return the pods that would be placed if all were tried now, in order."""
+        room = self.room.copy()
+        return [each.id for each in self.in_order() if room.take(kind_of(each)) is not None]
+
+    def settle(self) -> None:
+        """Decide until nothing is to be done, however long pods back off."""
+        until = self.now + 2 * LONGEST_BACKOFF
+        while (due := self.queue.next_due(self.now)) is not None and due <= until:
+            self.now = max(self.now, due)
+            self.decide(self.queue.take_batch(self.now, 1000).pods)
+        self.now = until
+
+    def decide(self, batch: Sequence[Pod]) -> None:
+        self.tried += len(batch)
+        before, found = self.room.copy(), {each.id: self.room.take(kind_of(each)) for each in batch}
+        self.queue.placed(key for key, place in found.items() if place is not None)
+        for each in batch:
+            if (place := found[each.id]) is not None:
+                self.assume(each, *place)
+        for each in batch:
+            if found[each.id] is None:
+                reasons = [Reason(code=code, message="because") for code in self.reasons(kind_of(each), before)]
+                self.queue.put_back(each.id, each.uid, reasons, self.now)
+
+    def assume(self, each: Pod, node: str, devices: Sequence[str]) -> None:
+        name = each.id.name
+        results = [result("gpu", device, node) for device in devices]
+        given = allocation(*results) if results else None
+        held = claim(name, allocation=given, reserved_for=[consumer(name)])
+        bound = msgspec.structs.replace(each, node_name=node)
+        self.queue.wake(became(claim(name), held))
+        self.queue.wake(became(each, bound))
+        self.queue.offer(bound, self.now)
+        self.running[each.id] = (bound, held)
+        self.placed.append(each.id)
+        del self.waiting[each.id]
+
+    def reasons(self, kind: str, before: Room) -> list[ReasonCode]:
+        lacks = {code for node in NODES if (code := self.room.obstacle(kind, node)) is not None}
+        has_lost = any(before.obstacle(kind, node) is None for node in NODES)
+        return [*([ReasonCode.OUTRANKED] if has_lost else []), *sorted(lacks)]
+
+
+NUMBERS = st.lists(st.integers(0, 20), min_size=1, max_size=4)
+EVENTS = st.one_of(
+    st.tuples(st.just("arrive"), st.sampled_from(sorted(KINDS)), st.integers(0, 1), st.sampled_from([1, 2, 5])),
+    st.tuples(st.just("end"), NUMBERS),
+    st.tuples(st.just("refuse"), st.integers(0, 20)),
+    st.tuples(st.just("delete"), NUMBERS),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=25))
+def test_pods_are_placed_as_if_all_were_tried_after_every_event(events: list[tuple[tuple[str, ...], bool]]) -> None:
+    world = World()
+    for kind in KINDS:
+        world.arrive(kind, 0, 6)
+        world.arrive(kind, 1, 3)
+    world.settle()
+    for (name, *values), is_settled in events:
+        getattr(world, name)(*values)
+        if is_settled:
+            wanted, world.placed = world.would_place(), []
+            world.settle()
+            assert sorted(world.placed) == sorted(wanted)
+            assert world.would_place() == []

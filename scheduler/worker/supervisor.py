@@ -114,13 +114,12 @@ class WorkerSupervisor:
     ) -> None:
         """
         `on_start` gets the process id of a ready worker, `on_failure` the error of one that did not start.
-
         `servers` launches fork servers (default: by `command`).
         """
         self._limits: Final = limits
         self._servers: Final = servers or ForkServers(limits.memory_limit_mib, command)
-        self._on_start: Final = on_start or _ignore
-        self._on_failure: Final = on_failure or _ignore
+        self._on_start: Final = on_start or (lambda _: None)
+        self._on_failure: Final = on_failure or (lambda _: None)
         self._changes: Final = ChangeLog()
         self._is_unsent: Final = asyncio.Event()
         self._is_idle: Final = asyncio.Event()
@@ -369,8 +368,13 @@ class WorkerSupervisor:
                 await asyncio.sleep(_UNSENT_SECONDS)
                 while not self._is_idle.is_set():  # the next batch may begin before this task goes on
                     await self._is_idle.wait()
-                with contextlib.suppress(TimeoutError):  # it had to wait for another sender, or ends the worker
-                    await asyncio.wait_for(self._send_changes(process), _STALL_SECONDS)
+                await self._send_in_time(process)
+
+    async def _send_in_time(self, process: SolverProcess) -> None:
+        """Send every unsent change, unless another sender takes too long, or the worker, which ends then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STALL_SECONDS):
+                await self._send_changes(process)
 
     async def _send_changes(self, process: SolverProcess) -> None:
         """Send every unsent change; one caller at a time, so that states arrive in order."""
@@ -394,7 +398,3 @@ class WorkerSupervisor:
                 chunk, size = [], 0
                 await process.writer.drain()
                 await asyncio.sleep(0)  # the event loop also renews the Lease
-
-
-def _ignore(_: object) -> None:
-    """The default callback."""

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -73,6 +74,27 @@ async def test_changes_go_on_between_batches_after_a_sender_that_took_long(
         async with asyncio.timeout(20):
             while "b open" not in notes.read_text():  # noqa: ASYNC110 - another process writes the file
                 await asyncio.sleep(0.01)
+
+
+async def test_sending_between_batches_ends_when_it_is_cancelled_as_a_change_has_been_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = asyncio.Event()
+
+    async def send(*_: object) -> None:
+        sent.set()
+
+    monkeypatch.setattr(WorkerSupervisor, "_send_changes", send)
+    monkeypatch.setattr("scheduler.worker.supervisor._UNSENT_SECONDS", 0.01)
+    supervisor: Any = WorkerSupervisor(HASTY)
+    supervisor._is_unsent.set()  # noqa: SLF001 - changes wait to be sent
+    sending = asyncio.create_task(supervisor._send_between_batches(None))  # noqa: SLF001 - what `run` starts
+    await sent.wait()
+    sending.cancel()
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(sending, return_exceptions=True)
+    assert sending.cancelled()
 
 
 async def test_what_is_told_between_batches_never_comes_after_what_is_newer(

@@ -303,11 +303,13 @@ class GangPreemption(Preemption):
     expected = frozenset({"high-0", "high-1"})
     victims = 4
 
-    def load(self) -> None:
-        name = f"{self.world.word}-high"
-        body = {"metadata": {"name": name}, "value": 1000}
+    def furnish(self) -> None:
+        super().furnish()
+        body = {"metadata": {"name": f"{self.world.word}-high"}, "value": 1000}
         self.world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-        more = {"priorityClassName": name}  # a PodGroup has none of the system's
+
+    def load(self) -> None:
+        more = {"priorityClassName": f"{self.world.word}-high"}  # a PodGroup has none of the system's
         pod_group(self.world, "high", 2, **more)
         for name in sorted(self.expected):
             self.world.pod(name, template="two", schedulingGroup={"podGroupName": "high"}, **more)

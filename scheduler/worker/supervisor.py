@@ -112,10 +112,7 @@ class WorkerSupervisor:
         *,
         servers: ForkServers | None = None,
     ) -> None:
-        """
-        `on_start` gets the process id of a ready worker, `on_failure` the error of one that did not start.
-        `servers` launches fork servers (default: by `command`).
-        """
+        """`on_start` gets a ready worker's process id, `on_failure` why one did not start; `servers` starts them."""
         self._limits: Final = limits
         self._servers: Final = servers or ForkServers(limits.memory_limit_mib, command)
         self._on_start: Final = on_start or (lambda _: None)

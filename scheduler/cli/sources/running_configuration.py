@@ -85,7 +85,6 @@ class _Owner(msgspec.Struct):
 
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str
-    namespace: str
     creation_timestamp: str
     labels: dict[str, str] = {}
     owner_references: list[_Owner] = []
@@ -127,15 +126,12 @@ async def _read(access: ClusterAccess, namespace: str) -> RunningConfigurations:
     query = {"labelSelector": SCHEDULER_PODS, "fieldSelector": "status.phase=Running", "resourceVersion": "0"}
     async with access.connect() as client:
         try:
-            body = await client.request("GET", f"{paths.CORE}/pods", query=query)
+            body = await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods", query=query)
         except Forbidden:
-            return RunningConfigurations(problems=("the running scheduler is not known: you may not list pods",))
-        pods = msgspec.json.decode(body, type=_PodList).items
-        files = config_files(each for each in pods if each.metadata.namespace == namespace)
-        if others := sorted({each.metadata.namespace for each in pods} - {namespace}) if not files else []:
             return RunningConfigurations(
-                problems=(f"no scheduler runs in namespace {namespace}: choose with --dovetail-namespace {others[0]}",)
+                problems=(f"the running scheduler is not known: you may not list pods of namespace {namespace}",)
             )
+        files = config_files(msgspec.json.decode(body, type=_PodList).items)
         read = await asyncio.gather(*(_configuration(client, namespace, each) for each in files))
     return RunningConfigurations(
         tuple(each for each in read if isinstance(each, NamedSettings)),

@@ -99,7 +99,7 @@ def _line(test: str, peer: UpstreamResult | None, ours: UpstreamResult | None, k
         test=test,
         kube_scheduler=peer.outcome if peer else "",
         dovetail=ours.outcome if ours else "",
-        because=known.because(test, kubernetes) or (ours.message if ours and ours.outcome == "skip" else ""),
+        because=known.because(test, kubernetes) or (ours.reason if ours and ours.outcome == "skip" else ""),
         message=ours.message if ours and ours.outcome != "pass" else "",
     )
 

@@ -41,8 +41,16 @@ class UpstreamResult:
     @property
     def message(self) -> str:
         """What the test said at its end, without lines of logs."""
+        return " ".join(self._said())
+
+    @property
+    def reason(self) -> str:
+        """Why the test was skipped: what it said last."""
+        return next(reversed(self._said()), "")
+
+    def _said(self) -> list[str]:
         said = [LOCATION.sub("", line).strip() for line in self.lines if not KLOG.match(line)]
-        return " ".join(line for line in said if line and not line.startswith(("===", "---")))
+        return [line for line in said if line and not line.startswith(("===", "---"))]
 
 
 @dataclass(frozen=True, slots=True)

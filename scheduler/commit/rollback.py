@@ -61,7 +61,7 @@ class Rollback:
         """
         Remove the pods from the claims, and the allocation of a claim that has no other consumer.
 
-        Nobody else would remove that one: the claim controller does so when it removes the last consumer itself.
+        The claim controller removes an allocation only when it removes the last consumer itself.
 
         If none of the pods is bound, PodGroups are removed too whose uids are among `groups`. Writes of `uncertain`
         claims that have not arrived yet are made to fail. Give the claims that stay reserved for one of the pods, or of

@@ -10,7 +10,7 @@ help with (labels, taints, neighbours, volumes, slices) is no matter of amounts,
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, TypeVar
@@ -20,7 +20,7 @@ from scheduler.cluster.pod_index import holds_node
 from scheduler.queue.cluster_events import ClusterEvent
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.queueing_hints import QUEUEING_HINTS
-from solver.domain import Claim, DeviceId, Pod, PodId, ReasonCode
+from solver.domain import Claim, DeviceId, DeviceResult, Pod, PodId, ReasonCode
 
 MOST_FOLLOWED: Final = 20_000
 """Devices, and nodes, that are followed at most. What is dropped counts as free for good."""
@@ -162,13 +162,15 @@ def _victim_priority(pod: Pod) -> int:
 
 def _devices(claim: Claim | None) -> frozenset[DeviceId]:
     """Return the devices that a claim holds alone."""
-    results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-    return frozenset(each.device for each in results if not each.admin_access and not each.share_id)
+    return frozenset(each.device for each in _results(claim) if not each.admin_access and not each.share_id)
 
 
 def _has_shares(claim: Claim | None) -> bool:
-    results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-    return any(each.share_id for each in results)
+    return any(each.share_id for each in _results(claim))
+
+
+def _results(claim: Claim | None) -> Sequence[DeviceResult]:
+    return claim.allocation.results if claim is not None and claim.allocation is not None else ()
 
 
 def _amounts(pod: Pod | None) -> dict[str, Counter[str]]:

@@ -5,8 +5,6 @@ import re
 import signal
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +14,7 @@ import yaml
 from e2e.chaos.process_faults import children
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
-from tests.support.controlplane import wait_until
+from tests.support.controlplane import stopped, wait_until
 from tests.support.shell_proxy import Asked, Told, is_allocation, lossy, refusal
 from tests.support.shell_world import Start, World
 
@@ -65,17 +63,6 @@ def test_leader_budget_and_waiting_pods_are_seen(world: World, start: Start, tmp
     wait_until(lambda: value(standby, "leader_election_master_status") == 1)
 
 
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """Stop a process for the block."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
 def worker_of(running: Dovetail) -> tuple[int, int]:
     """Give the fork server and the worker of a scheduler."""
     (server,) = children(running.pid)
@@ -88,7 +75,7 @@ def test_a_worker_that_cannot_be_started_is_seen(world: World, start: Start) -> 
     world.template()
     running = start()
     server, worker = worker_of(running)
-    with stopped(server):
+    with stopped(server, may_end=True):
         os.kill(worker, signal.SIGKILL)
         world.pod("p")
         wait_until(lambda: value(running, "dovetail_fallback_seconds") > 1)
@@ -106,7 +93,7 @@ def test_a_leader_that_decides_nothing_is_seen(world: World, start: Start) -> No
         world.claim(name)
     world.pod(names[0], claim=names[0])
     wait_until(lambda: value(running, attempts_of(world, "scheduled")) == 1)
-    with stopped(worker_of(running)[1]):
+    with stopped(worker_of(running)[1], may_end=True):
         attempts, made = value(running, ATTEMPTS), 1
         while value(running, ACTIVE) == 0 and made < len(names):
             world.pod(names[made], claim=names[made])

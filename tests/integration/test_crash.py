@@ -5,14 +5,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from e2e.controlplane.plane import ControlPlane
-from tests.support.controlplane import wait_until
+from tests.support.controlplane import stopped, wait_until
 from tests.support.shell_proxy import Dam, LossyProxy, is_allocation, is_binding, lossy
 from tests.support.shell_world import Start, World, exit_status, wait_until_leading
 
@@ -44,16 +43,6 @@ def fill(world: World, nodes: int, pods: int) -> None:
 def allocated(world: World) -> int:
     """Count the claims that are allocated."""
     return sum("allocation" in each.get("status", {}) for each in world.claims())
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """Stop a process for the block, as a machine that hangs does."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @dataclass(frozen=True)

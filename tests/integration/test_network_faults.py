@@ -1,8 +1,6 @@
 """Faults of the network between Dovetail and the API server: when they end all pods are bound, no device twice."""
 
 import http.client
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
 from scheduler.change import Kind
 from scheduler.kube import paths
-from tests.support.controlplane import wait_until
+from tests.support.controlplane import stopped, wait_until
 from tests.support.shell_proxy import (
     Asked,
     LossyProxy,
@@ -133,8 +131,7 @@ def test_after_a_suspend_devices_that_others_took_meanwhile_are_not_given_again(
     world = scene.world
     scene.pods(range(4))
     wait_until(lambda: len(world.bound()) == 4)
-    os.kill(scene.running.pid, signal.SIGSTOP)
-    try:
+    with stopped(scene.running.pid):
         scene.pods(range(4, 8))
         held = {device for claim in world.claims() for device in world.devices(claim["metadata"]["name"])}
         node, _, device = min({f"{node}/gpu-{index}" for node in world.nodes for index in range(8)} - held).partition(
@@ -143,8 +140,6 @@ def test_after_a_suspend_devices_that_others_took_meanwhile_are_not_given_again(
         world.claim("theirs")
         world.allocate("theirs", device, node, world.pod("stranger", claim="theirs", schedulerName="somebody-else"))
         time.sleep(FAULT_SECONDS)
-    finally:
-        os.kill(scene.running.pid, signal.SIGCONT)
     scene.wait_until_well(8)
 
 

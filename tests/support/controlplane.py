@@ -1,8 +1,11 @@
 """Fixtures: one real control plane for the whole test run, and a namespace of its own for each test."""
 
+import os
 import secrets
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
@@ -36,3 +39,14 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < end, f"not so within {seconds:.0f} s"
         time.sleep(0.05)
+
+
+@contextmanager
+def stopped(pid: int, *, may_end: bool = False) -> Iterator[None]:
+    """Stop a process for the block, as a machine that hangs does; only with `may_end` it may be gone afterwards."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError) if may_end else nullcontext():
+            os.kill(pid, signal.SIGCONT)

@@ -21,6 +21,7 @@ from scheduler.batch_formation import BatchFormation, FormedBatches
 from scheduler.binding_cycle import BindingCycle, DecisionStart, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
+from scheduler.cluster.assume_cache import not_taken
 from scheduler.components import Components
 from scheduler.costly_loop import Ask
 from scheduler.observe import logs
@@ -246,8 +247,10 @@ class SchedulingCycle:
 
     def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], attempt: DecisionStart) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
+        cluster = self._parts.cluster
         with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
-            self._requeue_for_events(self._parts.cluster.assume(unit))
+            transitions = cluster.assume(unit)
+            self._requeue_for_events((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
             return True
         self._binding.give_up(unit, _INTERNAL_ERROR, pods, attempt)
         return False

@@ -40,7 +40,7 @@ from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
-from solver import solve_greedily
+from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Claim, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
@@ -72,6 +72,7 @@ class Deciding:
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         self.batches.append(batch)
+        snapshot = self.cluster.snapshot()
         await self.may_solve.wait()
         hard = {each.id for each in batch.pods if each.id.name.startswith("hard")}
         later = batch.without({each.id for each in batch.pods} - hard)
@@ -79,7 +80,7 @@ class Deciding:
             at_once = self.hard_at_once or len(batch.pods)
             later = batch.without({each.id for each in batch.pods[:at_once]})
         now = batch.without({each.id for each in later.pods})
-        plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
+        plan = solve_greedily(snapshot, now, policy, Budget())
         return Decision(batch=now, plan=plan, seconds=0.0, deferred=later)
 
     @property
@@ -634,6 +635,35 @@ async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
         pass
 
     assert hall.deciding.names == []
+
+
+async def test_a_pod_that_lost_to_one_that_is_gone_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "solve_greedily", solve)
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    winner, loser = pod("winner", priority=1, cpu=6), pod("loser", cpu=6)
+    hall.arrive(winner, loser)
+    async with running(hall):
+        hall.cycle.see([gone(winner)])
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert ("loser", "bound to n1") in hall.telling.told
+
+
+async def test_a_pod_that_lost_to_one_whose_claim_is_gone_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "solve_greedily", solve)
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    wide = request(count=4)
+    hall.cycle.see([seen(claim(name, wide)) for name in ("c", "d")])
+    hall.cycle.see([seen(pod("winner", "c", priority=1)), seen(pod("loser", "d"))])
+    async with running(hall):
+        hall.cycle.see([gone(claim("c", wide)), gone(pod("winner"))])
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert ("loser", "bound to n1") in hall.telling.told
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:

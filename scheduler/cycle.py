@@ -223,6 +223,8 @@ class SchedulingCycle:
             self._parts.pod_groups.decided(batch, plan)
         if is_released:
             self._on_reservation_released()
+        if plan.next_victim_seconds is not None:
+            self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
         self._parts.attempt_metrics.decided(batch, plan, decision.seconds, number=number, writing=len(self._commits))
         self._parts.history.decided(
             number,

@@ -41,7 +41,23 @@ from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
 from solver import solve, solve_greedily
-from solver.domain import Batch, Budget, Claim, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    DeviceId,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    Preemption,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+)
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
@@ -664,6 +680,22 @@ async def test_a_pod_that_lost_to_one_whose_claim_is_gone_is_decided_again(monke
         await settle()
 
     assert ("loser", "bound to n1") in hall.telling.told
+
+
+async def test_a_preemptor_is_due_when_another_pod_may_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = Reason(code=ReasonCode.NO_VICTIMS, message="all of them run too short")
+
+    def without_victims(_: object, batch: Batch, *__: object) -> Plan:
+        unplaced = tuple(Unplaced(pod=each.id, pod_uid=each.uid, reasons=(none,)) for each in batch.pods)
+        report = SearchReport(status=SearchStatus.FALLBACK)
+        return Plan(unplaced=unplaced, next_victim_seconds=30, report=report)
+
+    monkeypatch.setitem(globals(), "solve_greedily", without_victims)
+    hall = Hall(clock=lambda: 100.0)
+    hall.arrive(pod("p"))
+    async with running(hall):
+        assert state(hall, "p") is PodState.UNSCHEDULABLE
+        assert hall.pending.next_due(100.0) == 130.0
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from hypothesis import given, settings
@@ -18,6 +19,8 @@ NODES = {"n1": (8, 4), "n2": (4, 2), "n3": (2, 1)}
 KINDS = {"small": (1, 1), "wide": (1, 2), "heavy": (4, 1), "plain": (1, 0), "bulky": (3, 0)}
 """Cores and devices of each kind of pod."""
 LONGEST_BACKOFF = 10.0
+Event = tuple[str, *tuple[Any, ...]]
+"""The name of a method of `World`, and its arguments."""
 
 
 @dataclass
@@ -66,12 +69,18 @@ class World:
     waiting: dict[PodId, Pod] = field(default_factory=dict)
     running: dict[PodId, tuple[Pod, Claim]] = field(default_factory=dict)
     placed: list[PodId] = field(default_factory=list)
-    amid: list[tuple[str, ...]] = field(default_factory=list)
+    amid: list[Event] = field(default_factory=list)
     """What happens during the next decisions, one of it during each."""
 
     def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with a queue that knows nothing of what came free before."""
         self.queue = SchedulingQueue(["dovetail"])
         self.queue.connect(lambda each: (kind_of(each), each.priority))
+        for each in self.waiting.values():
+            self.queue.offer(each, self.now)
 
     def arrive(self, kind: str, priority: int, count: int) -> None:
         for _ in range(count):
@@ -178,23 +187,29 @@ def reasons_of(kind: str, before: Room, after: Room) -> list[ReasonCode]:
 
 
 NUMBERS = st.lists(st.integers(0, 20), min_size=1, max_size=4)
-EVENTS = st.one_of(
-    st.tuples(st.just("arrive"), st.sampled_from(sorted(KINDS)), st.integers(0, 1), st.sampled_from([1, 2, 5])),
+OF_PODS = st.one_of(
     st.tuples(st.just("end"), NUMBERS),
     st.tuples(st.just("refuse"), st.integers(0, 20)),
     st.tuples(st.just("delete"), NUMBERS),
 )
 
 
+def events(kinds: Iterable[str]) -> st.SearchStrategy[Event]:
+    arrivals = st.tuples(
+        st.just("arrive"), st.sampled_from(sorted(kinds)), st.integers(0, 1), st.sampled_from([1, 2, 5])
+    )
+    return st.one_of(arrivals, OF_PODS)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=25))
-def test_pods_are_placed_as_if_all_were_tried_after_every_event(events: list[tuple[tuple[str, ...], bool]]) -> None:
+@given(history=st.lists(st.tuples(events(KINDS), st.booleans()), max_size=25))
+def test_pods_are_placed_as_if_all_were_tried_after_every_event(history: list[tuple[Event, bool]]) -> None:
     world = World()
     for kind in KINDS:
         world.arrive(kind, 0, 6)
         world.arrive(kind, 1, 3)
     world.settle()
-    for event, is_settled in events:
+    for event, is_settled in history:
         world.happen(*event)
         if is_settled:
             wanted, world.placed = world.would_place(), []
@@ -203,18 +218,21 @@ def test_pods_are_placed_as_if_all_were_tried_after_every_event(events: list[tup
             assert world.would_place() == []
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(EVENTS, st.lists(EVENTS, max_size=3)), max_size=12))
-def test_no_pod_waits_for_what_came_free_during_a_decision(
-    events: list[tuple[tuple[str, ...], list[tuple[str, ...]]]],
-) -> None:
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), kinds=st.sampled_from([KINDS, ["plain", "bulky"]]))
+def test_no_pod_waits_for_what_came_free_during_a_decision(data: st.DataObject, kinds: Iterable[str]) -> None:
     world = World()
-    for kind in KINDS:
+    for kind in kinds:
         world.arrive(kind, 0, 4)
         world.arrive(kind, 1, 2)
     world.settle()
-    for event, amid in events:
-        world.happen(*event)
+    event = events(kinds)
+    for now, is_restarted, amid in data.draw(
+        st.lists(st.tuples(event, st.booleans(), st.lists(event, max_size=3)), max_size=12)
+    ):
+        world.happen(*now)
+        if is_restarted:
+            world.restart()
         world.amid = list(amid)
         world.settle()
         assert world.would_place() == []

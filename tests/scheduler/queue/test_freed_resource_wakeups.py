@@ -153,3 +153,28 @@ def test_room_that_came_free_during_a_decision_is_not_what_its_plan_takes() -> N
     waiting.now += 1.0
 
     assert "a" in waiting.take()
+
+
+def test_a_preemptor_without_victims_is_tried_when_a_pod_has_run_for_its_minimum_time() -> None:
+    waiting = WaitingPods("preemptor", codes=(IN_USE, ReasonCode.NO_VICTIMS))
+    waiting.add("other", codes=(IN_USE,))
+    waiting.queue.expect_victim(70.0)
+    waiting.queue.expect_victim(40.0)
+    assert waiting.queue.next_due(waiting.now) == 40.0
+    waiting.now = 39.9
+    assert waiting.take() == []
+    waiting.now = 40.0
+
+    assert waiting.take() == ["preemptor"]
+
+
+def test_all_equal_preemptors_are_tried_when_there_is_a_victim() -> None:
+    waiting = WaitingPods("a", "b", "c", codes=(ReasonCode.NO_VICTIMS,))
+    waiting.queue.expect_victim(40.0)
+    waiting.now = 40.0
+    first = waiting.take()
+    waiting.fail(first, ReasonCode.NO_VICTIMS)
+
+    assert first == ["a", "b", "c"]
+    assert waiting.take() == []
+    assert waiting.queue.next_due(waiting.now) == 340.0  # nothing but the flush

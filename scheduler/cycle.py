@@ -76,6 +76,7 @@ class SchedulingCycle:
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
         parts.prebind.connect(self.see, self._ended.set)
         parts.commit.connect(self._requeue_for_events)
+        parts.evictions.connect(self._see_given_up)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""
@@ -321,6 +322,11 @@ class SchedulingCycle:
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()
+
+    def _see_given_up(self, transitions: Sequence[Transition]) -> None:
+        """Let other preemptors try the victims of a preemption that is given up."""
+        self._parts.queue.expect_victim(self._clock())
+        self._requeue_for_events(transitions)
 
     async def _wait_for_work(self) -> None:
         while True:

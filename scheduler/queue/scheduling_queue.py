@@ -139,9 +139,7 @@ class SchedulingQueue:
         - A few pods leave the backoffQ early that come before others of the batch and have missed a hint.
         """
         self._report_changed_gangs(now)
-        if self._next_victim_at <= now:
-            self._next_victim_at = float("inf")
-            self._hint_apart(ClusterEvent.MINIMUM_RUN_ENDED)
+        self._hint_preemptors(now)
         queues = self._queues
         queues.advance(now)
         number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
@@ -274,7 +272,7 @@ class SchedulingQueue:
         self._hint_apart(ClusterEvent.RESERVATION_RELEASED)
 
     def expect_victim(self, at: float) -> None:
-        """Hint the preemptors without victims at a time: a pod will have run for its minimum time then."""
+        """Hint the preemptors without victims at a time: there may be one then."""
         self._next_victim_at = min(self._next_victim_at, at)
 
     def victims_gone(self, pod: PodId, now: float) -> None:
@@ -293,6 +291,11 @@ class SchedulingQueue:
     def _is_ours(self, pod: Pod) -> bool:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
+
+    def _hint_preemptors(self, now: float) -> None:
+        if self._next_victim_at <= now:
+            self._next_victim_at = float("inf")
+            self._hint_apart(ClusterEvent.VICTIM_AVAILABLE)
 
     def _hint_apart(self, event: ClusterEvent) -> None:
         """Hint for an event that comes of no transition."""

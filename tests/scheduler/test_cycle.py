@@ -47,6 +47,7 @@ from solver.domain import (
     Claim,
     ClaimId,
     DeviceId,
+    Placement,
     Plan,
     Pod,
     PodId,
@@ -57,6 +58,7 @@ from solver.domain import (
     SearchReport,
     SearchStatus,
     Unplaced,
+    Victim,
 )
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
@@ -696,6 +698,23 @@ async def test_a_preemptor_is_due_when_another_pod_may_be_evicted(monkeypatch: p
     async with running(hall):
         assert state(hall, "p") is PodState.UNSCHEDULABLE
         assert hall.pending.next_due(100.0) == 130.0
+
+
+async def test_preemptors_are_tried_when_the_preemption_of_another_pod_is_given_up() -> None:
+    hall = Hall(clock=lambda: 100.0)
+    waiting = pod("waiting", priority=5)
+    hall.arrive(waiting)
+    hall.pending.take_batch(0.0, 1)
+    none = Reason(code=ReasonCode.NO_VICTIMS, message="another pod has them evicted")
+    hall.pending.put_back(waiting.id, waiting.uid, [none], 0.0)
+    preemption = Preemption(
+        placements=(Placement(pod=PodId("default", "gone"), pod_uid="gone", node="n1"),),
+        victims=(Victim(pod=PodId("default", "low"), pod_uid="low", node="n1", message="makes room"),),
+    )
+    hall.parts.evictions.begin("dovetail", preemption, {})
+    assert state(hall, "waiting") is PodState.UNSCHEDULABLE
+    async with running(hall):
+        assert ("waiting", "bound to n1") in hall.telling.told
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:

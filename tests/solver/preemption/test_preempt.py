@@ -247,7 +247,9 @@ def test_a_plan_says_when_a_pod_may_be_evicted_that_runs_too_short_yet(
 ) -> None:
     snapshot = b.snapshot(*gpus(1), b.claim("one"))  # type: ignore[arg-type]
 
-    plan = decide(snapshot, b.pod("high", "one", priority=priority), rules=replace(DEVICES, minimum_run_seconds=minimum))
+    plan = decide(
+        snapshot, b.pod("high", "one", priority=priority), rules=replace(DEVICES, minimum_run_seconds=minimum)
+    )
 
     assert plan.next_victim_seconds == seconds
 

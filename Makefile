@@ -25,7 +25,7 @@ UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 CONTROLPLANE = $(PYTEST) -n 4 --dist worksteal -m controlplane
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -79,6 +79,9 @@ upgrade: sync ## The API server goes up and down through the versions while Dove
 
 rollout: sync ## Dovetail is upgraded from an earlier commit and rolled back while it schedules, in one table (ARGS=commit)
 	@$(VENV)/python -m e2e.upgrade.rollout $(ARGS)
+
+takeover: sync ## How soon a standby takes over from a leader that is killed or stops, in one table (ARGS=--help)
+	@$(VENV)/python -m e2e.takeover $(ARGS)
 
 alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
 	@$(VENV)/python -m e2e.alerts

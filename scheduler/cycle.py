@@ -21,6 +21,7 @@ from scheduler.batch_formation import BatchFormation, FormedBatches
 from scheduler.binding_cycle import BindingCycle, DecisionStart, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
+from scheduler.cluster.assume_cache import not_taken
 from scheduler.components import Components
 from scheduler.costly_loop import Ask
 from scheduler.observe import logs
@@ -75,6 +76,7 @@ class SchedulingCycle:
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
         parts.prebind.connect(self.see, self._ended.set)
         parts.commit.connect(self._requeue_for_events)
+        parts.evictions.connect(self._see_given_up)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Apply changes of a watch to the cluster cache, the queue and the replica of the worker process."""
@@ -222,6 +224,8 @@ class SchedulingCycle:
             self._parts.pod_groups.decided(batch, plan)
         if is_released:
             self._on_reservation_released()
+        if plan.next_victim_seconds is not None:
+            self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
         self._parts.attempt_metrics.decided(batch, plan, decision.seconds, number=number, writing=len(self._commits))
         self._parts.history.decided(
             number,
@@ -246,8 +250,10 @@ class SchedulingCycle:
 
     def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], attempt: DecisionStart) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
+        cluster = self._parts.cluster
         with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
-            self._requeue_for_events(self._parts.cluster.assume(unit))
+            transitions = cluster.assume(unit)
+            self._requeue_for_events((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
             return True
         self._binding.give_up(unit, _INTERNAL_ERROR, pods, attempt)
         return False
@@ -316,6 +322,11 @@ class SchedulingCycle:
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()
+
+    def _see_given_up(self, transitions: Sequence[Transition]) -> None:
+        """Let other preemptors try the victims of a preemption that is given up."""
+        self._parts.queue.expect_victim(self._clock())
+        self._requeue_for_events(transitions)
 
     async def _wait_for_work(self) -> None:
         while True:

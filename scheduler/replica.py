@@ -201,7 +201,13 @@ class Replica:
     def _loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return what runs from the first decision until the scheduler stops; the first two decide."""
         parts, (manually_bound, misspelled, _) = self._parts, self._followers
-        orphaned = OrphanedClaims(parts.cluster, parts.queue, parts.commit.extended_claims, self._context.metrics)
+        orphaned = OrphanedClaims(
+            parts.cluster,
+            parts.queue,
+            parts.commit.extended_claims,
+            self._context.metrics,
+            scheduler_names=self._context.settings.scheduler_names,
+        )
         uncertain = UncertainAllocations(parts.cluster, parts.commit.claims, self._context.metrics)
         return (
             self._cycle.decide(),

@@ -4,7 +4,7 @@ Only the leader's writes count.
 The Lease names the leader: the token that wrote a new holder into it is the leader's. Three kinds of writes are
 findings: of a former leader after the first one of the new leader, of a leader that has given up the Lease, and of a
 process that never led. Writes that place or evict count: claims, bindings, evictions and volumes. A late event or
-condition does no harm.
+condition does no harm. Nor does a late creation of a claim: it holds nothing, and the leader deletes it.
 """
 
 from dataclasses import dataclass, field
@@ -25,6 +25,18 @@ _PLACING: Final = frozenset(
 )
 
 
+def is_placing(write: Write) -> bool:
+    """Whether a write places or evicts, and has acted."""
+    return (write.resource, write.subresource) in _PLACING and write.is_known and not _is_bare_claim(write)
+
+
+def _is_bare_claim(write: Write) -> bool:
+    """Whether a claim has just been made: it has neither finalizers nor an allocation."""
+    if (write.resource, write.subresource) != ("resourceclaims", "") or write.is_gone or not write.stored:
+        return False
+    return not write.stored["metadata"].get("finalizers") and not write.stored.get("status", {}).get("allocation")
+
+
 @dataclass(slots=True)
 class LeaderWrites:
     """The leader and those before it, by the ids of their tokens."""
@@ -41,8 +53,7 @@ class LeaderWrites:
         if write.resource == "leases" and write.key == self.lease and write.stored:
             self._see_lease(write)
             return []
-        is_placing = (write.resource, write.subresource) in _PLACING
-        if not self.leaders or not is_placing or not write.is_known or write.user != self._user:
+        if not self.leaders or not is_placing(write) or write.user != self._user:
             return []
         writer = self._wrong_writer(write.credential)
         self._has_written |= write.credential == self.leaders[-1]

@@ -1,5 +1,5 @@
 """
-What is held for no running pod in a cluster at rest: reservations, volumes, nominations, and gangs in two parts.
+What is left for no running pod in a cluster at rest: reservations, claims, volumes, nominations, gangs in two parts.
 
 Not part of the audit itself: a scheduler at work holds things for a moment, and deleting pods leaves such things.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from e2e.audit.reading import Finding, Json, Objects, claims_of, holds_node, key_of, results_of
 from e2e.audit.selectors import labels_of
 
+SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 GANG_LABEL = "dovetail.dev/gang"
 MINIMUM = "dovetail.dev/gang-minimum"
 FINISHED = ("Succeeded", "Failed")
@@ -20,6 +21,7 @@ def leftovers(objects: Objects) -> list[Finding]:
     waiting = [each for each in objects.pods if _waits(each)]
     return [
         *_reservations(objects),
+        *_special_claims(objects),
         *_volumes(objects),
         *_nominations(waiting, objects),
         *_parts(objects.pods, objects.groups),
@@ -48,6 +50,22 @@ def _reservations(objects: Objects) -> Iterator[Finding]:
                 yield Finding("left", str(key_of(claim)), f"it is reserved for the pod {name}, which is gone")
             elif _waits(pod) and not are_awaited:
                 yield Finding("held", str(key_of(claim)), f"it is reserved for the pod {name}, which waits")
+
+
+def _special_claims(objects: Objects) -> Iterator[Finding]:
+    """Of the claims for extended resources of a bound pod there is the one that its status names, and no other."""
+    used = {
+        each["metadata"]["uid"]: each["status"].get("extendedResourceClaimStatus", {}).get("resourceClaimName")
+        for each in objects.pods
+        if each["spec"].get("nodeName")
+    }
+    for claim in objects.claims:
+        metadata = claim["metadata"]
+        if (metadata.get("annotations") or {}).get(SPECIAL) != "true" or "deletionTimestamp" in metadata:
+            continue
+        names = {used.get(each["uid"]) for each in metadata.get("ownerReferences") or ()} - {None}
+        if names and metadata["name"] not in names:
+            yield Finding("left", str(key_of(claim)), f"its pod uses the claim {' '.join(map(str, names))}")
 
 
 def _volumes(objects: Objects) -> Iterator[Finding]:

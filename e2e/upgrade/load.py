@@ -15,7 +15,7 @@ NODES, DEVICES, PODS = 40, 8, 60
 _NAMESPACE: Final = "upgrade"
 _DRIVER: Final = "gpu.example.com"
 _RESOURCE: Final = "/apis/resource.k8s.io/v1"
-_PODS: Final = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+PODS_PATH: Final = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 _MACHINE: Final = shape.Machine(instance_type="gpu.large", cpu=64, memory_gib=256, disk_gib=1000)
 _END_SECONDS: Final = 60.0
 
@@ -50,7 +50,7 @@ class Load(threading.Thread):
         self.join()
         self.waiting = self._wait_until_bound()
         for pod in self.look():
-            self._plane.request("DELETE", f"{_PODS}/{pod['metadata']['name']}")
+            self._plane.request("DELETE", f"{PODS_PATH}/{pod['metadata']['name']}")
 
     def run(self) -> None:
         """Work until `stop` is set; an API server that is away is asked again."""
@@ -60,7 +60,7 @@ class Load(threading.Thread):
 
     def look(self) -> list[dict[str, Any]]:
         """Read the pods, note those that are bound, and return them."""
-        pods: list[dict[str, Any]] = self._plane.request("GET", _PODS)["items"]
+        pods: list[dict[str, Any]] = self._plane.request("GET", PODS_PATH)["items"]
         for pod in pods:
             if "nodeName" in pod["spec"]:
                 self.bound.setdefault(pod["metadata"]["name"], time.monotonic())
@@ -78,8 +78,8 @@ class Load(threading.Thread):
     def _work(self) -> None:
         names = sorted(pod["metadata"]["name"] for pod in self.look() if "nodeName" in pod["spec"])
         if len(names) >= PODS:
-            self._plane.request("DELETE", f"{_PODS}/{names[0]}")
-        self._plane.request("POST", _PODS, _pod(f"p{self._made:05}"))
+            self._plane.request("DELETE", f"{PODS_PATH}/{names[0]}")
+        self._plane.request("POST", PODS_PATH, pod(f"p{self._made:05}"))
         self._made += 1
 
 
@@ -97,7 +97,8 @@ def publish(plane: ControlPlane) -> None:
             plane.request("POST", f"{_RESOURCE}/resourceslices", each)
 
 
-def _pod(name: str) -> dict[str, Any]:
+def pod(name: str) -> dict[str, Any]:
+    """Return a pod with one device."""
     container = {"name": "main", "image": "example.com/none", "resources": {"claims": [{"name": "gpu"}]}}
     return {
         "metadata": {"name": name},

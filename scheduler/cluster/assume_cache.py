@@ -5,11 +5,11 @@ The same idea as the AssumeCache of kube-scheduler: the watch confirms an assump
 `Conflict`; `forget` rolls it back.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from scheduler.change import is_at_least
+from scheduler.change import Kind, Transition, is_at_least
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.table import changed_keys
@@ -322,6 +322,30 @@ class AssumeCache:
             self._claims[known.claim] = msgspec.structs.replace(known, consumers=consumers)
 
 
+def not_taken(
+    unit: Unit,
+    pods: Mapping[PodId, Pod],
+    find_pod: Callable[[PodId], Pod | None],
+    find_claim: Callable[[ClaimId], Claim | None],
+) -> Iterator[Transition]:
+    """
+    Return what a plan takes for a unit and the assumed unit does not, as if it came free.
+
+    Pods or claims of the unit have gone or changed during the decision. Other pods of the batch have lost to them.
+    """
+    for placement in unit.placements:
+        pod = find_pod(placement.pod)
+        if pod is None or pod.uid != placement.pod_uid or pod.node_name != placement.node:
+            placed = msgspec.structs.replace(pods[placement.pod], node_name=placement.node)
+            yield Transition(kind=Kind.PODS, key=str(placement.pod), before=placed, after=None)
+    for each in unit.allocations:
+        claim = find_claim(each.claim)
+        if claim is None or claim.allocation is None or not is_same(each.allocation, claim.allocation):
+            free = Claim(id=each.claim, uid=each.claim_uid)
+            held = msgspec.structs.replace(free, allocation=each.allocation)
+            yield Transition(kind=Kind.CLAIMS, key=str(each.claim), before=held, after=free)
+
+
 def is_same(assumed: Allocation, seen: Allocation) -> bool:
     """
     Whether an observed allocation is the assumed one.
@@ -329,6 +353,8 @@ def is_same(assumed: Allocation, seen: Allocation) -> bool:
     Devices, requests, shares and amounts are compared. The write adds the timestamp and may add share ids, and the
     server may format a quantity differently.
     """
+    if assumed is seen:
+        return True
     left, right = _essence(assumed), _essence(seen)
     return len(left) == len(right) and all(
         one[:-1] == other[:-1] and one[-1] in {"", other[-1]} for one, other in zip(left, right, strict=True)

@@ -337,7 +337,7 @@ class Cluster:
         return object_store.special_claims_of(self._store, pod, uid)
 
     def orphaned_special_claims(self) -> tuple[tuple[Claim, Pod], ...]:
-        """Return the special claims (extended resources) of pods that are not assumed to be bound, with their pods."""
+        """Return the special claims (extended resources) that no attempt uses, with their pods."""
         return object_store.orphaned_special_claims(self._store)
 
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:

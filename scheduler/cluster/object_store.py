@@ -284,17 +284,26 @@ def special_claims_of(store: ObjectStore, pod: PodId, uid: str) -> tuple[Claim, 
 
 def orphaned_special_claims(store: ObjectStore) -> tuple[tuple[Claim, Pod], ...]:
     """
-    Return the special claims of unbound pods: an earlier attempt made them, and no attempt is under way.
+    Return the special claims that an earlier attempt made and no attempt uses, with their pods.
 
-    One that is being deleted stays allocated while it is reserved for its pod, which may wait for its devices.
+    Of an unbound pod these are all, while no attempt is under way. One that is being deleted stays allocated while it
+    is reserved for its pod, which may wait for its devices. Of a bound pod these are the ones without an allocation: a
+    lost answer or a late write of a former leader made them.
     """
     if not store.special_claims:
         return ()
-    pods = store.assumed_pods.values()
-    waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in store.special_claims and not holds_node(pod)]
+    pods = (pod for pod in store.assumed_pods.values() if (pod.id.namespace, pod.uid) in store.special_claims)
     return tuple(
         (claim, pod)
-        for pod in waiting
+        for pod in pods
         for claim in special_claims_of(store, pod.id, pod.uid)
-        if not claim.is_deleting or claim.allocation is not None
+        if (_is_left_unbound(claim, pod) or _is_left_bound(claim, store.pods[pod.id]))
     )
+
+
+def _is_left_unbound(claim: Claim, pod: Pod) -> bool:
+    return not holds_node(pod) and (not claim.is_deleting or claim.allocation is not None)
+
+
+def _is_left_bound(claim: Claim, observed: Pod) -> bool:
+    return bool(observed.node_name) and not claim.is_deleting and claim.allocation is None

@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, NamedTuple, Protocol
@@ -181,6 +181,11 @@ class Evictions:
         self._count = 0
         self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
         self._rate: Final = EvictionRate(record, clock, wall)
+        self._on_given_up: Callable[[Sequence[Transition]], object] = lambda _: None
+
+    def connect(self, on_given_up: Callable[[Sequence[Transition]], object]) -> None:
+        """Have the transitions of a preemption that ends without its evictions handed on; others may evict the pods."""
+        self._on_given_up = on_given_up
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
         """Return a profile's policy with the current time and the number of evictions that the rate limit leaves."""
@@ -226,7 +231,7 @@ class Evictions:
             await self._nominate_and_evict(run)
             is_over = True
         if not is_over:
-            self._cluster.withdraw(run.preemption)
+            self._on_given_up(self._cluster.withdraw(run.preemption))
 
     async def _nominate_and_evict(self, run: _Run) -> None:
         preemption, evicted = run.preemption, set[PodId]()
@@ -235,7 +240,7 @@ class Evictions:
                 pod, uid, node = placement.pod, placement.pod_uid, placement.node
                 await self._writer.write(partial(pod_writes.nominate, self._client, pod, uid, node))
         except (KubeError, FencedError) as error:
-            self._cluster.withdraw(preemption)
+            self._on_given_up(self._cluster.withdraw(preemption))
             _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
             return
         await asyncio.sleep(max(0.0, self._evicts_from - self._clock()))
@@ -248,9 +253,11 @@ class Evictions:
         except (KubeError, FencedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
         finally:
-            for victim in preemption.victims:
-                if victim.pod not in evicted:  # the watch shows the others as deleting
-                    self._cluster.keep_victim(victim.pod, victim.pod_uid)
+            kept = [each for each in preemption.victims if each.pod not in evicted]
+            for victim in kept:  # the watch shows the others as deleting
+                self._cluster.keep_victim(victim.pod, victim.pod_uid)
+            if kept:
+                self._on_given_up(())
 
     def _log_begin(self, run: _Run) -> None:
         """Log the preemptor; each victim has a line with the same number."""

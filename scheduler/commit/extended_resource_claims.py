@@ -7,6 +7,7 @@ In order: POST the claim, write finalizer and allocation as of any claim (`claim
 `OrphanedClaims` removes claims that an earlier attempt left behind, by a crash or a lost answer. Their pods wait in our
 queue, and such a claim may hold the devices that its pod waits for. It is deallocated after live reads, then deleted.
 No attempt makes another claim before: one that is left when its pod is bound would hold its devices as long as the pod.
+A creation may still arrive when its pod is bound with another claim. Nothing allocates that claim, and it is deleted.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.queue import SchedulingQueue
-from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, PodId, Reason, ReasonCode
+from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Pod, PodId, Reason, ReasonCode
 
 _UNSERVED_SECONDS: Final = 20.0
 """Time without another attempt after the API server dropped the status field: its feature gate may be on by then."""
@@ -209,6 +210,12 @@ class ExtendedResourceClaims:
         key = (claim.id,)
         return not await self._rollback.release(key, (pod,), uncertain=key) and await self._delete(claim)
 
+    async def remove_unused(self, claim: Claim, pod: Pod) -> None:
+        """Delete a claim without an allocation whose pod is bound with another one, by a live read of the pod."""
+        uid, used = await self._writer.read(partial(extended_resource_writes.read_announced, self._client, pod.id))
+        if uid == pod.uid and used not in {"", claim.id.name}:
+            await self._delete(claim, version=claim.resource_version)
+
     async def _remove_earlier(self, placement: Placement) -> bool:
         """Remove the claims of a pod that earlier attempts left behind; return whether all of them are removed."""
         pod = placement.pod, placement.pod_uid
@@ -242,8 +249,8 @@ class ExtendedResourceClaims:
             return api_reason(error)
         return None
 
-    async def _delete(self, claim: Claim) -> bool:
-        send = partial(extended_resource_writes.delete_claim, self._client, claim.id, claim.uid)
+    async def _delete(self, claim: Claim, *, version: str = "") -> bool:
+        send = partial(extended_resource_writes.delete_claim, self._client, claim.id, claim.uid, version=version)
         try:
             await self._writer.write(send)
         except (Conflict, NotFound):  # it is gone, also where another one has its name
@@ -289,11 +296,13 @@ class OrphanedClaims:
         specials: ExtendedResourceClaims,
         metrics: Metrics,
         *,
+        scheduler_names: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster: Final = cluster
         self._pending: Final = pending
         self._specials: Final = specials
+        self._scheduler_names: Final = frozenset(scheduler_names)
         self._confined: Final = partial(Confined, metrics, Subsystem.ORPHANED_CLAIMS, passing=(FencedError,))
         self._tried: Final[Cooldown[str]] = Cooldown(_AGAIN_SECONDS, clock)
 
@@ -311,8 +320,12 @@ class OrphanedClaims:
     async def remove(self) -> None:
         """Remove those that exist now."""
         for claim, pod in self._cluster.orphaned_special_claims():
-            if self._pending.state(pod.id) is None or not self._tried.try_start(claim.uid):
+            is_ours = pod.scheduler_name in self._scheduler_names and not pod.is_terminal
+            if not (is_ours and (pod.node_name or self._pending.state(pod.id)) and self._tried.try_start(claim.uid)):
                 continue
             _log.info(logs.ROLLED_BACK, claim=str(claim.id), pod=str(pod.id))
             with self._confined(claim=str(claim.id)):
-                await self._specials.remove(claim, (pod.id, pod.uid))
+                if pod.node_name:
+                    await self._specials.remove_unused(claim, pod)
+                else:
+                    await self._specials.remove(claim, (pod.id, pod.uid))

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import paths, writes
-from scheduler.kube.client import Client
+from scheduler.kube.client import JSON_PATCH, Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.claims import SPECIAL
 from scheduler.kube.decode.objects import decode
@@ -42,8 +42,18 @@ class _PodStatus(msgspec.Struct):
     extended: _Announced | None = msgspec.field(name="extendedResourceClaimStatus", default=None)
 
 
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
 class _Pod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+    @property
+    def claim_name(self) -> str:
+        """The claim that the status names, "" for none."""
+        return self.status.extended.resource_claim_name if self.status.extended is not None else ""
 
 
 _pod = msgspec.json.Decoder(_Pod)
@@ -66,9 +76,16 @@ async def create_claim(
         raise AnswerLost(f"POST {path}: the answer cannot be read: {error}") from error
 
 
-async def delete_claim(client: Client, claim: ClaimId, uid: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
-    """Delete a claim by name and uid; a claim that is deleted or replaced already is no error."""
-    body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
+async def delete_claim(
+    client: Client, claim: ClaimId, uid: str, *, version: str = "", timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Delete a claim by name and uid; a claim that is deleted or replaced already is no error.
+
+    With `version`, its resourceVersion, a claim that was written since stays.
+    """
+    conditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
+    body = msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions})
     try:
         await client.request("DELETE", paths.claim(claim), body=body, timeout_seconds=timeout_seconds)
     except (NotFound, Conflict):
@@ -86,15 +103,28 @@ async def announce_claim(
     """
     Write extendedResourceClaimStatus of a pod (key, uid): which claim serves which containers, for the kubelet.
 
-    Raises `NotServedError` where the API server dropped the field, `Conflict` where the pod has another uid.
+    Raises `NotServedError` where the API server dropped the field. Raises `Invalid` where the pod has another uid or is
+    bound: so a write that arrives late names no other claim to the kubelet than the one that the pod has.
     """
-    answer = await writes.patch_pod_status(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
+    path = paths.pod(pod[0], "status")
+    body = msgspec.json.encode(announcement(pod[1], claim, mappings))
+    answer = await client.request("PATCH", path, body=body, content_type=JSON_PATCH, timeout_seconds=timeout_seconds)
     try:
-        announced = json_parts.decode(_pod, answer)[0].status.extended
+        announced = json_parts.decode(_pod, answer)[0]
     except (ValueError, RecursionError) as error:
-        raise AnswerLost(f"PATCH {paths.pod(pod[0], 'status')}: the answer cannot be read: {error}") from error
-    if announced is None or announced.resource_claim_name != claim.name:
+        raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error
+    if announced.claim_name != claim.name:
         raise NotServedError(_NO_GATE)
+
+
+async def read_announced(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> tuple[str, str]:
+    """Read the uid of a pod and the name of the claim that its status names, both "" where there is none."""
+
+    def decoded(body: bytes) -> tuple[str, str]:
+        found = json_parts.decode(_pod, body)[0]
+        return found.metadata.uid, found.claim_name
+
+    return await writes.read_object(client, paths.pod(pod), timeout_seconds, decoded) or ("", "")
 
 
 def claim_body(pod: PodId, pod_uid: str, special: ExtendedResourceClaim) -> Json:
@@ -123,10 +153,15 @@ def _request(request: Request) -> Json:
     return {"name": request.name, "exactly": exactly}
 
 
-def announcement(claim: ClaimId, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> Json:
-    """Return the pod's status."""
+def announcement(uid: str, claim: ClaimId, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> list[Json]:
+    """Return the operations on the status of an unbound pod; the test for null holds where there is no nodeName."""
     rows = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
         for each in mappings
     ]
-    return {"extendedResourceClaimStatus": {"resourceClaimName": claim.name, "requestMappings": rows}}
+    status = {"resourceClaimName": claim.name, "requestMappings": rows}
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": "/spec/nodeName", "value": None},
+        {"op": "add", "path": "/status/extendedResourceClaimStatus", "value": status},
+    ]

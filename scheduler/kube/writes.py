@@ -177,7 +177,7 @@ async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_s
 
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
     """Read a claim live, None where there is none."""
-    return await _read(client, paths.claim(claim), timeout_seconds, partial(_decoded, claim))
+    return await read_object(client, paths.claim(claim), timeout_seconds, partial(_decoded, claim))
 
 
 def _decoded(key: ClaimId, body: bytes) -> Claim:
@@ -220,10 +220,10 @@ async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE
         is_deleting = found.metadata.deletion_timestamp is not None
         return Pod(id=pod, uid=found.metadata.uid, node_name=found.spec.node_name, is_deleting=is_deleting)
 
-    return await _read(client, paths.pod(pod), timeout_seconds, decoded)
+    return await read_object(client, paths.pod(pod), timeout_seconds, decoded)
 
 
-async def _read(client: Client, path: str, timeout_seconds: float, decoded: Callable[[bytes], T]) -> T | None:
+async def read_object(client: Client, path: str, timeout_seconds: float, decoded: Callable[[bytes], T]) -> T | None:
     """Read an object live; an answer that is no object was damaged on its way, and counts as one that is lost."""
     try:
         return decoded(await client.request("GET", path, timeout_seconds=timeout_seconds))

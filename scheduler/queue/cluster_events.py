@@ -11,7 +11,6 @@ from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.object_store import unreadable_device_rules
 from scheduler.cluster.pod_index import holds_node
 from solver.domain import (
-    Allocation,
     Claim,
     ClaimId,
     CSIDriver,
@@ -99,6 +98,8 @@ class ClusterEvent(StrEnum):
     """A PodGroup was added, changed or deleted, or a member completes a gang or describes it otherwise."""
     DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
     """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
+    VICTIM_AVAILABLE = "VictimAvailable"
+    """A pod has run for `preemption.minimumRunSeconds`, or is not evicted for another pod after all."""
     EVICTION_EASED = "EvictionEased"
     """A running pod is not protected any more, or an allocated claim has fewer consumers or got its finalizer."""
     VOLUMES_RELEASED = "VolumesReleased"
@@ -228,7 +229,7 @@ def _claim_events(before: Claim | None, after: Claim | None) -> Events:
         return _where({**found, ClusterEvent.CLAIM_CREATED: is_replaced})
     left = {each.uid for each in after.reserved_for}
     # A list may skip the state between two allocations, and another client may allocate otherwise than was assumed.
-    is_moved = before.allocation is not None and not _has_same_allocation(before.allocation, after.allocation)
+    is_moved = before.allocation is not None and not (after.allocation and is_same(before.allocation, after.allocation))
     has_shrunk = any(each.uid not in left for each in before.reserved_for)
     # Its devices become free when all consumers are evicted, which was impossible while one of them was protected.
     is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
@@ -249,10 +250,6 @@ def _unreadable_pools(claim: Claim | None) -> set[tuple[str | None, str | None]]
     """Return the pools that are tainted because a claim holds a device of them that cannot be read."""
     rules = unreadable_device_rules(claim) if claim is not None and claim.invalid else ()
     return {(each.driver, each.pool) for each in rules}
-
-
-def _has_same_allocation(before: Allocation, after: Allocation | None) -> bool:
-    return after is not None and is_same(before, after)
 
 
 def _claim_terms(claim: Claim) -> tuple[object, ...]:

@@ -65,6 +65,8 @@ class FreedResources:
         self._preemptible: Final[dict[int, int]] = {}
         """By priority, the newest number of what pods of that priority have taken."""
         self._dropped = 0
+        self._overlapped = 0
+        """The last batch whose plan took room of a node where more had come free since the batch was taken."""
 
     def see(self, transition: Transition, number: int) -> ClusterEvent | None:
         """Follow a transition, with the number of its hint; return the one of its events that is followed."""
@@ -82,6 +84,14 @@ class FreedResources:
             return 0
         lasts = (next(reversed(each.values())).number for each in followed if each)
         return max(self._dropped, self._newest_preemptible(pod), *lasts)
+
+    def has_overlapped(self, batch: int, reasons: frozenset[ReasonCode]) -> bool:
+        """
+        Whether pods that the last plan left out, for one of these reasons, may fit in what it seems to have taken.
+
+        They failed beside what the plan takes, and that was free before. So what has come free since is left for them.
+        """
+        return batch == self._overlapped and bool(reasons & _HINTED_BY_ROOM)
 
     def most(self, pod: Pod, reasons: frozenset[ReasonCode], known: int, limit: int) -> int:
         """
@@ -131,6 +141,7 @@ class FreedResources:
             left = self._nodes.get(node)
             if left is not None and after is not None and (taken := more - less):
                 self._note_taken(left, _victim_priority(after))
+                self._note_overlap(left, after)
                 left.amounts -= taken
             if freed := less - more:
                 self._follow(self._nodes, node, _Freed(number, freed + left.amounts if left is not None else freed))
@@ -143,6 +154,11 @@ class FreedResources:
         users = {each.uid: self._pods.get(PodId(claim.id.namespace, each.name)) for each in claim.reserved_for}
         known = [_victim_priority(each.pod) for uid, each in users.items() if each is not None and each.pod.uid == uid]
         return min(known) if known and len(known) == len(users) else None
+
+    def _note_overlap(self, freed: _Freed, taker: Pod) -> None:
+        queued = self._pods.get(taker.id)
+        if queued is not None and queued.pod.uid == taker.uid and queued.batch < freed.number:
+            self._overlapped = queued.batch
 
     def _note_taken(self, freed: _Freed, priority: int) -> None:
         self._preemptible[priority] = max(self._preemptible.get(priority, 0), freed.number)

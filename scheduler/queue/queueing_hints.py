@@ -185,6 +185,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     ),
     ClusterEvent.DISRUPTIONS_ALLOWED: frozenset({ReasonCode.NO_VICTIMS}),
     ClusterEvent.EVICTION_EASED: frozenset({ReasonCode.NO_VICTIMS}),
+    ClusterEvent.VICTIM_AVAILABLE: frozenset({ReasonCode.NO_VICTIMS}),
     ClusterEvent.VOLUMES_RELEASED: _VOLUME_USE | {ReasonCode.OUTRANKED},
     ClusterEvent.VOLUME_CLAIM_CREATED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
     ClusterEvent.VOLUME_CLAIM_CHANGED: _VOLUME_CLAIM | _VOLUME_PLACE | {ReasonCode.OUTRANKED},

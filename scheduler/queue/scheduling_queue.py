@@ -59,6 +59,7 @@ class SchedulingQueue:
         self._changed_gangs: Final[set[GangId]] = set()
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
+        self._next_victim_at = float("inf")
 
     def __len__(self) -> int:
         """Return the number of pods in the queue, those in flight included."""
@@ -138,6 +139,7 @@ class SchedulingQueue:
         - A few pods leave the backoffQ early that come before others of the batch and have missed a hint.
         """
         self._report_changed_gangs(now)
+        self._hint_preemptors(now)
         queues = self._queues
         queues.advance(now)
         number, order = queues.unschedulable.next_number(), queues.active.pop_order(limit)
@@ -267,8 +269,11 @@ class SchedulingQueue:
 
     def reservation_released(self) -> None:
         """Hint the pods that found a node reserved for a starving pod, because it is not reserved any more."""
-        self._queues.unschedulable.next_number()
-        self._hint_all(ClusterEvent.RESERVATION_RELEASED)
+        self._hint_apart(ClusterEvent.RESERVATION_RELEASED)
+
+    def expect_victim(self, at: float) -> None:
+        """Hint the preemptors without victims at a time: there may be one then."""
+        self._next_victim_at = min(self._next_victim_at, at)
 
     def victims_gone(self, pod: PodId, now: float) -> None:
         """Retry a pod at once that backs off until its victims are gone, because they are."""
@@ -279,11 +284,23 @@ class SchedulingQueue:
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
         self._report_changed_gangs(now)
-        return self._queues.due(now)
+        due = self._queues.due(now)
+        at = self._next_victim_at if due is None else min(due, self._next_victim_at)
+        return max(now, at) if at < float("inf") else None
 
     def _is_ours(self, pod: Pod) -> bool:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
+
+    def _hint_preemptors(self, now: float) -> None:
+        if self._next_victim_at <= now:
+            self._next_victim_at = float("inf")
+            self._hint_apart(ClusterEvent.VICTIM_AVAILABLE)
+
+    def _hint_apart(self, event: ClusterEvent) -> None:
+        """Hint for an event that comes of no transition."""
+        self._queues.unschedulable.next_number()
+        self._hint_all(event)
 
     def _hint_all(self, event: ClusterEvent, *, is_followed: bool = False) -> None:
         self._queues.unschedulable.hint(QUEUEING_HINTS[event], is_followed=is_followed)

@@ -79,7 +79,8 @@ class UnschedulablePods:
 
     def has_missed_hint(self, queued: QueuedPod) -> bool:
         """Whether something that a pod failed at may have been removed since a batch took it last."""
-        return self._newest_hint(queued.pod, queued.reasons) > queued.batch
+        is_newer = self._newest_hint(queued.pod, queued.reasons) > queued.batch
+        return is_newer or self._freed.has_overlapped(queued.batch, queued.reasons)
 
     def may_succeed(self, queued: QueuedPod, batch: int | None = None) -> bool:
         """Whether equals of a pod may fit by what happened since one of them failed, or since a batch took the pod."""

@@ -283,7 +283,7 @@ class LeaderElection(Section, frozen=True):
     """
 
     retry_period_seconds: Seconds = 2.0
-    """Seconds between two renewals of the Lease. A standby reads it four times a second."""
+    """Seconds between two renewals of the Lease. A standby reads it ten times a second."""
 
 
 class Settings(Section, frozen=True):

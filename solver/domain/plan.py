@@ -129,6 +129,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     solve of their own: they are hard to decide and share nothing with the others, or time ended before they were
     reached. `over_budget` pods cost more than the rest of the allowance (`Budget.cost_units`), so they need a solve
     with a larger one. Both are in no other part of the plan.
+
+    `next_victim_seconds` after the decision another running pod has used its devices for the minimum time. Then there
+    may be victims for a preemptor that has none now; None where no preemptor waits for that.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -138,6 +141,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     node_reservations: tuple[NodeReservation, ...] = ()
     deferred: tuple[PodId, ...] = ()
     over_budget: tuple[PodId, ...] = ()
+    next_victim_seconds: int | None = None
     report: SearchReport
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId
+from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, ReasonCode
 from solver.extract import Extracted
 from solver.preemption import nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
@@ -23,7 +23,7 @@ from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
-from solver.preemption.victims import victim_priority
+from solver.preemption.victims import seconds_to_next, victim_priority
 from solver.preemption.what_if import snapshot_after
 from solver.problem.gangs import running
 from solver.problem.problem import Problem
@@ -71,9 +71,22 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
-    return PreemptedPlan(
-        replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
+    plan = replace(
+        plan, preemptions=state.preemptions, unplaced=unplaced, next_victim_seconds=_next_victim_seconds(context, state)
     )
+    return PreemptedPlan(plan, max(state.blocked, default=None))
+
+
+def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> int | None:
+    """Return when there is another candidate for preemptors without victims: a pod that runs too short yet."""
+    priorities = {
+        pod.priority
+        for preemptor in context.preemptors
+        for pod in preemptor
+        if (reason := state.reasons.get(pod.id)) is not None and reason.code is ReasonCode.NO_VICTIMS
+    }
+    bound = [each for each in priorities if context.rules.binding(each).minimum_run]
+    return seconds_to_next(context.problem.snapshot, max(bound), context.rules) if bound else None
 
 
 def leave_time(problem: Problem, budget: Budget) -> Budget:

@@ -110,6 +110,37 @@ def victim_priority(pod: Pod, gangs: Mapping[GangId, Gang]) -> int:
     return pod.priority if gang is None or gang.priority is None else gang.priority
 
 
+def seconds_to_next(snapshot: Snapshot, priority: int, rules: PreemptionRules) -> int | None:
+    """
+    Return the seconds until a pod has run for its minimum time that may be evicted for a priority then, None if none.
+
+    The minimum time of a pod that has not started yet begins now at the earliest.
+    """
+    gangs, holders = {each.id: each for each in snapshot.gangs}, _holders(snapshot, rules)
+    left = (
+        rules.minimum_run_seconds - _ran(pod, rules)
+        for pod in snapshot.pods
+        if pod.uid in holders
+        and pod.scheduler_name in rules.scheduler_names
+        and pod.is_preemptible
+        and not (pod.is_deleting or pod.is_terminal)
+        and victim_priority(pod, gangs) < priority
+    )
+    return min((seconds for seconds in left if seconds > 0), default=None)
+
+
+def _holders(snapshot: Snapshot, rules: PreemptionRules) -> frozenset[str]:
+    """Return the uids of what holds devices, where that matters: pods without any have no minimum time."""
+    if rules.minimum_run_seconds <= 0:
+        return frozenset()
+    allocated = (claim for claim in snapshot.claims if claim.allocation is not None)
+    return frozenset(each.uid for claim in allocated for each in claim.reserved_for)
+
+
+def _ran(pod: Pod, rules: PreemptionRules) -> int:
+    return rules.now - pod.started if pod.started else 0
+
+
 class _Search:
     """Forms the victim units for preemptors of one priority."""
 
@@ -123,13 +154,7 @@ class _Search:
         self._budgets = snapshot.budgets
         self._pdbs = pdbs
         self._gangs = {each.id: each for each in snapshot.gangs}
-        self._holders = (
-            frozenset(
-                each.uid for claim in snapshot.claims if claim.allocation is not None for each in claim.reserved_for
-            )
-            if rules.minimum_run_seconds > 0
-            else frozenset[str]()
-        )
+        self._holders = _holders(snapshot, rules)
 
     def may_be_evicted(self, pod: Pod) -> bool:
         """Whether a pod may be evicted, budgets apart."""
@@ -149,8 +174,7 @@ class _Search:
 
     def _has_run(self, pod: Pod) -> bool:
         """Whether a pod holds no devices, or has run for the minimum time."""
-        ran = self._rules.now - pod.started if pod.started else 0
-        return ran >= self._rules.minimum_run_seconds or pod.uid not in self._holders
+        return _ran(pod, self._rules) >= self._rules.minimum_run_seconds or pod.uid not in self._holders
 
     def unit(self, pods: tuple[Pod, ...], quorum: GangQuorum | None = None) -> VictimUnit | None:
         """Form a unit; None where several budgets select one of its pods. Protections that do not bind are counted."""

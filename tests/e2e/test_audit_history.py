@@ -1,103 +1,26 @@
 """The history of allocations from an audit log: each rule is broken once, and what is allowed is left alone."""
 
-import datetime as dt
-import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from e2e.audit.__main__ import main
-from e2e.audit.history import History
-from e2e.audit.reading import Finding, Json, Key
-from e2e.audit.writes import Write, read_writes
+from e2e.audit.reading import Finding, Key
+from e2e.audit.writes import read_writes
+from tests.support.audit_log import AuditLog, device
 
-LEASE: Final = Key("dovetail-system", "dovetail")
-START: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 POD: Final = {"resource": "pods", "name": "p", "uid": "pod-p"}
 
 
-class Log:
-    """Audit events, one second after the other; each write that is stored has the next resourceVersion."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.version = 0
-        self.seconds = 0.0
-
-    def add(self, verb: str, resource: str, name: str, stored: Json | None, **event: Any) -> None:
-        """Add an event; `code`, `by`, `asked` and `subresource` differ from a success of the leader's."""
-        self.seconds += 1
-        answer = stored or {"kind": "Status"}
-        if stored is not None:
-            self.version += 1
-            answer = {**stored, "metadata": {**stored["metadata"], "resourceVersion": str(self.version)}}
-        by = event.get("by", "one")
-        about = {"resource": resource, "namespace": "ml", "name": name, "subresource": event.get("subresource", "")}
-        line = {
-            "stage": "ResponseComplete",
-            "verb": verb,
-            "objectRef": {**about, **({"namespace": LEASE.namespace} if resource == "leases" else {})},
-            "user": {"username": "dovetail", "extra": {"authentication.kubernetes.io/credential-id": [by]}},
-            "responseStatus": {"code": event.get("code", 200)},
-            "requestObject": event.get("asked"),
-            "responseObject": answer,
-            "stageTimestamp": (START + dt.timedelta(seconds=self.seconds)).isoformat().replace("+00:00", "Z"),
-        }
-        self.lines.append(json.dumps(line) + "\n")
-
-    def lead(self, holder: str) -> None:
-        """Write a holder into the Lease; an empty one gives it up."""
-        stored = {"metadata": {"name": LEASE.name, "uid": "lease"}, "spec": {"holderIdentity": holder}}
-        self.add("patch", "leases", LEASE.name, stored, by=holder or "one")
-
-    def claim(
-        self, name: str, *devices: Json, verb: str = "patch", reserved: Iterable[Json] = (), **event: Any
-    ) -> None:
-        """Store a claim that holds these devices; none take its allocation away."""
-        status: Json = {"reservedFor": list(reserved)}
-        if devices:
-            status["allocation"] = {"devices": {"results": list(devices)}}
-        stored = {"metadata": {"namespace": "ml", "name": name, "uid": name}, "status": status}
-        self.add(verb, "resourceclaims", name, stored, subresource="status" if verb == "patch" else "", **event)
-
-    def pod(self, verb: str, phase: str = "Running", **metadata: Any) -> None:
-        """Store the pod `p`."""
-        stored = {"metadata": {"namespace": "ml", "name": "p", "uid": "pod-p", **metadata}, "status": {"phase": phase}}
-        self.add(verb, "pods", "p", stored)
-
-    def slice(self, *devices: Json, **spec: Any) -> None:
-        """Publish the pool."""
-        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-        stored = {
-            "metadata": {"name": "s", "uid": "s"},
-            "spec": {"driver": "d", "pool": pool, "devices": devices, **spec},
-        }
-        self.add("create", "resourceslices", "s", stored)
-
-    def writes(self) -> list[Write]:
-        return read_writes(self.lines)
-
-    def history(self, left_seconds: float = 30.0) -> History:
-        return History.of(self.writes(), lease=LEASE, left_seconds=left_seconds)
-
-    def rules(self) -> list[str]:
-        return [each.rule for each in self.history().findings]
-
-
 @pytest.fixture
-def log() -> Log:
-    log = Log()
+def log() -> AuditLog:
+    log = AuditLog()
     log.lead("one")
     return log
 
 
-def device(name: str = "gpu-0", **result: Any) -> Json:
-    return {"request": "r", "driver": "d", "pool": "n1", "device": name, **result}
-
-
-def test_the_holders_of_a_device_from_when_to_when_are_known(log: Log) -> None:
+def test_the_holders_of_a_device_from_when_to_when_are_known(log: AuditLog) -> None:
     log.claim("a", device(), reserved=[POD])
     log.claim("a")
     log.claim("b", device())
@@ -107,7 +30,7 @@ def test_the_holders_of_a_device_from_when_to_when_are_known(log: Log) -> None:
     assert (first.until_seconds - first.since_seconds, log.rules()) == (1, [])
 
 
-def test_versions_and_not_the_order_of_the_log_say_which_claim_was_first(log: Log) -> None:
+def test_versions_and_not_the_order_of_the_log_say_which_claim_was_first(log: AuditLog) -> None:
     log.claim("a", device())
     log.claim("a")
     log.claim("b", device())
@@ -115,7 +38,7 @@ def test_versions_and_not_the_order_of_the_log_say_which_claim_was_first(log: Lo
     assert log.rules() == []
 
 
-def test_a_device_with_two_holders_is_found_once(log: Log) -> None:
+def test_a_device_with_two_holders_is_found_once(log: AuditLog) -> None:
     for name in ("a", "b", "c"):
         log.claim(name, device())
     (finding,) = log.history().findings
@@ -123,7 +46,7 @@ def test_a_device_with_two_holders_is_found_once(log: Log) -> None:
     assert "since version 3 of claim ml/b" in finding.message
 
 
-def test_an_object_that_is_nested_too_deep_for_python_hides_no_write(log: Log) -> None:
+def test_an_object_that_is_nested_too_deep_for_python_hides_no_write(log: AuditLog) -> None:
     log.claim("a", device())
     deep = '{"text": "a quote \\" and [", "deep": ' + "[{}, " * 9_000 + "]" * 9_000 + "}"
     log.lines[-1] = log.lines[-1].replace('"uid": "a"', f'"uid": "a", "annotations": {deep}, "labels": {{"a": "b"}}')
@@ -132,14 +55,14 @@ def test_an_object_that_is_nested_too_deep_for_python_hides_no_write(log: Log) -
     assert log.writes()[1].stored["metadata"]["labels"] == {"a": "b"}
 
 
-def test_a_device_of_a_claim_that_is_deleted_is_free(log: Log) -> None:
+def test_a_device_of_a_claim_that_is_deleted_is_free(log: AuditLog) -> None:
     log.claim("a", device())
     log.claim("a", device(), verb="delete")
     log.claim("b", device())
     assert log.rules() == []
 
 
-def test_a_device_of_a_claim_whose_deletion_waits_for_a_finalizer_is_not(log: Log) -> None:
+def test_a_device_of_a_claim_whose_deletion_waits_for_a_finalizer_is_not(log: AuditLog) -> None:
     log.claim("a", device())
     log.lines[-1] = log.lines[-1].replace('"uid": "a"', '"uid": "a", "finalizers": ["x"]')
     log.claim("a", device(), verb="delete")
@@ -148,7 +71,7 @@ def test_a_device_of_a_claim_whose_deletion_waits_for_a_finalizer_is_not(log: Lo
     assert log.rules() == ["twice"]
 
 
-def test_more_shares_than_capacity_are_found(log: Log) -> None:
+def test_more_shares_than_capacity_are_found(log: AuditLog) -> None:
     log.slice({"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}})
     for name in ("a", "b", "c"):
         log.claim(name, device(shareID=name, consumedCapacity={"memory": "16Gi"}))
@@ -156,7 +79,7 @@ def test_more_shares_than_capacity_are_found(log: Log) -> None:
     assert log.history().holdings[0].consumed == ("memory=16Gi",)
 
 
-def test_counters_over_budget_are_found(log: Log) -> None:
+def test_counters_over_budget_are_found(log: AuditLog) -> None:
     draws = [{"counterSet": "gpu-0", "counters": {"slices": {"value": "4"}}}]
     counters = [{"name": "gpu-0", "counters": {"slices": {"value": "7"}}}]
     log.slice(*({"name": f"mig-{index}", "consumesCounters": draws} for index in range(2)), sharedCounters=counters)
@@ -167,7 +90,7 @@ def test_counters_over_budget_are_found(log: Log) -> None:
     assert log.history().holdings[0].counters == ("gpu-0/slices=4",)
 
 
-def test_a_late_write_of_a_former_leader_is_found(log: Log) -> None:
+def test_a_late_write_of_a_former_leader_is_found(log: AuditLog) -> None:
     log.lead("two")
     log.claim("a", device("gpu-0"), by="one")
     assert log.rules() == []  # the new leader waits for such writes
@@ -177,14 +100,21 @@ def test_a_late_write_of_a_former_leader_is_found(log: Log) -> None:
     assert finding == Finding("former", "ml/c", "a former leader wrote resourceclaims/status at version 5")
 
 
-def test_a_late_binding_of_a_former_leader_is_found(log: Log) -> None:
+def test_a_claim_that_a_former_leader_makes_late_holds_nothing(log: AuditLog) -> None:
+    log.lead("two")
+    log.claim("b", device("gpu-1"), by="two")
+    log.claim("late", verb="create", by="one")
+    assert log.rules() == []
+
+
+def test_a_late_binding_of_a_former_leader_is_found(log: AuditLog) -> None:
     log.lead("two")
     log.claim("b", device("gpu-1"), by="two")
     log.add("create", "pods", "p", None, subresource="binding", by="one", code=201)
     assert log.rules() == ["former"]
 
 
-def test_a_late_write_that_the_server_refuses_or_that_changes_nothing_is_none(log: Log) -> None:
+def test_a_late_write_that_the_server_refuses_or_that_changes_nothing_is_none(log: AuditLog) -> None:
     log.claim("a", device(), by="one")
     log.lead("two")
     log.claim("b", device("gpu-1"), by="two")
@@ -195,7 +125,7 @@ def test_a_late_write_that_the_server_refuses_or_that_changes_nothing_is_none(lo
     assert log.rules() == []
 
 
-def test_an_answer_without_a_version_is_no_stored_object(log: Log) -> None:
+def test_an_answer_without_a_version_is_no_stored_object(log: AuditLog) -> None:
     log.claim("a", device(), by="one")
     answer = '"responseObject": {"kind": "Pod", "metadata": {"name": "p"}}'
     log.add("create", "pods", "p", None, code=201)
@@ -206,7 +136,7 @@ def test_an_answer_without_a_version_is_no_stored_object(log: Log) -> None:
     assert (made.resource, made.stored, made.version) == ("pods", {}, log.version)
 
 
-def test_a_write_after_the_lease_was_given_up_is_found(log: Log) -> None:
+def test_a_write_after_the_lease_was_given_up_is_found(log: AuditLog) -> None:
     log.claim("a", device())
     log.lead("")
     log.claim("b", device("gpu-1"))
@@ -215,12 +145,12 @@ def test_a_write_after_the_lease_was_given_up_is_found(log: Log) -> None:
     ]
 
 
-def test_a_write_of_a_process_that_never_led_is_found(log: Log) -> None:
+def test_a_write_of_a_process_that_never_led_is_found(log: AuditLog) -> None:
     log.claim("a", device(), by="standby")
     assert log.rules() == ["former"]
 
 
-def test_a_leader_that_leads_again_may_write(log: Log) -> None:
+def test_a_leader_that_leads_again_may_write(log: AuditLog) -> None:
     for holder in ("two", "one"):
         log.lead(holder)
         log.claim(f"of-{holder}", device(holder), by=holder)
@@ -228,7 +158,7 @@ def test_a_leader_that_leads_again_may_write(log: Log) -> None:
 
 
 @pytest.mark.parametrize("end", ["finished", "deleted", "evicted", "collected"])
-def test_an_allocation_that_is_not_taken_back_after_its_pods_ended_is_found(log: Log, end: str) -> None:
+def test_an_allocation_that_is_not_taken_back_after_its_pods_ended_is_found(log: AuditLog, end: str) -> None:
     log.pod("create")
     log.claim("a", device(), reserved=[POD])
     if end == "finished":
@@ -248,7 +178,7 @@ def test_an_allocation_that_is_not_taken_back_after_its_pods_ended_is_found(log:
     assert finding.rule == "left"
 
 
-def test_an_allocation_of_which_one_pod_still_runs_is_not(log: Log) -> None:
+def test_an_allocation_of_which_one_pod_still_runs_is_not(log: AuditLog) -> None:
     log.pod("create")
     log.claim("a", device(), reserved=[POD, {"resource": "pods", "name": "q", "uid": "pod-q"}])
     log.pod("patch", "Failed")
@@ -257,14 +187,14 @@ def test_an_allocation_of_which_one_pod_still_runs_is_not(log: Log) -> None:
     assert log.rules() == []
 
 
-def test_an_allocation_for_no_pod_is_found_at_the_end(log: Log) -> None:
+def test_an_allocation_for_no_pod_is_found_at_the_end(log: AuditLog) -> None:
     log.claim("a", device())
     log.seconds += 40
     log.lead("one")
     assert log.rules() == ["left"]
 
 
-def test_a_write_of_unknown_outcome_frees_its_claim_until_the_next_one(log: Log) -> None:
+def test_a_write_of_unknown_outcome_frees_its_claim_until_the_next_one(log: AuditLog) -> None:
     log.claim("a", device())
     log.add("patch", "resourceclaims", "a", None, subresource="status", code=504)
     log.claim("b", device())
@@ -273,7 +203,7 @@ def test_a_write_of_unknown_outcome_frees_its_claim_until_the_next_one(log: Log)
     assert log.rules() == ["twice"]
 
 
-def test_a_last_line_that_is_cut_off_is_left_out_and_others_are_not(log: Log) -> None:
+def test_a_last_line_that_is_cut_off_is_left_out_and_others_are_not(log: AuditLog) -> None:
     log.claim("a", device())
     log.lines[-1] = log.lines[-1][:40]
     assert len(log.writes()) == 1
@@ -283,7 +213,7 @@ def test_a_last_line_that_is_cut_off_is_left_out_and_others_are_not(log: Log) ->
 
 
 def test_the_command_lists_the_holders_of_a_device_and_what_is_wrong(
-    log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log: AuditLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.claim("a", device(), reserved=[POD])
     log.claim("b", device())

@@ -133,6 +133,19 @@ def test_every_leftover_is_named(change: Callable[[audit.Objects], None], rule: 
     assert [(each.rule, each.subject) for each in audit.leftovers(objects)] == [(rule, subject)]
 
 
+def test_a_claim_for_extended_resources_that_its_pod_does_not_use_is_named() -> None:
+    objects = cluster()
+    runs = next(each for each in objects.pods if each["metadata"]["name"] == "runs")
+    runs["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "used"}
+    for name in ("used", "late"):
+        made = {"metadata": claim(name)["metadata"], "spec": {}}
+        made["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        made["metadata"]["ownerReferences"] = [{"uid": "runs"}]
+        objects.claims.append(made)
+
+    assert [(each.rule, each.subject) for each in audit.leftovers(objects)] == [("left", "default/late")]
+
+
 def test_a_volume_that_is_released_is_kept_for_no_claim() -> None:
     objects = copy.deepcopy(cluster())
     objects.volume_claims.clear()

@@ -1,15 +1,16 @@
 """
 Whatever fails at whatever write: afterwards every pod that fits is bound, and nothing is held or evicted in vain.
 
-Runs a sample. `FAIL_POINTS=all make integration TESTS=tests/integration/test_fail_points.py` runs every write of every
-scene at every moment, which takes hours; `ARGS="-k 'gang and killed'"` narrows it down.
+Runs a sample. `FAIL_POINTS=each make integration TESTS=tests/integration/test_fail_points.py` runs every kind of write
+at every kind of moment once, in some minutes. `FAIL_POINTS=all` runs every write of every scene at every moment, which
+takes hours; `ARGS="-k 'gang and killed'"` narrows it down.
 """
 
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +24,10 @@ from e2e.audit.writes import read_writes
 from e2e.controlplane.access import Access, RequestError
 from e2e.dovetail import Dovetail
 from tests.support.controlplane import wait_until
+from tests.support.fail_point_matrix import cases, covering_cases
 from tests.support.fail_points import (
     DELETE,
     END,
-    GUARDED,
     LATE,
     MOMENTS,
     OF_LEADERS,
@@ -75,14 +76,6 @@ SAMPLE: Final = (
 )
 
 
-def cases() -> Iterator[str]:
-    """Every write of every scene at every moment."""
-    for scene, made in SCENES.items():
-        for kind, number in made.writes:
-            moments = (name for name, moment in MOMENTS.items() if moment.holds != LATE or kind in GUARDED)
-            yield from (f"{scene}-{kind}-{number}-{moment}" for moment in moments)
-
-
 NEEDS: Final = {
     **dict.fromkeys(("gang", "withdrawn", "gang-preemption"), WITH_POD_GROUPS),
     "extended": pytest.mark.kubernetes(gates=("DRAExtendedResource",)),
@@ -95,9 +88,10 @@ def scene_of(case: str) -> str:
     return max((each for each in SCENES if case.startswith(f"{each}-")), key=len)
 
 
+CHOICES: Final[dict[str, Iterable[str]]] = {"": SAMPLE, "each": covering_cases(), "all": cases()}
 CASES: Final = [
     pytest.param(case, marks=[NEEDS[scene_of(case)]] if scene_of(case) in NEEDS else [])
-    for case in (cases() if os.environ.get("FAIL_POINTS") == "all" else SAMPLE)
+    for case in CHOICES[os.environ.get("FAIL_POINTS", "")]
 ]
 
 

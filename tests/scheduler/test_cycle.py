@@ -40,8 +40,26 @@ from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.fleet_counter import FleetCounter
 from scheduler.worker.supervisor import WorkerSupervisor
-from solver import solve_greedily
-from solver.domain import Batch, Budget, Claim, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
+from solver import solve, solve_greedily
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    DeviceId,
+    Placement,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    Preemption,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+    Victim,
+)
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
 from tests.support.extended_builders import RESOURCE, container
@@ -72,6 +90,7 @@ class Deciding:
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         self.batches.append(batch)
+        snapshot = self.cluster.snapshot()
         await self.may_solve.wait()
         hard = {each.id for each in batch.pods if each.id.name.startswith("hard")}
         later = batch.without({each.id for each in batch.pods} - hard)
@@ -79,7 +98,7 @@ class Deciding:
             at_once = self.hard_at_once or len(batch.pods)
             later = batch.without({each.id for each in batch.pods[:at_once]})
         now = batch.without({each.id for each in later.pods})
-        plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
+        plan = solve_greedily(snapshot, now, policy, Budget())
         return Decision(batch=now, plan=plan, seconds=0.0, deferred=later)
 
     @property
@@ -634,6 +653,68 @@ async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
         pass
 
     assert hall.deciding.names == []
+
+
+async def test_a_pod_that_lost_to_one_that_is_gone_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "solve_greedily", solve)
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    winner, loser = pod("winner", priority=1, cpu=6), pod("loser", cpu=6)
+    hall.arrive(winner, loser)
+    async with running(hall):
+        hall.cycle.see([gone(winner)])
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert ("loser", "bound to n1") in hall.telling.told
+
+
+async def test_a_pod_that_lost_to_one_whose_claim_is_gone_is_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "solve_greedily", solve)
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    wide = request(count=4)
+    hall.cycle.see([seen(claim(name, wide)) for name in ("c", "d")])
+    hall.cycle.see([seen(pod("winner", "c", priority=1)), seen(pod("loser", "d"))])
+    async with running(hall):
+        hall.cycle.see([gone(claim("c", wide)), gone(pod("winner"))])
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert ("loser", "bound to n1") in hall.telling.told
+
+
+async def test_a_preemptor_is_due_when_another_pod_may_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = Reason(code=ReasonCode.NO_VICTIMS, message="all of them run too short")
+
+    def without_victims(_: object, batch: Batch, *__: object) -> Plan:
+        unplaced = tuple(Unplaced(pod=each.id, pod_uid=each.uid, reasons=(none,)) for each in batch.pods)
+        report = SearchReport(status=SearchStatus.FALLBACK)
+        return Plan(unplaced=unplaced, next_victim_seconds=30, report=report)
+
+    monkeypatch.setitem(globals(), "solve_greedily", without_victims)
+    hall = Hall(clock=lambda: 100.0)
+    hall.arrive(pod("p"))
+    async with running(hall):
+        assert state(hall, "p") is PodState.UNSCHEDULABLE
+        assert hall.pending.next_due(100.0) == 130.0
+
+
+async def test_preemptors_are_tried_when_the_preemption_of_another_pod_is_given_up() -> None:
+    hall = Hall(clock=lambda: 100.0)
+    waiting = pod("waiting", priority=5)
+    hall.arrive(waiting)
+    hall.pending.take_batch(0.0, 1)
+    none = Reason(code=ReasonCode.NO_VICTIMS, message="another pod has them evicted")
+    hall.pending.put_back(waiting.id, waiting.uid, [none], 0.0)
+    preemption = Preemption(
+        placements=(Placement(pod=PodId("default", "gone"), pod_uid="gone", node="n1"),),
+        victims=(Victim(pod=PodId("default", "low"), pod_uid="low", node="n1", message="makes room"),),
+    )
+    hall.parts.evictions.begin("dovetail", preemption, {})
+    assert state(hall, "waiting") is PodState.UNSCHEDULABLE
+    async with running(hall):
+        assert ("waiting", "bound to n1") in hall.telling.told
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:

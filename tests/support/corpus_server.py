@@ -93,6 +93,8 @@ def _operate(stored: Json, operation: Json) -> None:
             parent.append(operation["value"])
         case (("add" | "replace"), dict()):
             parent[last] = operation["value"]
+        case "test", dict():
+            assert parent.get(last) == operation["value"], operation
         case "remove", list():
             parent.pop(int(last))
         case "remove", dict():

@@ -1,10 +1,11 @@
 """
-The matrix of fail points for docs/robustness.md: how many cases there are for each write and each kind of failure.
+The cases of fail points, and their matrix for docs/robustness.md: how many there are by write and kind of failure.
 
 `python -m tests.support.fail_point_matrix` writes it into the page.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,35 @@ def group_of(moment: Moment) -> str:
     if moment.holds:
         return GROUPS[2] if moment.holds.startswith("kill") else GROUPS[3]
     return GROUPS[1] if moment.answer else GROUPS[0]
+
+
+def cases() -> Iterator[str]:
+    """Every write of every scene at every moment."""
+    for scene, made in SCENES.items():
+        for kind, number in made.writes:
+            yield from (f"{scene}-{kind}-{number}-{moment}" for moment in MOMENTS if is_tried(kind, moment))
+
+
+def covering_cases() -> Iterator[str]:
+    """A few cases with every cell of the matrix, every write of every scene, and every moment."""
+    writes = defaultdict[str, list[str]](list)
+    for scene, made in SCENES.items():
+        for kind, number in made.writes:
+            writes[kind].append(f"{scene}-{kind}-{number}")
+    moments = {group: [name for name, each in MOMENTS.items() if group_of(each) == group] for group in GROUPS}
+    turns = Counter[str]()
+    for kind, names in writes.items():
+        cells = [group for group in GROUPS if is_tried(kind, moments[group][0])]
+        for index in range(max(len(names), len(cells))):
+            group = cells[index % len(cells)]
+            moment = moments[group][turns[group] % len(moments[group])]
+            turns[group] += 1
+            yield f"{names[index % len(names)]}-{moment}"
+
+
+def is_tried(kind: str, moment: str) -> bool:
+    """Whether a write of a kind may do no harm at a moment."""
+    return MOMENTS[moment].holds != LATE or kind in GUARDED
 
 
 def matrix() -> str:

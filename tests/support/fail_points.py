@@ -62,12 +62,17 @@ KINDS: Final[dict[str, Kind]] = {
     "volume": _patch("persistentvolumes", b'"claimRef"'),
     "selected-node": _patch("persistentvolumeclaims"),
     "special-claim": lambda asked: asked.method == "POST" and asked.path.endswith("/resourceclaims"),
-    "announcement": _pod_status(b'"extendedResourceClaimStatus"'),
+    "announcement": _pod_status(b'/extendedResourceClaimStatus"'),
     "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""
-GUARDED: Final = frozenset({"finalizer", "adoption", "allocation", "reservation", "release", "binding"})
-"""Those that the server refuses however late they come: it compares the version of the claim, or the pod is bound."""
+GUARDED: Final = frozenset(
+    {"finalizer", "adoption", "allocation", "reservation", "release", "binding", "announcement", "special-claim"}
+)
+"""
+Those that do no harm however late they come. The server compares the version of the claim, or refuses because the pod
+is bound. A claim that is made for a bound pod is deleted.
+"""
 
 
 class Moment(NamedTuple):

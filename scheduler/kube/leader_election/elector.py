@@ -22,7 +22,7 @@ __all__ = ["LeaderElector", "LeadershipLost", "new_identity"]
 _TRIES: Final = 4
 _PAUSE_SECONDS: Final = 0.1
 _MOST_JITTER: Final = 1.2
-_LOOK_SECONDS: Final = 0.25
+_LOOK_SECONDS: Final = 0.1
 """How often a standby reads the Lease, so that it takes a lease that is released or has ended at once."""
 
 

@@ -207,6 +207,14 @@ def test_a_claim_that_is_being_deleted_is_left_behind_while_it_holds_devices() -
     assert cluster_of(*OBJECTS, POD, left).orphaned_special_claims() == ((left, POD),)
 
 
+def test_of_the_claims_of_a_bound_pod_those_without_an_allocation_are_left_behind() -> None:
+    """A creation arrived late: the pod is bound with another claim, and nothing will allocate this one."""
+    bound, late = replace(POD, node_name="n"), _made(is_allocated=False, name="late")
+    cluster = cluster_of(*OBJECTS, bound, _made(is_allocated=True), late)
+
+    assert cluster.orphaned_special_claims() == ((late, bound),)
+
+
 def test_devices_of_a_claim_whose_allocation_may_be_stored_stay_held(assumed: Cluster) -> None:
     made = _made(is_allocated=False)
     assumed.apply(seen(made))

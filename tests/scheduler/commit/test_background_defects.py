@@ -123,6 +123,7 @@ async def test_an_orphaned_claim_that_raises_keeps_no_other_from_being_removed(m
         cast("SchedulingQueue", Queue()),
         cast("ExtendedResourceClaims", server),
         metrics,
+        scheduler_names=("dovetail",),
         clock=itertools.count(1.0, 0.001).__next__,
     )
 

@@ -116,6 +116,8 @@ class Stage:
             clock=lambda: self.now,
             wall=lambda: 5000.5,
         )
+        self.given_up: list[list[str]] = []
+        self.evictions.connect(lambda transitions: self.given_up.append([each.key for each in transitions]))
 
     async def run(self, preemption: Preemption = PREEMPTION) -> None:
         self.evictions.begin("dovetail", preemption, {HIGH.id: HIGH})
@@ -136,6 +138,7 @@ async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes
         "POST low-0/eviction (trial)",
         "POST low-1/eviction (trial)",
     ]
+    assert stage.given_up == []
     assert sorted(stage.server.asked[3:]) == [
         "PATCH low-0/status",
         "PATCH low-1/status",
@@ -179,6 +182,7 @@ async def test_no_victim_is_evicted_where_one_is_blocked(stage: Stage, error: Ex
     assert stage.ears.told == []
     assert stage.cluster.snapshot().leaving == ()
     assert [each.id for each in stage.cluster.nominated()] == [HIGH.id]
+    assert stage.given_up == [[]]
 
 
 async def test_a_victim_that_is_blocked_after_the_dry_run_stays(stage: Stage) -> None:
@@ -187,6 +191,7 @@ async def test_a_victim_that_is_blocked_after_the_dry_run_stays(stage: Stage) ->
 
     assert stage.ears.told == ["low-0 for high on n1"]
     assert stage.cluster.snapshot().leaving == (LOWS[0].id,)
+    assert stage.given_up == [[]]
 
 
 async def test_no_victim_is_evicted_when_the_nomination_cannot_be_written(stage: Stage) -> None:
@@ -196,6 +201,7 @@ async def test_no_victim_is_evicted_when_the_nomination_cannot_be_written(stage:
     assert stage.server.asked == ["PATCH high/status"]
     assert stage.cluster.snapshot().leaving == ()
     assert stage.cluster.nominated() == ()
+    assert stage.given_up == [["default/high"]]
 
 
 async def test_no_victim_is_evicted_for_a_deleted_pod(stage: Stage) -> None:
@@ -288,6 +294,7 @@ async def test_a_defect_before_the_evictions_ends_the_belief_in_a_preemption(sta
 
     assert stage.cluster.nominated() == ()
     assert stage.cluster.snapshot().leaving == ()
+    assert stage.given_up == [["default/high"]]
     assert stage.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "eviction"}) == 1
 
 

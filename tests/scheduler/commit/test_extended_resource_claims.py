@@ -3,12 +3,15 @@
 from typing import Any, cast
 
 import msgspec
+import pytest
 
-from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims
+from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims, OrphanedClaims
 from scheduler.commit.rollback import Rollback
 from scheduler.kube.client import Client
 from scheduler.kube.extended_resource_writes import claim_body
 from scheduler.kube.writer import Writer
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import SchedulingQueue
 from solver.domain import ClaimId, ReasonCode
 from solver.feasibility.extended_resources import extended_resource_claim
 from tests.support import builders as b
@@ -23,17 +26,20 @@ UNIT = unit(msgspec.structs.replace(b.placement(POD, "n1"), extended_resource_cl
 class Server:
     """Makes claims, and drops what a pod's status says of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: dict[str, Any] | None = None) -> None:
         self.made = 0
+        self.status = status or {}
+        self.deleted: list[tuple[str, Any]] = []
 
-    async def request(self, method: str, path: str, **more: object) -> bytes:
-        del path, more
+    async def request(self, method: str, path: str, *, body: bytes = b"", **_: object) -> bytes:
+        if method == "DELETE":
+            self.deleted.append((path.rpartition("/")[2], msgspec.json.decode(body)["preconditions"]))
         if method != "POST":
-            return msgspec.json.encode({"metadata": {"name": "p", "uid": POD.uid}, "status": {}})
+            return msgspec.json.encode({"metadata": {"name": "p", "uid": POD.uid}, "status": self.status})
         self.made += 1
-        body = claim_body(POD.id, POD.uid, SPECIAL)
-        body["metadata"] |= {"name": f"c{self.made}", "uid": f"c{self.made}", "resourceVersion": "1"}
-        return msgspec.json.encode(body)
+        made = claim_body(POD.id, POD.uid, SPECIAL)
+        made["metadata"] |= {"name": f"c{self.made}", "uid": f"c{self.made}", "resourceVersion": "1"}
+        return msgspec.json.encode(made)
 
 
 class OpenLine:
@@ -42,7 +48,7 @@ class OpenLine:
     async def write(self, send: Any) -> Any:
         return await send(timeout_seconds=1.0)
 
-    insist = write
+    insist = read = write
 
 
 async def test_after_one_refusal_no_claim_is_made_until_the_time_is_over() -> None:
@@ -130,3 +136,28 @@ async def test_a_claim_that_no_write_has_allocated_is_removed_at_once_after_taki
 
     assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
     assert rollback.released == ["earlier"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "used", "is_deleted"),
+    [
+        pytest.param("dovetail", "used", True, id="bound with another claim"),
+        pytest.param("dovetail", "late", False, id="bound with this claim"),
+        pytest.param("dovetail", "", False, id="bound without a claim"),
+        pytest.param("other", "used", False, id="bound by another scheduler"),
+    ],
+)
+async def test_a_claim_that_came_late_is_deleted_where_its_pod_is_bound_with_another_one(
+    scheduler: str, used: str, *, is_deleted: bool
+) -> None:
+    server = Server({"extendedResourceClaimStatus": {"resourceClaimName": used}})
+    cluster, line = cluster_of(POD), cast("Writer", OpenLine())
+    show(cluster, msgspec.structs.replace(POD, node_name="n1", scheduler_name=scheduler))
+    late = msgspec.structs.replace(SPECIAL.as_claim(POD.uid), id=ClaimId("default", "late"), uid="late")
+    show(cluster, msgspec.structs.replace(late, resource_version="7"))
+    specials = ExtendedResourceClaims(cast("Client", server), cluster, line, cast("Rollback", None))
+    queue = SchedulingQueue(["dovetail"])
+
+    await OrphanedClaims(cluster, queue, specials, Metrics(), scheduler_names=["dovetail"]).remove()
+
+    assert server.deleted == ([("late", {"uid": "late", "resourceVersion": "7"})] if is_deleted else [])

@@ -214,11 +214,15 @@ CHANGES: dict[str, Change] = {
     "extended resources": Change(
         POD,
         announce,
-        {"status.extendedResourceClaimStatus.resourceClaimName"}
+        {
+            f"status.extendedResourceClaimStatus.{name}"
+            for name in ("resourceClaimName", "future.added[]", "future.nested.count")
+        }
         | {
             f"status.extendedResourceClaimStatus.requestMappings[].{name}"
             for name in ("containerName", "resourceName", "requestName", "future.added[]", "future.nested.count")
         },
+        edits={"spec.nodeName": None},
     ),
     "claimRef": Change(
         VOLUME,

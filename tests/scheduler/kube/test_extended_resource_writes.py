@@ -54,8 +54,13 @@ def test_other_annotations_make_no_special_claim() -> None:
 
 
 def test_the_status_names_the_claim_and_its_users() -> None:
-    assert announcement(ClaimId("default", "c"), SPECIAL.mappings) == {
-        "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [MAPPING]}
+    *tests, operation = announcement(POD.uid, ClaimId("default", "c"), SPECIAL.mappings)
+
+    assert [(each["path"], each["value"]) for each in tests] == [("/metadata/uid", POD.uid), ("/spec/nodeName", None)]
+    assert operation == {
+        "op": "add",
+        "path": "/status/extendedResourceClaimStatus",
+        "value": {"resourceClaimName": "c", "requestMappings": [MAPPING]},
     }
 
 

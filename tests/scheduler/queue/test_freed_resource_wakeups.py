@@ -1,61 +1,20 @@
 """Pods that fit and could miss it: what equals have failed at, who took what was freed, events during an attempt."""
 
-from collections.abc import Hashable, Sequence
-
 from msgspec import structs
 
-from scheduler.queue import PodState, SchedulingQueue
+from scheduler.queue import PodState
 from scheduler.queue.cluster_events import ClusterEvent, events_of
-from solver.domain import Claim, Pod, Reason, ReasonCode
-from tests.support.builders import allocation, claim, consumer, member, pod, result
+from solver.domain import ReasonCode
+from tests.support.builders import claim, member, pod
 from tests.support.cluster_builders import became
+from tests.support.waiting_pods import IN_USE, WaitingPods, held
 
-IN_USE, ROOM, CONFLICT = ReasonCode.DEVICES_IN_USE, ReasonCode.NODE_RESOURCES, ReasonCode.CONFLICT
-EXCLUDED = ReasonCode.POD_ANTI_AFFINITY
+ROOM, EXCLUDED = ReasonCode.NODE_RESOURCES, ReasonCode.POD_ANTI_AFFINITY
 LEFT = pod("left", node_name="n1", cpu=4)
 
 
-def held(*devices: str, by: str = "old") -> Claim:
-    return claim(
-        by, allocation=allocation(*(result("gpu", each, "n1") for each in devices)), reserved_for=[consumer(by)]
-    )
-
-
-class Equals:
-    """A queue in which all pods are equal; `pods` wait for what `codes` say, and their backoff is over."""
-
-    def __init__(self, *pods: str, codes: Sequence[ReasonCode] = (IN_USE,)) -> None:
-        self.key: Hashable = "same"
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(lambda _: self.key)
-        self.now = 0.0
-        self.add(*pods, codes=codes)
-
-    def add(self, *names: str, codes: Sequence[ReasonCode]) -> None:
-        for name in names:
-            self.queue.offer(pod(name, name, priority=1), self.now)
-        self.fail(self.take(), *codes)
-        self.now += 20.0
-
-    def take(self, limit: int = 100) -> list[str]:
-        return [each.id.name for each in self.queue.take_batch(self.now, limit).pods]
-
-    def fail(self, names: Sequence[str], *codes: ReasonCode) -> None:
-        for name in names:
-            each = pod(name)
-            self.queue.put_back(each.id, each.uid, [Reason(code=code, message="because") for code in codes], self.now)
-
-    def free(self, *devices: str) -> None:
-        self.queue.wake(became(held(*devices), None))
-
-    def take_devices(self, *devices: str, by: Pod) -> None:
-        """Let a new pod of the queue take devices."""
-        self.queue.offer(by, self.now)
-        self.queue.wake(became(claim(by.id.name), held(*devices, by=by.id.name)))
-
-
 def test_a_pod_that_fails_for_something_of_its_own_does_not_answer_for_its_equals() -> None:
-    waiting = Equals("a", "b", codes=(EXCLUDED, IN_USE))
+    waiting = WaitingPods("a", "b", codes=(EXCLUDED, IN_USE))
     waiting.free("gpu-0")
     first = waiting.take(limit=1)
     waiting.fail(first, EXCLUDED, IN_USE)
@@ -64,7 +23,7 @@ def test_a_pod_that_fails_for_something_of_its_own_does_not_answer_for_its_equal
 
 
 def test_equals_of_a_pod_in_flight_are_tried_for_an_event_that_may_help_each_of_them() -> None:
-    waiting = Equals("a", "b", codes=(EXCLUDED, IN_USE))
+    waiting = WaitingPods("a", "b", codes=(EXCLUDED, IN_USE))
     waiting.free("gpu-0")
     first = waiting.take(limit=1)
     waiting.queue.wake(became(LEFT, None))
@@ -75,7 +34,7 @@ def test_equals_of_a_pod_in_flight_are_tried_for_an_event_that_may_help_each_of_
 
 
 def test_a_pod_waits_for_what_its_equals_of_another_group_failed_at() -> None:
-    waiting = Equals("a", codes=(ROOM,))
+    waiting = WaitingPods("a", codes=(ROOM,))
     waiting.add("b", codes=(IN_USE,))
     waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a"]
@@ -88,7 +47,7 @@ def test_a_pod_waits_for_what_its_equals_of_another_group_failed_at() -> None:
 
 
 def test_the_last_pod_of_a_group_waits_for_what_others_of_it_failed_at_when_its_hint_is_spent() -> None:
-    waiting = Equals("a", "b")
+    waiting = WaitingPods("a", "b")
     waiting.free("gpu-0")
     waiting.fail(waiting.take(limit=1), ROOM)
     waiting.now += 20.0
@@ -103,7 +62,7 @@ def test_the_last_pod_of_a_group_waits_for_what_others_of_it_failed_at_when_its_
 
 
 def test_a_hint_that_a_pod_missed_in_flight_ends_its_backoff_in_half_a_second_too() -> None:
-    waiting = Equals("a", "b")
+    waiting = WaitingPods("a", "b")
     for _ in range(6):
         waiting.free("gpu-0")
         waiting.fail(waiting.take(), IN_USE)
@@ -118,7 +77,7 @@ def test_a_hint_that_a_pod_missed_in_flight_ends_its_backoff_in_half_a_second_to
 
 
 def test_an_updated_pod_is_tried_though_the_hint_of_its_equals_is_spent() -> None:
-    waiting = Equals("a", "b")
+    waiting = WaitingPods("a", "b")
     waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a"]
     changed = pod("c", "c", priority=1)
@@ -137,7 +96,7 @@ def test_a_device_that_a_claim_lost_while_it_was_allocated_anew_is_freed() -> No
     changed = became(held("gpu-0"), held("gpu-1"))
 
     assert ClusterEvent.DEVICES_FREED in events_of(changed)
-    waiting = Equals("a")
+    waiting = WaitingPods("a")
     waiting.queue.wake(changed)
     assert waiting.take() == ["a"]
 
@@ -145,7 +104,7 @@ def test_a_device_that_a_claim_lost_while_it_was_allocated_anew_is_freed() -> No
 def test_a_pod_of_a_group_may_be_a_victim_of_any_priority() -> None:
     """A PodGroup may have a lower priority than its pods, and its members have that as victims."""
     taker = member(pod("taker", priority=2), "g")
-    waiting = Equals("a")
+    waiting = WaitingPods("a")
     waiting.free("gpu-0")
     waiting.queue.next_due(waiting.now)
     waiting.take_devices("gpu-0", by=taker)
@@ -154,7 +113,7 @@ def test_a_pod_of_a_group_may_be_a_victim_of_any_priority() -> None:
 
 
 def test_a_claim_that_is_reserved_for_another_object_of_the_name_of_a_pod_has_no_known_priority() -> None:
-    waiting = Equals("a", "b")
+    waiting = WaitingPods("a", "b")
     waiting.free("gpu-0")
     theirs = held("gpu-0", by="b")
     group = structs.replace(theirs.reserved_for[0], resource="podgroups", uid="uid-group")
@@ -164,16 +123,58 @@ def test_a_claim_that_is_reserved_for_another_object_of_the_name_of_a_pod_has_no
 
 
 def test_a_pod_that_lost_and_whose_reasons_do_not_say_to_which_devices_is_tried_when_devices_are_freed() -> None:
-    waiting = Equals("a", codes=(ReasonCode.OUTRANKED, ReasonCode.POOL_INCOMPLETE))
+    waiting = WaitingPods("a", codes=(ReasonCode.OUTRANKED, ReasonCode.POOL_INCOMPLETE))
     waiting.free("gpu-0")
 
     assert waiting.take() == ["a"]
 
 
 def test_equals_are_tried_while_a_pod_waits_in_flight_for_a_costly_decision() -> None:
-    waiting = Equals("a", "b")
+    waiting = WaitingPods("a", "b")
     waiting.free("gpu-0")
     assert waiting.take() == ["a"]
     waiting.queue.set_aside([pod("a", priority=1)])
 
     assert waiting.take() == ["b"]
+
+
+def test_room_that_came_free_during_a_decision_is_not_what_its_plan_takes() -> None:
+    """The winner takes what both had seen; what has come free since is enough for the other one."""
+    waiting = WaitingPods("a", "b", codes=(ROOM,))
+    winner = pod("winner", "winner", priority=1, cpu=4)
+    waiting.queue.offer(winner, waiting.now)
+    waiting.free("gpu-0")
+    assert waiting.take() == ["a", "winner"]
+
+    waiting.queue.wake(became(LEFT, None))
+    waiting.queue.placed([winner.id])
+    waiting.queue.wake(became(winner, structs.replace(winner, node_name="n1")))
+    waiting.fail(["a"], ReasonCode.OUTRANKED, ROOM)
+    waiting.now += 1.0
+
+    assert "a" in waiting.take()
+
+
+def test_a_preemptor_without_victims_is_tried_when_a_pod_has_run_for_its_minimum_time() -> None:
+    waiting = WaitingPods("preemptor", codes=(IN_USE, ReasonCode.NO_VICTIMS))
+    waiting.add("other", codes=(IN_USE,))
+    waiting.queue.expect_victim(70.0)
+    waiting.queue.expect_victim(40.0)
+    assert waiting.queue.next_due(waiting.now) == 40.0
+    waiting.now = 39.9
+    assert waiting.take() == []
+    waiting.now = 40.0
+
+    assert waiting.take() == ["preemptor"]
+
+
+def test_all_equal_preemptors_are_tried_when_there_is_a_victim() -> None:
+    waiting = WaitingPods("a", "b", "c", codes=(ReasonCode.NO_VICTIMS,))
+    waiting.queue.expect_victim(40.0)
+    waiting.now = 40.0
+    first = waiting.take()
+    waiting.fail(first, ReasonCode.NO_VICTIMS)
+
+    assert first == ["a", "b", "c"]
+    assert waiting.take() == []
+    assert waiting.queue.next_due(waiting.now) == 340.0  # nothing but the flush

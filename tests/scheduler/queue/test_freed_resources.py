@@ -3,21 +3,17 @@
 import pytest
 from msgspec import structs
 
-from scheduler.queue import PodState, SchedulingQueue
+from scheduler.queue import PodState
 from scheduler.queue.equivalence import KeyOf
 from scheduler.queue.freed_resources import MOST_FOLLOWED, FreedResources
 from scheduler.queue.queued_pod import QueuedPod
-from solver.domain import Claim, Pod, PodId, Reason, ReasonCode
-from tests.support.builders import allocation, claim, consumer, pod, result
+from solver.domain import Claim, Pod, PodId, ReasonCode
+from tests.support.builders import claim, pod
 from tests.support.cluster_builders import became
+from tests.support.waiting_pods import WaitingPods, held
 
 IN_USE, ROOM = frozenset({ReasonCode.DEVICES_IN_USE}), frozenset({ReasonCode.NODE_RESOURCES})
 EQUAL, HIGHER = pod("equal", priority=1), pod("higher", priority=2)
-
-
-def held(*devices: str, by: str = "old", share_id: str = "") -> Claim:
-    results = [result("gpu", each, "n1", share_id=share_id) for each in devices]
-    return claim(by, allocation=allocation(*results), reserved_for=[consumer(by)])
 
 
 class Followed:
@@ -120,44 +116,21 @@ def test_devices_that_are_not_followed_any_more_count_as_free(followed: Followed
     assert followed.freed.newest(EQUAL, IN_USE) == first
 
 
-class Waiting:
-    """A queue in which two pods of each of two kinds wait for a device; their backoff is over."""
-
-    def __init__(self, key_of: KeyOf = lambda each: each.id.name[0]) -> None:
-        self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(key_of)
-        self.now = 0.0
-        for name in ("a-0", "a-1", "b-0", "b-1"):
-            self.queue.offer(pod(name, name, priority=1), self.now)
-        self.fail(self.take(), ReasonCode.DEVICES_IN_USE)
-        self.now = 5.0
-
-    def take(self, limit: int = 100) -> list[str]:
-        return [each.id.name for each in self.queue.take_batch(self.now, limit).pods]
-
-    def fail(self, names: list[str], *codes: ReasonCode) -> None:
-        for name in names:
-            each = pod(name)
-            self.queue.put_back(each.id, each.uid, [Reason(code=code, message="because") for code in codes], self.now)
-
-    def place(self, name: str, device: str) -> Claim:
-        """Place a pod, and assume it."""
-        self.queue.placed([pod(name).id])
-        given = held(device, by=name)
-        self.queue.wake(became(claim(name), given))
-        return given
+def two_kinds(key_of: KeyOf = lambda each: each.id.name[0]) -> WaitingPods:
+    """Two pods of each of two kinds wait for a device."""
+    return WaitingPods("a-0", "a-1", "b-0", "b-1", key_of=key_of)
 
 
 def test_one_device_wakes_the_first_pod_of_each_kind_and_no_other() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
 
     assert waiting.take() == ["a-0", "b-0"]
 
 
 def test_pods_that_were_not_tried_wait_again_when_the_device_is_taken() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a-0"]
     waiting.place("a-0", "gpu-0")
 
@@ -166,16 +139,16 @@ def test_pods_that_were_not_tried_wait_again_when_the_device_is_taken() -> None:
 
 
 def test_the_next_kind_is_tried_when_the_first_cannot_use_the_device() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
     waiting.fail(waiting.take(limit=1), ReasonCode.DEVICES_IN_USE)
 
     assert waiting.take() == ["b-0"]
 
 
 def test_more_are_tried_while_a_device_is_left() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0", "gpu-1"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0", "gpu-1")
     assert waiting.take(limit=1) == ["a-0"]
     waiting.place("a-0", "gpu-0")
 
@@ -183,8 +156,8 @@ def test_more_are_tried_while_a_device_is_left() -> None:
 
 
 def test_all_are_tried_when_the_placement_is_taken_back() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
     waiting.take(limit=1)
     given = waiting.place("a-0", "gpu-0")
     assert waiting.take() == []
@@ -194,13 +167,13 @@ def test_all_are_tried_when_the_placement_is_taken_back() -> None:
 
 
 def test_a_pod_of_higher_priority_is_tried_that_could_preempt_the_one_that_took_the_device() -> None:
-    waiting = Waiting()
+    waiting = two_kinds()
     for name in ("a-0", "a-1", "b-0", "b-1"):
         waiting.queue.remove(pod(name).id)
     waiting.queue.offer(pod("high", "high", priority=2), waiting.now)
     waiting.fail(waiting.take(), ReasonCode.DEVICES_IN_USE)  # it backs off
     waiting.queue.offer(pod("new", "new", priority=1), waiting.now)
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting.free("gpu-0")
     assert waiting.take() == ["new"]
     waiting.place("new", "gpu-0")
     waiting.now = 10.0
@@ -209,19 +182,19 @@ def test_a_pod_of_higher_priority_is_tried_that_could_preempt_the_one_that_took_
 
 
 def test_a_pod_that_lost_to_another_kind_does_not_back_off() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
     waiting.take()
     waiting.place("a-0", "gpu-0")
     waiting.fail(["b-0"], ReasonCode.OUTRANKED, ReasonCode.DEVICES_IN_USE)
-    waiting.queue.wake(became(held("gpu-1"), None))
+    waiting.free("gpu-1")
 
     assert waiting.take() == ["a-1", "b-0"]
 
 
 def test_a_pod_that_lost_waits_for_what_it_lacks_beside_the_others_and_for_nothing_else() -> None:
-    waiting = Waiting()
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds()
+    waiting.free("gpu-0")
     waiting.take()
     waiting.place("a-0", "gpu-0")
     waiting.fail(["b-0"], ReasonCode.OUTRANKED, ReasonCode.DEVICES_IN_USE)
@@ -231,12 +204,12 @@ def test_a_pod_that_lost_waits_for_what_it_lacks_beside_the_others_and_for_nothi
 
 
 def test_a_pod_whose_hints_are_spent_again_and_again_is_flushed_in_time() -> None:
-    waiting = Waiting()
+    waiting = two_kinds()
     waiting.queue.offer(pod("taker", "taker", priority=1), waiting.now)
     assert waiting.take() == ["taker"]
     for second in range(10, 300, 10):
         waiting.now = float(second)
-        waiting.queue.wake(became(held("gpu-0"), None))
+        waiting.free("gpu-0")
         waiting.queue.wake(became(claim("taker"), held("gpu-0", by="taker")))
         assert waiting.take() == []
     waiting.now = 300.0
@@ -247,8 +220,8 @@ def test_a_pod_whose_hints_are_spent_again_and_again_is_flushed_in_time() -> Non
 def test_a_pod_that_is_not_equal_to_those_who_failed_any_more_is_tried_though_the_device_is_taken() -> None:
     """One that is overdue by now has nodes reserved for it only if it is decided."""
     overdue = set[str]()
-    waiting = Waiting(lambda each: (each.id.name[0], each.id.name in overdue))
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds(lambda each: (each.id.name[0], each.id.name in overdue))
+    waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a-0"]
     waiting.place("a-0", "gpu-0")
     overdue.add("b-0")
@@ -257,12 +230,12 @@ def test_a_pod_that_is_not_equal_to_those_who_failed_any_more_is_tried_though_th
 
 
 def test_a_pod_like_no_other_is_tried_after_every_event() -> None:
-    waiting = Waiting(lambda _: None)
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting = two_kinds(lambda _: None)
+    waiting.free("gpu-0")
     assert len(waiting.take()) == 4
     waiting.fail(["a-0", "a-1", "b-0", "b-1"], ReasonCode.DEVICES_IN_USE)
     waiting.now = 20.0
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a-0"]
     waiting.place("a-0", "gpu-0")
 
@@ -270,14 +243,14 @@ def test_a_pod_like_no_other_is_tried_after_every_event() -> None:
 
 
 def test_pods_that_back_off_for_long_are_tried_half_a_second_after_something_is_freed() -> None:
-    waiting = Waiting()
+    waiting = two_kinds()
     for _ in range(5):
-        waiting.queue.wake(became(held("gpu-0"), None))
+        waiting.free("gpu-0")
         waiting.fail(waiting.take(), ReasonCode.DEVICES_IN_USE)
         waiting.now += 20.0
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting.free("gpu-0")
     waiting.fail(waiting.take(), ReasonCode.DEVICES_IN_USE)
-    waiting.queue.wake(became(held("gpu-1"), None))
+    waiting.free("gpu-1")
     assert waiting.take() == []
     waiting.now += 0.5
 
@@ -285,9 +258,9 @@ def test_pods_that_back_off_for_long_are_tried_half_a_second_after_something_is_
 
 
 def test_equals_are_tried_when_one_of_two_was_placed_for_no_known_event() -> None:
-    waiting = Waiting()
+    waiting = two_kinds()
     waiting.queue.offer(pod("a-9", "a-9", priority=1), waiting.now)
-    waiting.queue.wake(became(held("gpu-0"), None))
+    waiting.free("gpu-0")
     assert waiting.take() == ["a-0", "b-0", "a-9"]
     waiting.place("a-9", "gpu-9")
     waiting.place("a-0", "gpu-0")

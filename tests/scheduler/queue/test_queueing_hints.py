@@ -139,6 +139,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NO_VICTIMS: {
         ClusterEvent.DISRUPTIONS_ALLOWED,
         ClusterEvent.EVICTION_EASED,
+        ClusterEvent.VICTIM_AVAILABLE,
         ClusterEvent.NOMINATION_ENDED,
     },
     ReasonCode.OUTRANKED: ROOM,

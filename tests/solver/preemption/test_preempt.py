@@ -239,6 +239,31 @@ def test_pods_with_devices_stay_for_their_minimum_run_time() -> None:
     assert victims(decide(snapshot, high, rules=replace(DEVICES, minimum_run_seconds=1001))) == []
 
 
+@pytest.mark.parametrize(
+    ("minimum", "priority", "seconds"), [(1001, 10, 1), (1300, 10, 300), (1000, 10, None), (1001, 0, None)]
+)
+def test_a_plan_says_when_a_pod_may_be_evicted_that_runs_too_short_yet(
+    minimum: int, priority: int, seconds: int | None
+) -> None:
+    snapshot = b.snapshot(*gpus(1), b.claim("one"))  # type: ignore[arg-type]
+
+    plan = decide(
+        snapshot, b.pod("high", "one", priority=priority), rules=replace(DEVICES, minimum_run_seconds=minimum)
+    )
+
+    assert plan.next_victim_seconds == seconds
+
+
+def test_the_minimum_time_of_a_pod_that_has_not_started_ends_no_sooner() -> None:
+    *objects, _ = gpus(1)
+    young = replace(running("p0", "n1", "c0", cpu=1), started=0)
+    snapshot = b.snapshot(*objects, young, b.claim("one"))  # type: ignore[arg-type]
+
+    plan = decide(snapshot, b.pod("high", "one", priority=10), rules=replace(DEVICES, minimum_run_seconds=7))
+
+    assert (victims(plan), plan.next_victim_seconds) == ([], 7)
+
+
 def test_the_bound_on_evictions_holds() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=2), running("a", "n1", cpu=1), running("b", "n1", cpu=1))
     high = b.pod("high", cpu=2, priority=1)

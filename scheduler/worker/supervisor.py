@@ -396,4 +396,5 @@ class WorkerSupervisor:
                 process.writer.write(frames.encode(frames.Apply(tuple(chunk))))
                 chunk, size = [], 0
                 await process.writer.drain()
-                await asyncio.sleep(0)  # the event loop also renews the Lease
+                if number < len(changes):
+                    await asyncio.sleep(0)  # the event loop also renews the Lease

@@ -56,9 +56,7 @@ def _equal_prefix(was: tuple[Each, ...], now: tuple[Each, ...]) -> int:
 
 
 def _next_common(was: tuple[Each, ...], now: tuple[Each, ...]) -> tuple[int, int]:
-    """Return where an object of both tuples is, after inserted, removed or replaced ones; the ends if none is near."""
-    for far in range(1, min(_WINDOW, max(len(was), len(now)))):
-        for left, right in ((far, 0), (0, far), (far, far)):
-            if left < len(was) and right < len(now) and was[left] is now[right]:
-                return left, right
-    return len(was), len(now)
+    """Return where the next object of both tuples is, after inserted, removed or replaced ones; the ends if not near."""
+    places = {id(each): right for right, each in enumerate(now[:_WINDOW])}
+    pairs = [(left, places[id(each)]) for left, each in enumerate(was[:_WINDOW]) if id(each) in places]
+    return min(pairs, key=sum, default=(len(was), len(now)))

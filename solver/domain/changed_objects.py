@@ -56,7 +56,7 @@ def _equal_prefix(was: tuple[Each, ...], now: tuple[Each, ...]) -> int:
 
 
 def _next_common(was: tuple[Each, ...], now: tuple[Each, ...]) -> tuple[int, int]:
-    """Return where the next object of both tuples is, after inserted, removed or replaced ones; the ends if not near."""
+    """Return where the next object of both is, after inserted, removed or replaced ones; the ends if none is near."""
     places = {id(each): right for right, each in enumerate(now[:_WINDOW])}
     pairs = [(left, places[id(each)]) for left, each in enumerate(was[:_WINDOW]) if id(each) in places]
     return min(pairs, key=sum, default=(len(was), len(now)))

@@ -10,8 +10,9 @@ from msgspec import structs
 from e2e.bench import asks, clusters
 from e2e.bench.clusters import Share
 from solver import SolverCache, solve
-from solver.domain import PACK, SPREAD, TOPOLOGY, Batch, Plan, Policy, SearchParams, SearchStage, Snapshot
+from solver.domain import PACK, SPREAD, TOPOLOGY, Batch, Device, Plan, Policy, SearchParams, SearchStage, Snapshot
 from solver.verify import check
+from tests.support import builders as b
 from tests.support.solver_problems import PATIENT
 from tests.support.strategies import Situation, situations
 
@@ -87,3 +88,34 @@ def placed(snapshot: Snapshot, plan: Plan, batch: Batch) -> Snapshot:
     claims = (structs.replace(each, allocation=made.get(each.id, each.allocation)) for each in snapshot.claims)
     pods = sorted((*snapshot.pods, *running), key=lambda pod: pod.id)
     return structs.replace(snapshot, claims=tuple(claims), pods=tuple(pods))
+
+
+def test_nodes_are_told_apart_by_the_partitions_that_they_still_have() -> None:
+    """Both nodes have half of their memory left; on n1 the large partition can still be had, on n2 it is in use."""
+
+    def part(name: str, profile: str, memory: int) -> Device:
+        capacities = {"memory": memory * 10}
+        return b.device(
+            name, attributes={"profile": profile}, capacities=capacities, consumes={"card": {"memory": memory}}
+        )
+
+    parts = (part("big", "big", 2), *(part(f"{name}-{at}", name, 1) for name in ("mid", "small") for at in "ab"))
+    held = {"n1": ("mid-a", "mid-b"), "n2": ("big",)}
+    snapshot = b.snapshot(
+        b.gpu_class(),
+        b.claim("c", b.request(selectors=("device.attributes['gpu.example.com'].profile == 'small'",))),
+        *(b.node(name) for name in held),
+        *(b.resource_slice(name, *parts, name=f"{name}-parts", slice_count=2) for name in held),
+        *(
+            b.resource_slice(name, name=f"{name}-counters", slice_count=2, counter_sets={"card": {"memory": 4}})
+            for name in held
+        ),
+        *(
+            b.claim(f"of-{name}-{each}", allocation=b.allocation(b.result("gpu", each, name)))
+            for name, devices in held.items()
+            for each in devices
+        ),
+    )
+    plan = assert_models_agree(snapshot, b.batch(b.pod("p", "c")), Policy())
+    assert [each.node for each in plan.placements] == ["n2"]
+    assert plan.report.stages == ("greedy", SearchStage.EXHAUSTIVE)

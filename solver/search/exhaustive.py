@@ -72,13 +72,13 @@ class _Enumeration:
 
     def choices(self) -> Iterator[Choice]:
         """Go through the ways, on the first node of each kind; raise `_TooManyError` if there are too many."""
-        for pod_class in self.problem.classes:
-            for node in self._nodes(pod_class):
-                for picks in self._served(pod_class, node):
-                    self.left -= 1
-                    if self.left < 0:
-                        raise _TooManyError
-                    yield Choice(pod_class.index, node, picks)
+        places = ((pod_class, node) for pod_class in self.problem.classes for node in self._nodes(pod_class))
+        for pod_class, node in places:
+            for picks in self._served(pod_class, node):
+                self.left -= 1
+                if self.left < 0:
+                    raise _TooManyError
+                yield Choice(pod_class.index, node, picks)
 
     def _nodes(self, pod_class: PodClass) -> Sequence[int]:
         """Return one node of each kind that the pod may use and that has room for it."""
@@ -125,8 +125,7 @@ class _Enumeration:
         for index, option in enumerate(self.problem.options(copies[0], attempt.group)):
             saved = attempt.save()
             for counts in _lines(attempt, component, option):
-                for rest in self._picks(attempt, copies[1:]):
-                    yield (Pick(index, counts), *rest)
+                yield from ((Pick(index, counts), *rest) for rest in self._picks(attempt, copies[1:]))
             attempt.restore(saved)
 
 

@@ -135,7 +135,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best_of(problem, tried), reduce(and_, (each.unreached for each in tried))
 
-    if decision.defers_hard_pods() and not not_tried:
+    if len(problem.batch.pods) > 1 and decision.defers_hard_pods() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
         if deferred:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))

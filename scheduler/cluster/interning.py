@@ -87,10 +87,11 @@ class Interner:
 
     def own_bytes(self, value: Pod | Claim) -> int:
         """Estimate the bytes of an object that it does not share with others; call it before `share`."""
+        shared = _FIELDS.get(type(value), ())
         return sum(
             size_of(part)
             for name in value.__struct_fields__
-            if (part := getattr(value, name)) and not self._knows(name, part)
+            if (part := getattr(value, name)) and not (name in shared and self._knows(name, part))
         )
 
     def _share_devices(self, value: ResourceSlice) -> None:

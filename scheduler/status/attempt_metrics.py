@@ -60,7 +60,7 @@ class AttemptMetrics:
         self._waits: Final[dict[str, _Wait]] = {}
         self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """Children of the series by result and profile: `labels` costs more than the count."""
-        self._levels: set[str] = set()
+        self._shown_gaps: Mapping[str, float] = {}
         self._counts: Callable[[], Mapping[PodState, int]] = Counter[PodState]
 
     def connect(self, counts: Callable[[], Mapping[PodState, int]]) -> None:
@@ -111,11 +111,12 @@ class AttemptMetrics:
         """Set and return the gaps between values and bounds of the last plan's levels."""
         levels = levels[:_MOST_LEVELS]
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}
-        for name in self._levels - gaps.keys():
+        for name in self._shown_gaps.keys() - gaps.keys():
             self._metrics.solver_gap.remove(name)
-        self._levels = set(gaps)
         for name, gap in gaps.items():
-            self._metrics.solver_gap.labels(name).set(gap)
+            if self._shown_gaps.get(name) != gap:
+                self._metrics.solver_gap.labels(name).set(gap)
+        self._shown_gaps = gaps
         return gaps
 
     def add(self, pod: Pod) -> None:

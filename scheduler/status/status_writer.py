@@ -105,6 +105,10 @@ class StatusWriter:
         self._since: Final[dict[str, dt.datetime]] = {}
         """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
         self._has_work: Final = asyncio.Event()
+        self._taking: Final = asyncio.Lock()
+        """Held by the one task that waits for the next write: an event would wake all of them."""
+        self._is_waiting = False
+        """Whether something waits to be written, for a token or for its time."""
 
     @property
     def tells_inventory(self) -> bool:
@@ -118,7 +122,8 @@ class StatusWriter:
     def earn(self) -> None:
         """Note a write that places pods: it earns tokens for status writes."""
         self._bucket.earn(self._queue.event_count)
-        self._has_work.set()
+        if self._is_waiting:
+            self._has_work.set()
 
     def restore_since(self, pod_uid: str, since: dt.datetime) -> None:
         """Take the lastTransitionTime of PodScheduled=False that an earlier scheduler process has written."""
@@ -235,7 +240,8 @@ class StatusWriter:
 
     async def _write_all(self) -> None:
         while True:
-            write = await self._next()
+            async with self._taking:
+                write = await self._next()
             pod = str(write.pod.id) if write.pod is not None else ""
             try:
                 with Confined(self._metrics, Subsystem.STATUS, passing=_EXPECTED, pod=pod):
@@ -258,6 +264,7 @@ class StatusWriter:
                     self._bucket.take(write.cost)
                 return write
             due = self._queue.due_in(self._clock(), token_in)
+            self._is_waiting = due is not None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(due, _LEAST_SECONDS)):
                     await self._has_work.wait()

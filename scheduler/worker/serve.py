@@ -106,6 +106,8 @@ class _Service:
         self._children: Final[dict[type[frames.Order], _Running]] = {}
         """By the kind of their order."""
         self._sources: Final = selectors.DefaultSelector()
+        self._counted_slices: tuple[ResourceSlice, ...] = ()
+        self._device_count = 0
 
     def run(self, limit: int) -> None:
         self._connection.sendall(frames.encode(frames.WorkerReady(pid=os.getpid(), address_space_bytes=limit)))
@@ -136,7 +138,10 @@ class _Service:
     def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
         """Decide in this process, with extra cost units from the bucket."""
         snapshot = self._replica.snapshot(order.assumptions)
-        extra = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
+        if self._counted_slices is not snapshot.slices:
+            self._counted_slices = snapshot.slices
+            self._device_count = sum(len(each.devices) for each in snapshot.slices)
+        extra = self._bucket.units(self._device_count)
         paid = self._cache.paid_units
         enlarged = msgspec.structs.replace(order, cost_units=order.cost_units + extra)
         answer = self._answer(enlarged, snapshot, self._solver)

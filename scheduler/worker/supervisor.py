@@ -289,9 +289,11 @@ class WorkerSupervisor:
         """
         Wait for an answer until the worker has used `end_seconds` of CPU time per thread; then raise `TimeoutError`.
 
-        The watchdog measures CPU time, because on a loaded machine a healthy solve needs much more wall time.
+        The watchdog measures CPU time, because on a loaded machine a healthy solve needs much more wall time. It begins
+        after `_LEAST_WAIT_SECONDS`, before which most decisions end.
         """
-        started, most = process.cpu_seconds(), end_seconds * self._limits.workers
+        await asyncio.wait((future,), timeout=_LEAST_WAIT_SECONDS)
+        started, most = process.cpu_seconds() if not future.done() else 0.0, end_seconds * self._limits.workers
         while not future.done():
             left = most - (process.cpu_seconds() - started)
             if left <= 0:
@@ -394,4 +396,5 @@ class WorkerSupervisor:
                 process.writer.write(frames.encode(frames.Apply(tuple(chunk))))
                 chunk, size = [], 0
                 await process.writer.drain()
-                await asyncio.sleep(0)  # the event loop also renews the Lease
+                if number < len(changes):
+                    await asyncio.sleep(0)  # the event loop also renews the Lease

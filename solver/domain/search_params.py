@@ -16,6 +16,7 @@ class SearchStage(StrEnum):
 
     GREEDY_BEST_FIT = "greedy-best-fit"
     GREEDY_SMALL_FIRST = "greedy-small-first"
+    EXHAUSTIVE = "exhaustive"
     LP_BOUND = "lp-bound"
     ROUNDING_CUTS = "rounding-cuts"
     GANGS_FIRST = "gangs-first"
@@ -63,6 +64,10 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     """Domains that are tried to say how many pods of a gang fit at most. Guess."""
     gangs_first_runs: int = 16
     """Greedy runs in which waiting gangs choose first, over all gangs. Guess."""
+
+    # One pod.
+    exhaustive_ways: int = 256
+    """Ways to place one pod up to which all are compared. Measured: about what a relaxation and an exact model cost."""
 
     # Relaxation over node classes.
     merged_domains: int = 512

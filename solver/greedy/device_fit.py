@@ -93,7 +93,7 @@ class Attempt:
 def _pick_lines(attempt: Attempt, component: Component, option: Option) -> Counts | None:
     """Take devices for every line of an option, or give None (what was taken is the caller's to restore)."""
     if component.needs_identity:
-        return _Singly(attempt, component, option).pick()
+        return next(Singly(attempt, component, option).picks(), None)
     return _pick_by_type(attempt, option)
 
 
@@ -142,7 +142,7 @@ def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line)
 
 
 @dataclass(slots=True, eq=False)
-class _Singly:
+class Singly:
     """Pick device by device where rules speak of single ones: distinctAttribute, one result per device."""
 
     attempt: Attempt
@@ -153,17 +153,18 @@ class _Singly:
     values: defaultdict[int, set[object]] = field(default_factory=lambda: defaultdict(set))
     distinct: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def pick(self) -> Counts | None:
+    def picks(self) -> Iterator[Counts]:
+        """Go through the ways to serve all lines, as long as there are steps left; each is taken while it is used."""
         self.chosen = [[] for _ in self.option.lines]
         order = sorted(range(len(self.option.lines)), key=lambda i: (len(self.option.lines[i].types), i))
         slots = [index for index in order for _ in range(self.option.lines[index].needed)]
-        if not self._fill(slots):
-            return None
-        return tuple(tuple(Counter(types).items()) for types in self.chosen)
+        for _ in self._filled(slots):
+            yield tuple(tuple(Counter(types).items()) for types in self.chosen)
 
-    def _fill(self, slots: list[int]) -> bool:
+    def _filled(self, slots: list[int]) -> Iterator[None]:
         if not slots:
-            return True
+            yield
+            return
         line, chosen = self.option.lines[slots[0]], self.chosen[slots[0]]
         for each in line.types:
             device = type_at(self.attempt.problem.layout, self.attempt.group, each)
@@ -171,16 +172,14 @@ class _Singly:
             if (chosen and each < chosen[-1]) or not self._may_use(slots[0], each, device):
                 continue
             if not self.attempt.step():
-                return False
+                return
             saved, values = self.attempt.save(), {key: set(known) for key, known in self.values.items()}
             self._use(slots[0], each, device)
-            if self._fill(slots[1:]):
-                return True
+            yield from self._filled(slots[1:])
             chosen.pop()
             self.used[each] -= 1
             self.values = defaultdict(set, values)
             self.attempt.restore(saved)
-        return False
 
     def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
         line = self.option.lines[index]

@@ -208,8 +208,4 @@ def spoiled_in(problem: Problem, uses: Uses) -> int:
         if is_opened and (node, row.type) not in fresh:
             fresh.add((node, row.type))
             used[node].update(dict(row.device.opens))
-    return -sum(
-        fragmentation.lost(each, problem.available.states[node], counted)
-        for node, counted in used.items()
-        for each in fragmentation.partitions(problem, node)
-    )
+    return -sum(fragmentation.lost(problem, node, counted) for node, counted in used.items())

@@ -1,8 +1,9 @@
 """
 The stages of a search: each runs only while the stages before it have not proven the solution.
 
-LP bound, gangs first, decomposition, then for each subproblem column generation, the exact model, and LNS where that is
-too large. Every stage is guarded: one that contradicts what is known loses its own result only.
+One pod alone is searched exhaustively. Else: LP bound, gangs first, decomposition, then for each subproblem column
+generation, the exact model, and LNS where that is too large. Every stage is guarded: one that contradicts what is known
+loses its own result only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from solver.greedy.units import PlacementUnit, place, units
 from solver.model import build, objective
 from solver.model.objective import evaluate
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, decompose, exact, neighbourhoods, node_symmetry
+from solver.search import bound, column_generation, decompose, exact, exhaustive, neighbourhoods, node_symmetry
 from solver.search.bound import Bounds
 from solver.search.decompose import Subproblem
 from solver.solution import Solution
@@ -81,6 +82,11 @@ class SearchResult:
 
 def search(problem: Problem, start: Solution, budget: Budget) -> SearchResult:
     """Bound the start, and run the stages: on the whole problem, or on each independent subproblem."""
+    alone = bound.guarded(SearchStage.EXHAUSTIVE, budget, lambda: exhaustive.best(problem, start, budget), None)
+    if alone is not None:
+        known = evaluate(problem, alone)
+        levels = exact.levels_from_bounds(problem, known, Bounds(known, (0, 0)))
+        return SearchResult(alone, levels, (SearchStage.EXHAUSTIVE,), (0, 0))
     best, bounds = _bounded(problem, start, budget)
     if not bound.only_packing_open(problem, best.levels):
         better = gangs_first(problem, start, budget)

@@ -11,15 +11,14 @@ of a node with equal draws are counted together.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.device_types import units
-from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, State, Takes
+from solver.problem.devices.layout import NodeGroup, Partition, PartitionTable, PartitionTables, State, Takes
 from solver.problem.problem import Problem
 
 
@@ -77,26 +76,65 @@ def most_free(problem: Problem) -> int:
     return max((free_devices(problem.layout.groups[each.group], each.state) for each in kinds), default=0)
 
 
-_MOST_STATES: Final = 20_000
+_TABLES, _TABLES_PER_NODE = 2_000, 2
+"""Tables, and states of a table, that are kept: so many, and some for each node. One has up to some kilobytes."""
+_MOST_LOST: Final = 10_000
 
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
     """Return the available partitions of a node that draw on counters which the batch may take from."""
-    tables, usage, state = problem.layout.partitions, problem.available.usage, problem.available.states[node]
-    if node not in tables.of_node:
-        table = _drawn(problem, node, frozenset())
-        records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))
-        tables.of_node[node] = PartitionTable(tables.numbers.setdefault(table, len(tables.numbers)), table, records)
-    own = tables.of_node[node]
-    held = (own.records & usage.exclusive) | (usage.shared.keys() & own.records)
-    if held:
-        return _left(_drawn(problem, node, held), state)
+    table, known, state = _table(problem, node), problem.layout.partitions.left, problem.available.states[node]
     # Nodes with equal tables and equal states share one answer.
-    if (own.number, state) not in tables.left:
-        if len(tables.left) >= _MOST_STATES:
-            tables.left.clear()
-        tables.left[own.number, state] = _left(own.table, state)
-    return tables.left[own.number, state]
+    found = known.get((table.number, state))
+    if found is None:
+        if len(known) >= _most_tables(problem):
+            known.clear()
+        left = (each._replace(most=each.left(state, {})) for each in table.partitions)
+        found = known[table.number, state] = tuple(each for each in left if each.most)
+    return found
+
+
+def lost(problem: Problem, node: int, used: Counter[int]) -> int:
+    """Return the value of the partitions of a node that the use of `used` spoils."""
+    known, state = problem.layout.partitions.lost, problem.available.states[node]
+    key = (_table(problem, node).number, state, frozenset(used.items()))
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _MOST_LOST:
+            known.clear()
+        concerned = (each for each in partitions(problem, node) if any(budget in used for budget, _ in each.draws))
+        found = known[key] = sum(each.value * (each.most - each.left(state, used)) for each in concerned)
+    return found
+
+
+def _most_tables(problem: Problem) -> int:
+    return _TABLES + _TABLES_PER_NODE * problem.node_count
+
+
+def _table(problem: Problem, node: int) -> PartitionTable:
+    """Return the partitions of a node beside the devices in use; they are counted again when other devices are."""
+    tables, usage = problem.layout.partitions, problem.available.usage
+    if len(tables.known) >= _most_tables(problem):
+        tables.clear()
+    own = tables.of_node.get(node)
+    if own is None:
+        records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))
+        own = tables.of_node[node] = (records, _numbered(tables, _drawn(problem, node, sorted(records))))
+    records, table = own
+    held = (records & usage.exclusive) | (usage.shared.keys() & records)
+    if not held:
+        return table
+    before = tables.in_use.get(node)
+    if before is None or before[0] != held:
+        taken = {(each.draws, each.value): each.most for each in _drawn(problem, node, sorted(held))}
+        left = (each._replace(most=each.most - taken.get((each.draws, each.value), 0)) for each in table.partitions)
+        rest = _numbered(tables, tuple(each for each in left if each.most))
+        before = tables.in_use[node] = (frozenset(held), rest)
+    return before[1]
+
+
+def _numbered(tables: PartitionTables, found: tuple[Partition, ...]) -> PartitionTable:
+    return tables.known.setdefault(found, PartitionTable(len(tables.known), found))
 
 
 def _is_counted(problem: Problem, index: int) -> bool:
@@ -104,13 +142,11 @@ def _is_counted(problem: Problem, index: int) -> bool:
     return bool(record.counters) and record.is_owned
 
 
-def _drawn(problem: Problem, node: int, held: AbstractSet[int]) -> tuple[Partition, ...]:
-    """Count the devices of a node by their draws, without the devices in use."""
+def _drawn(problem: Problem, node: int, records: Iterable[int]) -> tuple[Partition, ...]:
+    """Count devices of a node by their draws on its counters; those that draw on none are left out."""
     inventory, layout, scales = problem.inventory, problem.layout, problem.group(node).scales
     found: Counter[tuple[Takes, int]] = Counter()
-    for index in inventory.by_home[node]:
-        if index in held or not _is_counted(problem, index):
-            continue
+    for index in records:
         draws: list[tuple[int, int]] = []
         for counter, amount in inventory.records[index].counters:
             at, budget = layout.counter_place.get(counter, (-1, -1))
@@ -119,13 +155,3 @@ def _drawn(problem: Problem, node: int, held: AbstractSet[int]) -> tuple[Partiti
         if draws:
             found[tuple(sorted(draws)), inventory.records[index].value] += 1
     return tuple(Partition(draws, value, count) for (draws, value), count in found.items())
-
-
-def _left(drawn: tuple[Partition, ...], state: State) -> tuple[Partition, ...]:
-    left = (each._replace(most=each.left(state, {})) for each in drawn)
-    return tuple(each for each in left if each.most)
-
-
-def lost(partition: Partition, state: State, used: Counter[int]) -> int:
-    """Return the value of the partitions that the use of `used` spoils."""
-    return partition.value * (partition.most - partition.left(state, used))

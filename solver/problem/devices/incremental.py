@@ -122,10 +122,11 @@ def _fill(before: DeviceLayout, inputs: LayoutInput, nodes: list[int]) -> None:
 
 def _of_others(before: PartitionTables, nodes: Sequence[int]) -> PartitionTables:
     """Keep the partitions of all nodes but some; equal tables keep their number."""
-    kept = before.of_node.copy()
+    kept, in_use = before.of_node.copy(), before.in_use.copy()
     for node in nodes:
         kept.pop(node, None)
-    return replace(before, of_node=kept)
+        in_use.pop(node, None)
+    return replace(before, of_node=kept, in_use=in_use)
 
 
 def _forget(layout: DeviceLayout, inputs: LayoutInput, node: int) -> None:

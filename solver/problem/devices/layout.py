@@ -48,20 +48,31 @@ class Partition(NamedTuple):
 
 
 class PartitionTable(NamedTuple):
-    """Partitions of a node with nothing in use, and the records that they are; equal tables have one number."""
+    """Partitions of a node beside the devices in use; equal tables have one number, and are one object."""
 
     number: int
-    table: tuple[Partition, ...]
-    records: frozenset[int]
+    partitions: tuple[Partition, ...]
 
 
 @dataclass(slots=True, eq=False)
 class PartitionTables:
-    """Tables by node, filled by `fragmentation`; `left` are the partitions that a state leaves of a table."""
+    """
+    Tables by node, filled by `fragmentation`, with the records that are partitions.
 
-    of_node: dict[int, PartitionTable] = field(default_factory=dict)
-    numbers: dict[tuple[Partition, ...], int] = field(default_factory=dict)
-    left: dict[tuple[int, tuple[int, ...]], tuple[Partition, ...]] = field(default_factory=dict)
+    `of_node` are those of nodes with nothing in use, `in_use` the last ones beside devices in use, with these. `left`
+    are the partitions that a state leaves of a table, `lost` the value of those that units taken from the state spoil.
+    """
+
+    of_node: dict[int, tuple[frozenset[int], PartitionTable]] = field(default_factory=dict)
+    in_use: dict[int, tuple[frozenset[int], PartitionTable]] = field(default_factory=dict)
+    known: dict[tuple[Partition, ...], PartitionTable] = field(default_factory=dict)
+    left: dict[tuple[int, State], tuple[Partition, ...]] = field(default_factory=dict)
+    lost: dict[tuple[int, State, frozenset[tuple[int, int]]], int] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for each in (self.of_node, self.in_use, self.known, self.left, self.lost):
+            each.clear()
 
 
 class Sharing(NamedTuple):

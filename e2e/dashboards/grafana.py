@@ -6,7 +6,13 @@ from typing import Any, Final
 from grafana_foundation_sdk.builders import common as parts
 from grafana_foundation_sdk.builders import dashboard, heatmap, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import BigValueColorMode, DataSourceRef, StackingMode
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    DataSourceRef,
+    SortOrder,
+    StackingMode,
+    TooltipDisplayMode,
+)
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DashboardLinkType, VariableRefresh
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -66,7 +72,7 @@ def _values(name: str, label: str, query: str) -> dashboard.QueryVariable:
 
 
 def _panel(panel: Panel) -> Any:
-    drawn = _drawn(panel.look).title(panel.title).unit(panel.unit).datasource(_SOURCE)
+    drawn = _drawn(panel).title(panel.title).unit(panel.unit).datasource(_SOURCE)
     if panel.about:
         drawn.description(panel.about)
     for query, name in zip(panel.queries, "ABCDEFGH", strict=False):
@@ -87,18 +93,26 @@ def _target(query: Query, look: Look) -> prometheus.Dataquery:
             return target.range()
 
 
-def _drawn(look: Look) -> Any:
-    match look:
+def _drawn(panel: Panel) -> Any:
+    match panel.look:
         case Look.NUMBER:
             last = parts.ReduceDataOptions().calcs(["lastNotNull"])
             return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4).span(_WIDTH // 8)
         case Look.TABLE:
             return table.Panel().height(8).span(_WIDTH // 2)
         case Look.HEATMAP:
-            colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues")
-            return heatmap.Panel().color(colors).height(8).span(_WIDTH // 2)
+            colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
+            axis = heatmap.YAxisConfig().unit(panel.unit)
+            return heatmap.Panel().color(colors).y_axis(axis).height(8).span(_WIDTH // 2)
         case Look.LINES:
-            return timeseries.Panel().height(8).span(_WIDTH // 2).min(0)
+            return _over_time()
         case Look.STACK:
             stacked = parts.StackingConfig().mode(StackingMode.NORMAL)
-            return timeseries.Panel().height(8).span(_WIDTH // 2).min(0).stacking(stacked).fill_opacity(30)
+            return _over_time().stacking(stacked).fill_opacity(30)
+
+
+def _over_time() -> timeseries.Panel:
+    """Make a panel that names its lines, and shows all values at the pointer; the library's defaults do neither."""
+    legend = parts.VizLegendOptions().show_legend(show_legend=True)
+    tooltip = parts.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
+    return timeseries.Panel().height(8).span(_WIDTH // 2).min(0).legend(legend).tooltip(tooltip)

@@ -1,5 +1,6 @@
 """Dashboards and rules are what the code generates, and ask for nothing that Dovetail does not serve."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def test_every_series_is_in_a_panel() -> None:
     queries = " ".join(query.expr for board in BOARDS for panel in board.panels for query in panel.queries)
     families = {re.sub("_(bucket|count)$", "", name) for name in SERIES}
     assert [name for name in sorted(families) if name not in queries] == []
+
+
+def test_lines_have_names_and_heatmaps_have_colours() -> None:
+    panels = [each for path in (files.MONITORING / "dashboards").glob("*.json") for each in _panels(path)]
+    lines = [each["options"] for each in panels if each["type"] == "timeseries"]
+    assert lines
+    assert {each["legend"]["showLegend"] for each in lines} == {True}
+    assert {each["tooltip"]["mode"] for each in lines} == {"multi"}
+    heatmaps = [each["options"] for each in panels if each["type"] == "heatmap"]
+    assert heatmaps
+    for each in heatmaps:
+        assert 2 <= each["color"]["steps"] <= 128  # as Grafana's schema has it
+        assert each["yAxis"]["unit"]
+
+
+def _panels(path: Path) -> list[Any]:
+    found: list[Any] = json.loads(path.read_text(encoding="utf-8"))["panels"]
+    return found
 
 
 def test_every_dashboard_is_in_the_config_map() -> None:

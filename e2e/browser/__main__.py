@@ -1,4 +1,4 @@
-"""`make browser`: uses the page of `dovetail map` in Debian's chromium; 1 where something was not to be seen."""
+"""`make browser`: uses the pages of map, page and report in Debian's chromium; 1 where something was not to be seen."""
 
 import argparse
 import datetime as dt
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.arguments import at_least_one
-from e2e.browser import clusters, journey, live_journey, measure
+from e2e.browser import clusters, journey, live_journey, measure, report_journey
 from e2e.browser.visit import Chromium
 from e2e.controlplane.plane import REPOSITORY
 from e2e.fleet.shape import Manifest
@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, Chromium() as chromium:
         pages = _pages(Path(folder), options.nodes)
         wrong = 0
-        travels = itertools.chain(journey.travel(chromium, pages), live_journey.travel(chromium, Path(folder)))
+        travels = itertools.chain(
+            journey.travel(chromium, pages),
+            report_journey.travel(chromium, Path(folder)),
+            live_journey.travel(chromium, Path(folder)),
+        )
         for name, problem in travels:
             print(f"{'FAILED' if problem else 'ok':8}A person {name}.", flush=True)
             print(f"{problem}\n" if problem else "", end="")
@@ -33,8 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{each.what}: {each.value:.2f} {each.unit} ({each.limit})", flush=True)
         if options.pictures:
             options.pictures.mkdir(parents=True, exist_ok=True)
-            live = live_journey.photograph(chromium, Path(folder), options.pictures)
-            for path in itertools.chain(journey.photograph(chromium, pages, options.pictures), live):
+            taken = itertools.chain(
+                journey.photograph(chromium, pages, options.pictures),
+                report_journey.photograph(chromium, Path(folder), options.pictures),
+                live_journey.photograph(chromium, Path(folder), options.pictures),
+            )
+            for path in taken:
                 print(path)
     return 1 if wrong else 0
 

@@ -4,11 +4,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from e2e.browser.afternoon import Afternoon
-from e2e.browser.visit import Chromium
+from e2e.browser import report_journey
+from e2e.browser.visit import Chromium, visit
 from e2e.controlplane.plane import REPOSITORY
-from scheduler.counterfactual import observation_report, report_page
-from scheduler.counterfactual.observation_record import ObservationRecord, RecordReader
 
 PICTURE: Final = REPOSITORY / "docs" / "report.png"
 _SIZE: Final = (1120, 690)
@@ -17,17 +15,11 @@ _SIZE: Final = (1120, 690)
 
 def draw(chromium: Chromium, path: Path) -> None:
     """Take the picture."""
-    with tempfile.TemporaryDirectory() as name:
-        record, page = Path(name) / "record.jsonl", Path(name) / "report.html"
-        with ObservationRecord(record) as written:
-            Afternoon(written).play()
-        page.write_text(report_page.page(observation_report.report_of(RecordReader(record))), encoding="utf-8")
-        width, height = _SIZE
-        context = chromium.browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
-        seen = context.new_page()
-        seen.goto(page.as_uri())
-        seen.screenshot(path=path)
-        context.close()
+    with (
+        tempfile.TemporaryDirectory() as name,
+        visit(chromium, report_journey.write_page(Path(name)), size=_SIZE, has_map=None) as seen,
+    ):
+        seen.page.screenshot(path=path)
 
 
 if __name__ == "__main__":

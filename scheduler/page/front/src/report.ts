@@ -1,0 +1,81 @@
+// The lines of `dovetail report`: both clusters over time, with the values at the pointer.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import "./report.css";
+
+interface SeriesDocument {
+  /** Of Dovetail, and of the observed schedulers. */
+  names: [string, string];
+  /** In seconds since the epoch. */
+  at: number[];
+  /** For each chart the values of both. */
+  charts: [number[], number[]][];
+}
+
+const HEIGHT = 180;
+const COLOURS = ["--ours", "--theirs"] as const;
+const DASH = [6, 4];
+/** Whole numbers only. */
+const STEPS = [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => step * 10 ** zeros)).sort((one, other) => one - other);
+const DAY = "{YYYY}-{MM}-{DD}";
+
+const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name);
+const written = (value: number | null): string => (value === null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 }));
+const moment = (at: number | null): string => (at === null ? "–" : new Date(at * 1000).toISOString().slice(0, 16).replace("T", " "));
+
+function chart(into: HTMLElement, found: SeriesDocument, values: [number[], number[]]): uPlot {
+  const grid = { stroke: () => colour("--line"), width: 1 };
+  const axis = { stroke: () => colour("--quiet"), font: "12px system-ui, sans-serif", grid, ticks: { ...grid, size: 4 } };
+  return new uPlot(
+    {
+      width: into.clientWidth,
+      height: HEIGHT,
+      tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
+      cursor: { y: false, sync: { key: "report" }, points: { size: 7 } },
+      legend: {
+        markers: {
+          width: 2,
+          stroke: (_, index) => `var(${COLOURS[index - 1]})`,
+          dash: (_, index) => (index === 1 ? "solid" : "dashed"),
+          fill: "none",
+        },
+      },
+      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
+      axes: [
+        {
+          ...axis,
+          space: 60,
+          values: [
+            [86400, DAY, null, null, null, null, null, null, 1],
+            [60, "{HH}:{mm}", `\n${DAY}`, null, `\n${DAY}`, null, null, null, 1],
+            [1, "{HH}:{mm}:{ss}", `\n${DAY}`, null, `\n${DAY}`, null, null, null, 1],
+          ],
+        },
+        { ...axis, incrs: STEPS, size: 48, values: (_, splits) => splits.map(written) },
+      ],
+      series: [
+        { label: "UTC", value: (_, at) => moment(at) },
+        ...found.names.map((label, index) => ({
+          label,
+          stroke: () => colour(COLOURS[index]!),
+          width: 2,
+          dash: index ? DASH : [],
+          paths: uPlot.paths.stepped!({ align: 1 }),
+          points: { show: found.at.length === 1 },
+          value: (_: uPlot, value: number | null) => written(value),
+        })),
+      ],
+    },
+    [found.at, ...values],
+    into,
+  );
+}
+
+const found = JSON.parse(document.getElementById("series")!.textContent!) as SeriesDocument;
+const drawn = [...document.querySelectorAll<HTMLElement>(".chart")].map((into, index) => {
+  const made = chart(into, found, found.charts[index]!);
+  new ResizeObserver(() => made.setSize({ width: into.clientWidth, height: HEIGHT })).observe(into);
+  return made;
+});
+const redraw = (): void => drawn.forEach((each) => each.redraw(false, true));
+for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", redraw);

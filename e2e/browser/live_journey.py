@@ -242,7 +242,7 @@ def shows_what_a_token_may_see(chromium: Chromium, look: _Look) -> None:
 
 
 def reads_decisions(chromium: Chromium, look: _Look) -> None:
-    """The decisions of a running scheduler stand with bounds and proof, and a pod's name leads to its way."""
+    """Decisions of a running scheduler have bounds and proof; a pod's name there and on the map leads to its way."""
     with ControlPlane.start(kubelet=True) as plane, _scheduling(plane) as api:
         server = LiveServer("--kubeconfig", str(plane.kubeconfig), "--server", api)
         with server, visit(chromium, f"{server.address}#decisions", has_map=False) as seen:
@@ -260,6 +260,11 @@ def reads_decisions(chromium: Chromium, look: _Look) -> None:
             expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
             expect(seen.page.get_by_role("rowheader").first).to_be_visible()
             look(seen, "pod")
+            seen.page.get_by_role("link", name="Map").click()
+            seen.search("state:held")
+            seen.page.get_by_role("tabpanel").get_by_role("button").first.click()
+            seen.page.get_by_role("tabpanel").get_by_role("definition").get_by_role("link").first.click()
+            expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
 
 
 @contextmanager

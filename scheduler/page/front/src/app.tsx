@@ -151,7 +151,7 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
             {tab === "numbers" && <Numbers fleet={fleet} onSearch={find} />}
             {tab === "queue" && <Queue fleet={fleet} />}
             {tab === "found" && <Found fleet={fleet} matches={matches} onDevice={onDevice} />}
-            {tab === "details" && <Details fleet={fleet} place={kept} onSearch={find} />}
+            {tab === "details" && <Details fleet={fleet} place={kept} hasDecisions={connection?.hasDecisions ?? false} onSearch={find} />}
           </div>
         </aside>
       </main>

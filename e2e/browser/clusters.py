@@ -14,6 +14,7 @@ from e2e.scenarios.workload import IMAGE
 NAMESPACES = ("research", "vision", "speech", "ranking", "platform", "notebooks")
 GANG = "research/pretraining"
 WAITING = ("research", "pretraining-2-0")
+HINT = "7 of 8 would fit now"
 GONE = ("speech", "align-gone")
 SHARED_NODE = "l40s-01"
 CARD_NODE = "a100-cut-01"
@@ -31,7 +32,7 @@ _NODES = (
     "unschedulable, 23 cannot allocate all claims. "
 )
 _MESSAGES = {
-    "research": f"{_NODES}Hint: 7 of 8 would fit now; this needs a new template, because claims are immutable. Gang "
+    "research": f"{_NODES}Hint: {HINT}; this needs a new template, because claims are immutable. Gang "
     "pretraining-2: 2 pods must run together, but only 1 fits now; alone, its pods fit on 1 of 32 nodes. Request gpus: "
     "needs 8 devices, 80 match, 22 free, 57 in use, 1 tainted with ecc=failing:NoSchedule, at most 7 of them on one "
     "node.",

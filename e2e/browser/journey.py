@@ -130,7 +130,7 @@ def reads_the_queue(seen: Visit, document: Any) -> None:
     """Pods that wait stand with the reason; a click shows the message and the command to ask further."""
     del document
     seen.tab("Queue")
-    seen.panel(clusters.WAITING[1], "Request gpus: needs 8 devices")
+    seen.panel(clusters.WAITING[1], clusters.HINT)
     seen.page.get_by_role("tabpanel").get_by_role("button").first.click()
     seen.panel("0/32 nodes are available", f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")
 

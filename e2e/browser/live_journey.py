@@ -67,9 +67,9 @@ def reads_the_queue(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     rows = seen.page.get_by_role("row")
     expect(rows).to_have_count(5)  # with the head
     first = seen.page.get_by_role("row", name=clusters.WAITING[1])
-    for text in ("1", "research", "1h40m", "Unschedulable", "Request gpus: needs 8 devices"):
+    for text in ("1", "research", "1h40m", "Unschedulable", clusters.HINT):
         expect(first).to_contain_text(text)
-    first.get_by_text("Request gpus: needs 8 devices").first.click()
+    first.get_by_text(clusters.HINT).first.click()
     expect(first.get_by_text(f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")).to_be_visible()
     seen.page.keyboard.press("/")
     seen.page.keyboard.type("vision segment")

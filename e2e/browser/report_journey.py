@@ -18,6 +18,7 @@ _MOST_SHIFT: Final = 0.02
 def write_page(folder: Path) -> Path:
     """Write the report of an afternoon in memory."""
     record, page = folder / "record.jsonl", folder / "report.html"
+    record.unlink(missing_ok=True)
     with ObservationRecord(record) as written:
         Afternoon(written).play()
     page.write_text(report_page.page(observation_report.report_of(RecordReader(record))), encoding="utf-8")

@@ -183,7 +183,7 @@ def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str)
     )
     caption = "Those that differ most. Times are since the pod or gang was first seen."
     return (
-        f'<h2>{title}</h2>\n<div class="scroll"><table><caption>{caption}</caption>'
+        f'<h2>{title}</h2>\n<p class="quiet">{caption}</p><div class="scroll"><table>'
         f"<thead><tr><th>name</th><th class=number>{way} by</th><th class=number>Dovetail</th>"
         f"<th class=number>{escape(names)}</th><th>placed</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )

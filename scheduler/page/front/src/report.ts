@@ -20,8 +20,13 @@ const STEPS = [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => s
 const DAY = "{YYYY}-{MM}-{DD}";
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name);
-const written = (value: number | null): string => (value === null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 }));
-const moment = (at: number | null): string => (at === null ? "–" : new Date(at * 1000).toISOString().slice(0, 16).replace("T", " "));
+const written = (value: number): string => value.toLocaleString("en", { maximumFractionDigits: 1 });
+const moment = (at: number): string => new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ");
+/** A value in the legend: at the pointer, else the last one. */
+const shown =
+  (text: (value: number) => string): uPlot.Series.Value =>
+  (made, _, series, index) =>
+    text(made.data[series]!.at(index ?? -1)!);
 
 function chart(into: HTMLElement, found: SeriesDocument, values: [number[], number[]]): uPlot {
   const grid = { stroke: () => colour("--line"), width: 1 };
@@ -51,10 +56,10 @@ function chart(into: HTMLElement, found: SeriesDocument, values: [number[], numb
             [1, "{HH}:{mm}:{ss}", `\n${DAY}`, null, `\n${DAY}`, null, null, null, 1],
           ],
         },
-        { ...axis, incrs: STEPS, size: 48, values: (_, splits) => splits.map(written) },
+        { ...axis, incrs: STEPS, size: 48, values: (_, splits) => splits.map((each) => written(each)) },
       ],
       series: [
-        { label: "UTC", value: (_, at) => moment(at) },
+        { label: "UTC", value: shown(moment) },
         ...found.names.map((label, index) => ({
           label,
           stroke: () => colour(COLOURS[index]!),
@@ -62,7 +67,7 @@ function chart(into: HTMLElement, found: SeriesDocument, values: [number[], numb
           dash: index ? DASH : [],
           paths: uPlot.paths.stepped!({ align: 1 }),
           points: { show: found.at.length === 1 },
-          value: (_: uPlot, value: number | null) => written(value),
+          value: shown(written),
         })),
       ],
     },

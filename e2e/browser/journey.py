@@ -270,6 +270,7 @@ def photograph(chromium: Chromium, pages: Pages, folder: Path) -> Iterator[Path]
         yield _picture(seen, folder / "queue.png")
     with visit(chromium, pages.mixed, size=(1060, 740)) as seen:
         seen.page.emulate_media(media="print")
+        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         seen.settle()
         yield _picture(seen, folder / "print.png", is_full=True)
 

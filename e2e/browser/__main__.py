@@ -4,18 +4,14 @@ import argparse
 import datetime as dt
 import itertools
 import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from e2e.arguments import at_least_one
-from e2e.browser import clusters, journey, live_journey, measure, report_journey
+from e2e.browser import clusters, journey, live_journey, map_files, measure, report_journey
 from e2e.browser.visit import Chromium
-from e2e.controlplane.plane import REPOSITORY
-from e2e.fleet.shape import Manifest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,24 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _pages(folder: Path, nodes: int) -> journey.Pages:
     """Write the manifests of the clusters, and let `dovetail map` make their pages."""
-    mixed = _page(folder, "mixed", clusters.mixed(dt.datetime.now(dt.UTC)))
-    document = json.loads(_mapped(folder / "mixed.json", "-o", "json"))
+    mixed = map_files.page(folder, "mixed", clusters.mixed(dt.datetime.now(dt.UTC)))
+    document = json.loads(map_files.mapped(folder / "mixed.json", "-o", "json"))
     return journey.Pages(
-        mixed, _page(folder, "empty", clusters.empty()), _page(folder, "large", clusters.large(nodes)), document
+        mixed,
+        map_files.page(folder, "empty", clusters.empty()),
+        map_files.page(folder, "large", clusters.large(nodes)),
+        document,
     )
-
-
-def _page(folder: Path, name: str, manifests: Iterable[Manifest]) -> Path:
-    listed: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-    (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
-    page = folder / f"{name}.html"
-    page.write_text(_mapped(folder / f"{name}.json"), encoding="utf-8")
-    return page
-
-
-def _mapped(manifests: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "scheduler", "map", "-f", str(manifests), *words]
-    return subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _parser() -> argparse.ArgumentParser:

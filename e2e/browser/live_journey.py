@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from e2e.fleet.shape import Manifest
 from e2e.scenarios.examples import read_examples
 
 _MOST_SHIFT: Final = 0.02
+_LOST: Final = re.compile(r"Connection lost since \d\d:\d\d:\d\d UTC: ")
 _REFUSED: Final = "the server responded with a status of 40"
 _ACCOUNT: Final = ("default", "visitor")
 
@@ -97,7 +99,7 @@ def loses_the_server(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     del cluster
     seen.expects_failures()
     server.stop()
-    expect(seen.page.get_by_role("alert")).to_contain_text("Connection lost since", timeout=30_000)
+    expect(seen.page.get_by_role("alert")).to_contain_text(_LOST, timeout=30_000)
     expect(seen.page.locator(".age")).to_contain_text("old")
     seen.panel("NVIDIA H100 80GB HBM3")
     server.start()
@@ -248,6 +250,7 @@ def reads_decisions(chromium: Chromium, look: _Look) -> None:
         with server, visit(chromium, f"{server.address}#decisions", has_map=False) as seen:
             table = seen.page.get_by_role("table").first
             expect(table).to_contain_text("placed", timeout=60_000)
+            expect(table.get_by_role("cell").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
             table.locator("summary").first.click()
             expect(table.locator("details[open] li").first).to_contain_text("(best)")
             look(seen, "decisions")

@@ -15,7 +15,7 @@ import { useView, VIEWS, type ViewName } from "./navigation";
 import { QueueView } from "./queue_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
-import { clock, count, counted, duration, percent } from "./text";
+import { clock, count, counted, duration, percent, second } from "./text";
 import type { MapView } from "./view";
 
 const SCHEMES: readonly [ColourBy, string][] = [
@@ -253,7 +253,7 @@ function LiveAge({ connection }: { connection: Connection }) {
   return (
     <div class={lost ? "age lost" : "age"} title={lost?.message}>
       {readAt !== null && <b>{duration((now - readAt) / 1000)} old</b>}
-      <p role="alert">{lost && readAt !== null && `Connection lost since ${new Date(lost.since).toLocaleTimeString()}: ${lost.message}`}</p>
+      <p role="alert">{lost && readAt !== null && `Connection lost since ${second(lost.since)} UTC: ${lost.message}`}</p>
     </div>
   );
 }

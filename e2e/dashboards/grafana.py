@@ -13,7 +13,12 @@ from grafana_foundation_sdk.models.common import (
     StackingMode,
     TooltipDisplayMode,
 )
-from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DashboardLinkType, VariableRefresh
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
+    DataTransformerConfig,
+    VariableRefresh,
+)
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
@@ -99,7 +104,8 @@ def _drawn(panel: Panel) -> Any:
             last = parts.ReduceDataOptions().calcs(["lastNotNull"])
             return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4).span(_WIDTH // 8)
         case Look.TABLE:
-            return table.Panel().height(8).span(_WIDTH // 2)
+            labels_only = DataTransformerConfig("organize", options={"excludeByName": {"Time": True, "Value": True}})
+            return table.Panel().height(8).span(_WIDTH // 2).with_transformation(labels_only)
         case Look.HEATMAP:
             colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
             axis = heatmap.YAxisConfig().unit(panel.unit)

@@ -143,7 +143,7 @@ OVERVIEW: Final = Board(
         _SLI,
         _STATES,
         _REASONS,
-        _panel("Version", ("dovetail_build_info{@}", ""), look=Look.TABLE),
+        _panel("Versions", ("max by (pod, version) (dovetail_build_info{@})", ""), look=Look.TABLE),
     ),
 )
 

@@ -7,6 +7,7 @@ Every text is escaped where it enters the page.
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -36,7 +37,7 @@ def page(report: ObservationReport) -> str:
     parts = (
         _heading(report, names),
         _verdicts(report, names),
-        _charts(report.series, names),
+        _charts(report, names),
         _numbers(report, names),
         _named("Where Dovetail would have been sooner", report.sooner, names, "ahead"),
         _named("Where Dovetail would have been later", report.later, names, "behind"),
@@ -105,19 +106,22 @@ def _card(style: str, title: str, items: Sequence[str], nothing: str) -> str:
     return f'<section class="card {style}"><h3>{title}</h3>{inner}</section>'
 
 
-def _charts(series: Sequence[SeriesPoint], names: str) -> str:
+def _charts(report: ObservationReport, names: str) -> str:
     """Give the front end its numbers: for each chart the values with Dovetail, then the real ones."""
     drawn: tuple[tuple[str, Callable[[ClusterFigures], float]], ...] = (
         ("Pods that wait", lambda each: each.waiting),
         ("Whole free nodes with devices", lambda each: each.whole_free_nodes),
         ("Devices in use", lambda each: each.devices_in_use),
     )
+    points = _with_gaps(report)
     values = [
-        [[value(each.counterfactual) for each in series], [value(each.real) for each in series]] for _, value in drawn
+        [[each and value(each.counterfactual) for _, each in points], [each and value(each.real) for _, each in points]]
+        for _, value in drawn
     ]
-    document = {"names": ["Dovetail", names], "at": [each.at for each in series], "charts": values}
+    document = {"names": ["Dovetail", names], "at": [at for at, _ in points], "charts": values}
     packed = msgspec.json.encode(document).decode().replace("<", "\\u003c")  # no text of a record ends the element
-    cards = "".join(_card_of_chart(title, *each) for (title, _), each in zip(drawn, values, strict=True))
+    last = report.series[-1]
+    cards = "".join(_card_of_chart(title, value(last.counterfactual), value(last.real)) for title, value in drawn)
     return (
         f'<h2>Over time</h2>\n<div class="cards charts">{cards}</div>\n'
         "<noscript>The lines need JavaScript, which runs from this file alone.</noscript>\n"
@@ -125,8 +129,14 @@ def _charts(series: Sequence[SeriesPoint], names: str) -> str:
     )
 
 
-def _card_of_chart(title: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
-    said = f"{title}: at the end {_number(ours[-1])} with Dovetail, {_number(theirs[-1])} really"
+def _with_gaps(report: ObservationReport) -> list[tuple[float, SeriesPoint | None]]:
+    """Return the points in the order of time; nothing stands where an observation before the last one ends."""
+    points = [(each.at, each) for each in report.series]
+    return sorted([*points, *((each.ended, None) for each in report.observations[:-1])], key=itemgetter(0))
+
+
+def _card_of_chart(title: str, ours: float, theirs: float) -> str:
+    said = f"{title}: at the end {_number(ours)} with Dovetail, {_number(theirs)} really"
     return (
         f'<figure class="card"><h3>{escape(title)}</h3>'
         f'<div class="chart" role="img" aria-label="{escape(said)}"></div></figure>'

@@ -93,6 +93,13 @@ def test_the_charts_have_the_values_of_both_clusters(path: Path) -> None:
     assert len(said) == 3
 
 
+def test_lines_end_where_an_observation_ends(path: Path) -> None:
+    lines = start(1.0), sample(2.0, waiting=(3, 1)), sample(5.0), start(900.0), sample(901.0, waiting=(4, 2))
+    given = json.loads(Page(report_page.page(report(path, *lines))).scripts[0])
+    assert given["at"] == [2.0, 5.0, 5.0, 901.0]
+    assert given["charts"][0] == [[1.0, 0.0, None, 2.0], [3.0, 0.0, None, 4.0]]
+
+
 def test_the_page_says_what_would_have_been_worse_beside_what_would_have_been_better(path: Path) -> None:
     found = report(
         path, start(1000.0), sample(4600.0, pods=BETTER.plus(WORSE), gangs=BETTER, real=(4, 4, 2), evictions=(1, 3))

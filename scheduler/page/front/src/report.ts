@@ -3,13 +3,15 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import "./report.css";
 
+type Values = (number | null)[];
+
 interface SeriesDocument {
   /** Of Dovetail, and of the observed schedulers. */
   names: [string, string];
   /** In seconds since the epoch. */
   at: number[];
-  /** For each chart the values of both. */
-  charts: [number[], number[]][];
+  /** For each chart the values of both; null where an observation ends. */
+  charts: [Values, Values][];
 }
 
 const HEIGHT = 180;
@@ -17,7 +19,9 @@ const COLOURS = ["--ours", "--theirs"] as const;
 const DASH = [6, 4];
 /** Whole numbers only. */
 const STEPS = [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => step * 10 ** zeros)).sort((one, other) => one - other);
-const DAY = "{YYYY}-{MM}-{DD}";
+const DAY = "{MM}-{DD}";
+/** Seconds on either side of a single sample. */
+const ALONE = 30;
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name);
 const written = (value: number): string => value.toLocaleString("en", { maximumFractionDigits: 1 });
@@ -25,16 +29,19 @@ const moment = (at: number): string => new Date(at * 1000).toISOString().slice(0
 /** A value in the legend: at the pointer, else the last one. */
 const shown =
   (text: (value: number) => string): uPlot.Series.Value =>
-  (made, _, series, index) =>
-    text(made.data[series]!.at(index ?? -1)!);
+  (made, _, series, index) => {
+    const value = made.data[series]!.at(index ?? -1);
+    return value == null ? "–" : text(value);
+  };
 
-function chart(into: HTMLElement, found: SeriesDocument, values: [number[], number[]]): uPlot {
+function chart(into: HTMLElement, found: SeriesDocument, values: [Values, Values]): uPlot {
   const grid = { stroke: () => colour("--line"), width: 1 };
   const axis = { stroke: () => colour("--quiet"), font: "12px system-ui, sans-serif", grid, ticks: { ...grid, size: 4 } };
   return new uPlot(
     {
       width: into.clientWidth,
       height: HEIGHT,
+      padding: [8, 28, 0, 0],
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       cursor: { y: false, sync: { key: "report" }, points: { size: 7 } },
       legend: {
@@ -45,7 +52,10 @@ function chart(into: HTMLElement, found: SeriesDocument, values: [number[], numb
           fill: "none",
         },
       },
-      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
+      scales: {
+        x: { range: (made, first, last) => (made.data[0].length > 1 ? [first, last] : [first - ALONE, first + ALONE]) },
+        y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] },
+      },
       axes: [
         {
           ...axis,
@@ -56,7 +66,7 @@ function chart(into: HTMLElement, found: SeriesDocument, values: [number[], numb
             [1, "{HH}:{mm}:{ss}", `\n${DAY}`, null, `\n${DAY}`, null, null, null, 1],
           ],
         },
-        { ...axis, incrs: STEPS, size: 48, values: (_, splits) => splits.map((each) => written(each)) },
+        { ...axis, incrs: STEPS, size: 56, values: (_, splits) => splits.map((each) => written(each)) },
       ],
       series: [
         { label: "UTC", value: shown(moment) },

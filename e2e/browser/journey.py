@@ -268,11 +268,10 @@ def photograph(chromium: Chromium, pages: Pages, folder: Path) -> Iterator[Path]
         seen.page.keyboard.press("0")
         seen.settle()
         yield _picture(seen, folder / "queue.png")
-    with visit(chromium, pages.mixed, size=(1060, 740)) as seen:
-        seen.page.emulate_media(media="print")
-        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    with visit(chromium, pages.mixed, theme="dark") as seen:
         seen.settle()
-        yield _picture(seen, folder / "print.png", is_full=True)
+        seen.page.pdf(path=folder / "print.pdf", prefer_css_page_size=True, print_background=True)
+        yield folder / "print.pdf"
 
 
 def _picture(seen: Visit, path: Path, *, is_full: bool = False) -> Path:

@@ -9,6 +9,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import (
     BigValueColorMode,
     DataSourceRef,
+    LegendDisplayMode,
+    LegendPlacement,
     SortOrder,
     StackingMode,
     TooltipDisplayMode,
@@ -51,7 +53,7 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
     for variable in _variables(board):
         made.with_variable(variable)
     for number, panel in enumerate(board.panels, start=1):
-        made.with_panel(_panel(panel).id(number))
+        made.with_panel(_panel(panel, _WIDTH // max(1, board.numbers)).id(number))
     return made
 
 
@@ -76,8 +78,11 @@ def _values(name: str, label: str, query: str) -> dashboard.QueryVariable:
     return variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
 
 
-def _panel(panel: Panel) -> Any:
-    drawn = _drawn(panel).title(panel.title).unit(panel.unit).datasource(_SOURCE)
+def _panel(panel: Panel, width_of_numbers: int) -> Any:
+    drawn = _drawn(panel)
+    if panel.look is Look.NUMBER:
+        drawn.span(width_of_numbers)
+    drawn.title(panel.title).unit(panel.unit).datasource(_SOURCE)
     if panel.about:
         drawn.description(panel.about)
     for query, name in zip(panel.queries, "ABCDEFGH", strict=False):
@@ -102,7 +107,7 @@ def _drawn(panel: Panel) -> Any:
     match panel.look:
         case Look.NUMBER:
             last = parts.ReduceDataOptions().calcs(["lastNotNull"])
-            return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4).span(_WIDTH // 8)
+            return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4)
         case Look.TABLE:
             labels_only = DataTransformerConfig("organize", options={"excludeByName": {"Time": True, "Value": True}})
             return table.Panel().height(8).span(_WIDTH // 2).with_transformation(labels_only)
@@ -111,14 +116,16 @@ def _drawn(panel: Panel) -> Any:
             axis = heatmap.YAxisConfig().unit(panel.unit)
             return heatmap.Panel().color(colors).y_axis(axis).height(8).span(_WIDTH // 2)
         case Look.LINES:
-            return _over_time()
+            return _over_time(panel)
         case Look.STACK:
             stacked = parts.StackingConfig().mode(StackingMode.NORMAL)
-            return _over_time().stacking(stacked).fill_opacity(30)
+            return _over_time(panel).stacking(stacked).fill_opacity(30)
 
 
-def _over_time() -> timeseries.Panel:
-    """Make a panel that names its lines, and shows all values at the pointer; the library's defaults do neither."""
-    legend = parts.VizLegendOptions().show_legend(show_legend=True)
+def _over_time(panel: Panel) -> timeseries.Panel:
+    """Make a panel that names its lines, the highest first, and shows all values at the pointer."""
+    legend = parts.VizLegendOptions().show_legend(show_legend=panel.has_many_lines)
+    legend.display_mode(LegendDisplayMode.TABLE).placement(LegendPlacement.RIGHT).calcs(["max"])
+    legend.sort_by("Max").sort_desc(sort_desc=True)
     tooltip = parts.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
     return timeseries.Panel().height(8).span(_WIDTH // 2).min(0).legend(legend).tooltip(tooltip)

@@ -75,8 +75,19 @@ def _lines(axes: Axes, panel: Any, named: Named) -> None:
         axes.plot([at for at, _ in points], [value for _, value in points], label=name, linewidth=1)
     _finish(axes, panel["fieldConfig"]["defaults"]["unit"])
     if panel["options"]["legend"]["showLegend"]:
-        handles, names = axes.get_legend_handles_labels()
-        axes.legend(handles[:_MOST_NAMES], names[:_MOST_NAMES], fontsize=6, ncols=2, loc="upper left", framealpha=0.6)
+        _add_legend(axes, named)
+
+
+def _add_legend(axes: Axes, named: Named) -> None:
+    """Name the lines to the right, the highest first."""
+    most = {name: max((value for _, value in _points(series)), default=0.0) for name, series in named}
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    names = sorted(found, key=lambda name: -most[name])[:_MOST_NAMES]
+    left, bottom, width, height = axes.get_position().bounds
+    axes.set_position((left, bottom, width * 0.72, height))
+    axes.legend(
+        [found[name] for name in names], names, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1), frameon=False
+    )
 
 
 def _heatmap(axes: Axes, panel: Any, named: Named) -> None:

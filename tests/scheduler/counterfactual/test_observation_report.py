@@ -61,10 +61,20 @@ def test_the_pods_that_differ_most_are_named_also_those_that_still_wait(path: Pa
     assert [each.name for each in found.later] == ["late"]
 
 
-def test_a_pod_whose_outcome_is_final_since_the_last_sample_is_named_once(path: Path) -> None:
-    still, final = outcome("p", 60.0), outcome("p", 70.0)
-    found = report(path, start(1.0), sample(2.0, still_open=(still, outcome("q", 50.0))), OutcomeLine(of=final))
-    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 70.0), ("q", 50.0)]
+def test_names_are_of_the_moment_of_the_counts(path: Path) -> None:
+    still, final, late = outcome("p", 60.0), outcome("p", 70.0), OutcomeLine(of=outcome("r", -9.0))
+    lines = start(1.0), sample(2.0, still_open=(still, outcome("q", 50.0))), OutcomeLine(of=final), late
+    found = report(path, *lines)
+    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 60.0), ("q", 50.0)]
+    assert found.later == ()
+    found = report(path, sample(3.0))
+    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 70.0)]
+    assert [each.name for each in found.later] == ["r"]
+
+
+def test_what_was_not_counted_before_a_gap_is_not_named_after_it(path: Path) -> None:
+    found = report(path, start(1.0), sample(2.0), OutcomeLine(of=outcome("p")), start(9.0), sample(10.0))
+    assert found.sooner == ()
 
 
 def test_series_are_thinned_by_averages(path: Path) -> None:

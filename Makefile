@@ -86,8 +86,8 @@ takeover: sync ## How soon a standby takes over from a leader that is killed or 
 alerts: sync ## Every alert fires, and stays quiet, in promtool's tests of rules (built first where missing, minutes)
 	@$(VENV)/python -m e2e.alerts
 
-dashboards: sync ## Every panel's query returns data from a real Prometheus that scrapes Dovetail (built first where missing)
-	@$(VENV)/python -m e2e.dashboards
+dashboards: sync ## Every panel's query returns data from a real Prometheus that scrapes Dovetail (ARGS="--pictures DIR" draws them)
+	@$(VENV)/python -m e2e.dashboards $(ARGS)
 
 chart: sync ## Helm lints, renders, installs, upgrades, rolls back and removes the chart on the real API server, beside kustomize
 	@$(VENV)/python -m e2e.helm

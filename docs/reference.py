@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from prometheus_client import Info
 from prometheus_client.metrics_core import Metric
 
 from scheduler.cli.main import COMMANDS, parser_of_line
@@ -145,13 +146,18 @@ def _series() -> Iterator[str]:
         (
             f"`{_exported(family)}`",
             family.type,
-            ", ".join(f"`{each}`" for each in collector._labelnames),
+            ", ".join(f"`{each}`" for each in _labels(collector)),
             family.documentation,
         )
         for collector, family in described
         if hasattr(collector, "_labelnames")
     )
     yield from _table(("series", "type", "labels", "what it says"), rows)
+
+
+def _labels(collector: Any) -> Iterable[str]:
+    """Return the names of labels; an Info has its texts as labels."""
+    return collector._value if isinstance(collector, Info) else collector._labelnames
 
 
 def _exported(family: Metric) -> str:

@@ -1,21 +1,17 @@
-"""`make browser`: uses the page of `dovetail map` in Debian's chromium; 1 where something was not to be seen."""
+"""`make browser`: uses the pages of map, page and report in Debian's chromium; 1 where something was not to be seen."""
 
 import argparse
 import datetime as dt
 import itertools
 import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from e2e.arguments import at_least_one
-from e2e.browser import clusters, journey, live_journey, measure
+from e2e.browser import clusters, journey, live_journey, map_files, measure, report_journey
 from e2e.browser.visit import Chromium
-from e2e.controlplane.plane import REPOSITORY
-from e2e.fleet.shape import Manifest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, Chromium() as chromium:
         pages = _pages(Path(folder), options.nodes)
         wrong = 0
-        travels = itertools.chain(journey.travel(chromium, pages), live_journey.travel(chromium, Path(folder)))
+        travels = itertools.chain(
+            journey.travel(chromium, pages),
+            report_journey.travel(chromium, Path(folder)),
+            live_journey.travel(chromium, Path(folder)),
+        )
         for name, problem in travels:
             print(f"{'FAILED' if problem else 'ok':8}A person {name}.", flush=True)
             print(f"{problem}\n" if problem else "", end="")
@@ -33,32 +33,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{each.what}: {each.value:.2f} {each.unit} ({each.limit})", flush=True)
         if options.pictures:
             options.pictures.mkdir(parents=True, exist_ok=True)
-            live = live_journey.photograph(chromium, Path(folder), options.pictures)
-            for path in itertools.chain(journey.photograph(chromium, pages, options.pictures), live):
+            taken = itertools.chain(
+                journey.photograph(chromium, pages, options.pictures),
+                report_journey.photograph(chromium, Path(folder), options.pictures),
+                live_journey.photograph(chromium, Path(folder), options.pictures),
+            )
+            for path in taken:
                 print(path)
     return 1 if wrong else 0
 
 
 def _pages(folder: Path, nodes: int) -> journey.Pages:
     """Write the manifests of the clusters, and let `dovetail map` make their pages."""
-    mixed = _page(folder, "mixed", clusters.mixed(dt.datetime.now(dt.UTC)))
-    document = json.loads(_mapped(folder / "mixed.json", "-o", "json"))
+    mixed = map_files.page(folder, "mixed", clusters.mixed(dt.datetime.now(dt.UTC)))
+    document = json.loads(map_files.mapped(folder / "mixed.json", "-o", "json"))
     return journey.Pages(
-        mixed, _page(folder, "empty", clusters.empty()), _page(folder, "large", clusters.large(nodes)), document
+        mixed,
+        map_files.page(folder, "empty", clusters.empty()),
+        map_files.page(folder, "large", clusters.large(nodes)),
+        document,
     )
-
-
-def _page(folder: Path, name: str, manifests: Iterable[Manifest]) -> Path:
-    listed: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-    (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
-    page = folder / f"{name}.html"
-    page.write_text(_mapped(folder / f"{name}.json"), encoding="utf-8")
-    return page
-
-
-def _mapped(manifests: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "scheduler", "map", "-f", str(manifests), *words]
-    return subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,10 +14,11 @@ from e2e.scenarios.workload import IMAGE
 NAMESPACES = ("research", "vision", "speech", "ranking", "platform", "notebooks")
 GANG = "research/pretraining"
 WAITING = ("research", "pretraining-2-0")
+HINT = "7 of 8 would fit now"
 GONE = ("speech", "align-gone")
 SHARED_NODE = "l40s-01"
 CARD_NODE = "a100-cut-01"
-_SEED = 11
+_SEED = 23
 _GPUS = 8
 _CUT = ("3g20gb-9-0", "2g10gb-14-4", "1g5gb-19-6")
 _WAITS = (
@@ -26,12 +27,19 @@ _WAITS = (
     ("vision", "segment-large", "", 1500),
     ("notebooks", "notebook-kim", "", 300),
 )
+_NODES = (
+    "0/32 nodes are available: 8 node(s) had untolerated taint {nvidia.com/nvlink-domain: }, 1 node(s) were "
+    "unschedulable, 23 cannot allocate all claims. "
+)
 _MESSAGES = {
-    "research": "0/32 nodes are available: 8 node(s) had untolerated taint(s), 24 cannot allocate all claims. Request "
-    "gpus: needs 8 devices of one node, the most free ones are 6 on h100-07.",
-    "vision": "0/32 nodes are available: 32 cannot allocate all claims. Request gpu: needs 1 device, none "
-    'matches. Hint: the largest memory is 81559Mi, 361Mi less than 80Gi: write quantity("79Gi").',
+    "research": f"{_NODES}Hint: {HINT}; this needs a new template, because claims are immutable. Gang "
+    "pretraining-2: 2 pods must run together, but only 1 fits now; alone, its pods fit on 1 of 32 nodes. Request gpus: "
+    "needs 8 devices, 80 match, 22 free, 57 in use, 1 tainted with ecc=failing:NoSchedule, at most 7 of them on one "
+    "node.",
+    "vision": f"{_NODES}Hint: the largest memory is 81559Mi, 361Mi less than 80Gi (gpu.nvidia.com/h100-01/gpu-0): "
+    'write quantity("79Gi"). Request gpu: needs 1 device, none matches.',
 }
+"""What Dovetail says in this cluster to a gang of two with eight H100 each, and to a pod with 80Gi of device memory."""
 
 
 def empty() -> list[Manifest]:

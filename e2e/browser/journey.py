@@ -130,7 +130,7 @@ def reads_the_queue(seen: Visit, document: Any) -> None:
     """Pods that wait stand with the reason; a click shows the message and the command to ask further."""
     del document
     seen.tab("Queue")
-    seen.panel(clusters.WAITING[1], "Request gpus: needs 8 devices")
+    seen.panel(clusters.WAITING[1], clusters.HINT)
     seen.page.get_by_role("tabpanel").get_by_role("button").first.click()
     seen.panel("0/32 nodes are available", f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")
 
@@ -268,10 +268,10 @@ def photograph(chromium: Chromium, pages: Pages, folder: Path) -> Iterator[Path]
         seen.page.keyboard.press("0")
         seen.settle()
         yield _picture(seen, folder / "queue.png")
-    with visit(chromium, pages.mixed, size=(1060, 740)) as seen:
-        seen.page.emulate_media(media="print")
+    with visit(chromium, pages.mixed, theme="dark") as seen:
         seen.settle()
-        yield _picture(seen, folder / "print.png", is_full=True)
+        seen.page.pdf(path=folder / "print.pdf", prefer_css_page_size=True, print_background=True)
+        yield folder / "print.pdf"
 
 
 def _picture(seen: Visit, path: Path, *, is_full: bool = False) -> Path:

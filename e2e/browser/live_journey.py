@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from e2e.fleet.shape import Manifest
 from e2e.scenarios.examples import read_examples
 
 _MOST_SHIFT: Final = 0.02
+_LOST: Final = re.compile(r"Connection lost since \d\d:\d\d:\d\d UTC: ")
 _REFUSED: Final = "the server responded with a status of 40"
 _ACCOUNT: Final = ("default", "visitor")
 
@@ -67,9 +69,9 @@ def reads_the_queue(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     rows = seen.page.get_by_role("row")
     expect(rows).to_have_count(5)  # with the head
     first = seen.page.get_by_role("row", name=clusters.WAITING[1])
-    for text in ("1", "research", "1h40m", "Unschedulable", "Request gpus: needs 8 devices"):
+    for text in ("1", "research", "1h40m", "Unschedulable", clusters.HINT):
         expect(first).to_contain_text(text)
-    first.get_by_text("Request gpus: needs 8 devices").first.click()
+    first.get_by_text(clusters.HINT).first.click()
     expect(first.get_by_text(f"dovetail explain pod/{clusters.WAITING[1]} -n {clusters.WAITING[0]}")).to_be_visible()
     seen.page.keyboard.press("/")
     seen.page.keyboard.type("vision segment")
@@ -97,7 +99,7 @@ def loses_the_server(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     del cluster
     seen.expects_failures()
     server.stop()
-    expect(seen.page.get_by_role("alert")).to_contain_text("Connection lost since", timeout=30_000)
+    expect(seen.page.get_by_role("alert")).to_contain_text(_LOST, timeout=30_000)
     expect(seen.page.locator(".age")).to_contain_text("old")
     seen.panel("NVIDIA H100 80GB HBM3")
     server.start()
@@ -242,12 +244,13 @@ def shows_what_a_token_may_see(chromium: Chromium, look: _Look) -> None:
 
 
 def reads_decisions(chromium: Chromium, look: _Look) -> None:
-    """The decisions of a running scheduler stand with bounds and proof, and a pod's name leads to its way."""
+    """Decisions of a running scheduler have bounds and proof; a pod's name there and on the map leads to its way."""
     with ControlPlane.start(kubelet=True) as plane, _scheduling(plane) as api:
         server = LiveServer("--kubeconfig", str(plane.kubeconfig), "--server", api)
         with server, visit(chromium, f"{server.address}#decisions", has_map=False) as seen:
             table = seen.page.get_by_role("table").first
             expect(table).to_contain_text("placed", timeout=60_000)
+            expect(table.get_by_role("cell").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
             table.locator("summary").first.click()
             expect(table.locator("details[open] li").first).to_contain_text("(best)")
             look(seen, "decisions")
@@ -260,6 +263,11 @@ def reads_decisions(chromium: Chromium, look: _Look) -> None:
             expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
             expect(seen.page.get_by_role("rowheader").first).to_be_visible()
             look(seen, "pod")
+            seen.page.get_by_role("link", name="Map").click()
+            seen.search("state:held")
+            seen.page.get_by_role("tabpanel").get_by_role("button").first.click()
+            seen.page.get_by_role("tabpanel").get_by_role("definition").get_by_role("link").first.click()
+            expect(seen.page.get_by_role("heading", name="The way of pod")).to_be_visible()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The picture of a terminal in docs/commands.md: `python -m e2e.browser.terminal_picture` draws docs/terminal.png."""
+"""The picture of a terminal in docs/commands.md: what two commands print."""
 
 import datetime as dt
 import fcntl
@@ -22,7 +22,6 @@ from e2e.browser import clusters
 from e2e.browser.visit import Chromium
 from e2e.controlplane.plane import REPOSITORY
 
-PICTURE: Final = REPOSITORY / "docs" / "terminal.png"
 _COLUMNS: Final = 118
 _LINES: Final = 60
 _EXAMPLE: Final = "examples/11-cannot-fit.yaml"
@@ -54,7 +53,7 @@ def _read(terminal: int) -> bytes:
 
 def drawn() -> str:
     """Return an SVG of two commands about the mixed cluster."""
-    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=_COLUMNS + 1, file=io.StringIO(), force_terminal=True)
     with tempfile.TemporaryDirectory() as folder:
         cluster, case = Path(folder) / "cluster.json", Path(folder) / "case.json"
         listed = {"apiVersion": "v1", "kind": "List", "items": list(clusters.mixed(dt.datetime.now(dt.UTC)))}
@@ -76,8 +75,3 @@ def draw(chromium: Chromium, path: Path) -> None:
     seen.set_content(f"<style>body{{margin:0}}svg{{display:block;width:1280px}}</style>{drawn()}")
     seen.locator("svg").screenshot(path=path)
     context.close()
-
-
-if __name__ == "__main__":
-    with Chromium() as opened:
-        draw(opened, PICTURE)

@@ -53,7 +53,7 @@ class Chromium:
 class Visit:
     """An open page."""
 
-    def __init__(self, page: Page, address: str, *, has_map: bool, failure: str) -> None:
+    def __init__(self, page: Page, address: str, *, has_map: bool | None, failure: str) -> None:
         self.page: Final = page
         self._wrong: Final[list[str]] = []
         self._failed = ""
@@ -65,7 +65,7 @@ class Visit:
             self.expects_failures(failure)
         page.goto(address)
         self.map: Final = page.get_by_role("application", include_hidden=True)
-        if not failure:
+        if has_map is not None and not failure:
             self.map.wait_for(state="visible" if has_map else "attached")
 
     def _note(self, text: str, *, is_wrong: bool) -> None:
@@ -136,12 +136,13 @@ def visit(
     size: tuple[int, int] = WIDE,
     theme: Any = "light",
     ratio: float = 1,
-    has_map: bool = True,
+    has_map: bool | None = True,
     failure: str = "",
 ) -> Iterator[Visit]:
     """
     Open a file or a URL in a window of a size; `theme` is what the reader's system asks for.
 
+    `has_map` says whether a map is in sight, None that the page has none.
     `failure` is what the browser says of a request that is refused at first; then there is no map yet.
     """
     context = chromium.browser.new_context(

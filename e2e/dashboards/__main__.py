@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,12 +18,16 @@ def main() -> int:
     """Run the command; 1 if a query returned nothing."""
     parser = argparse.ArgumentParser(prog="make dashboards", description="Every query returns data from Prometheus.")
     parser.add_argument("--write", action="store_true", help="only write dashboards and rules into deploy/monitoring")
-    if parser.parse_args().write:
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw what each panel shows, and leave it here")
+    options = parser.parse_args()
+    if options.write:
         for path, text in files.texts().items():
             path.write_text(text, encoding="utf-8")
         return 0
     try:
-        return scrape.run(Console(width=table.WIDTH))
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+        return scrape.run(Console(width=table.WIDTH), options.pictures)
     except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
         return 1

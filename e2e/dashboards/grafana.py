@@ -6,8 +6,21 @@ from typing import Any, Final
 from grafana_foundation_sdk.builders import common as parts
 from grafana_foundation_sdk.builders import dashboard, heatmap, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import BigValueColorMode, DataSourceRef, StackingMode
-from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DashboardLinkType, VariableRefresh
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    DataSourceRef,
+    LegendDisplayMode,
+    LegendPlacement,
+    SortOrder,
+    StackingMode,
+    TooltipDisplayMode,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
+    DataTransformerConfig,
+    VariableRefresh,
+)
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
@@ -40,7 +53,7 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
     for variable in _variables(board):
         made.with_variable(variable)
     for number, panel in enumerate(board.panels, start=1):
-        made.with_panel(_panel(panel).id(number))
+        made.with_panel(_panel(panel, _WIDTH // max(1, board.numbers)).id(number))
     return made
 
 
@@ -65,8 +78,11 @@ def _values(name: str, label: str, query: str) -> dashboard.QueryVariable:
     return variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
 
 
-def _panel(panel: Panel) -> Any:
-    drawn = _drawn(panel.look).title(panel.title).unit(panel.unit).datasource(_SOURCE)
+def _panel(panel: Panel, width_of_numbers: int) -> Any:
+    drawn = _drawn(panel)
+    if panel.look is Look.NUMBER:
+        drawn.span(width_of_numbers)
+    drawn.title(panel.title).unit(panel.unit).datasource(_SOURCE)
     if panel.about:
         drawn.description(panel.about)
     for query, name in zip(panel.queries, "ABCDEFGH", strict=False):
@@ -87,18 +103,29 @@ def _target(query: Query, look: Look) -> prometheus.Dataquery:
             return target.range()
 
 
-def _drawn(look: Look) -> Any:
-    match look:
+def _drawn(panel: Panel) -> Any:
+    match panel.look:
         case Look.NUMBER:
             last = parts.ReduceDataOptions().calcs(["lastNotNull"])
-            return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4).span(_WIDTH // 8)
+            return stat.Panel().reduce_options(last).color_mode(BigValueColorMode.NONE).height(4)
         case Look.TABLE:
-            return table.Panel().height(8).span(_WIDTH // 2)
+            labels_only = DataTransformerConfig("organize", options={"excludeByName": {"Time": True, "Value": True}})
+            return table.Panel().height(8).span(_WIDTH // 2).with_transformation(labels_only)
         case Look.HEATMAP:
-            colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues")
-            return heatmap.Panel().color(colors).height(8).span(_WIDTH // 2)
+            colors = heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Blues").steps(64)
+            axis = heatmap.YAxisConfig().unit(panel.unit)
+            return heatmap.Panel().color(colors).y_axis(axis).height(8).span(_WIDTH // 2)
         case Look.LINES:
-            return timeseries.Panel().height(8).span(_WIDTH // 2).min(0)
+            return _over_time(panel)
         case Look.STACK:
             stacked = parts.StackingConfig().mode(StackingMode.NORMAL)
-            return timeseries.Panel().height(8).span(_WIDTH // 2).min(0).stacking(stacked).fill_opacity(30)
+            return _over_time(panel).stacking(stacked).fill_opacity(30)
+
+
+def _over_time(panel: Panel) -> timeseries.Panel:
+    """Make a panel that names its lines, the highest first, and shows all values at the pointer."""
+    legend = parts.VizLegendOptions().show_legend(show_legend=panel.has_many_lines)
+    legend.display_mode(LegendDisplayMode.TABLE).placement(LegendPlacement.RIGHT).calcs(["max"])
+    legend.sort_by("Max").sort_desc(sort_desc=True)
+    tooltip = parts.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING)
+    return timeseries.Panel().height(8).span(_WIDTH // 2).min(0).legend(legend).tooltip(tooltip)

@@ -39,6 +39,11 @@ class Panel:
     unit: str = "short"
     about: str = ""
 
+    @property
+    def has_many_lines(self) -> bool:
+        """Whether lines differ by query or label; a single one is what the title says."""
+        return len(self.queries) > 1 or any("{{" in query.legend for query in self.queries)
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
@@ -49,13 +54,18 @@ class Board:
     panels: tuple[Panel, ...]
 
     @property
+    def numbers(self) -> int:
+        """How many panels have one number each."""
+        return sum(panel.look is Look.NUMBER for panel in self.panels)
+
+    @property
     def asks_for_a_class(self) -> bool:
         """Whether a query selects device classes."""
         return any(CLASS in query.expr for panel in self.panels for query in panel.queries)
 
 
 def _panel(title: str, *rows: tuple[str, str], look: Look = Look.LINES, unit: str = "short", about: str = "") -> Panel:
-    queries = tuple(Query(_written_out(expr), legend) for expr, legend in rows)
+    queries = tuple(Query(_named_classes(_written_out(expr), legend), legend) for expr, legend in rows)
     return Panel(title, queries, look, unit, about)
 
 
@@ -96,6 +106,13 @@ def _devices(title: str, label: str, selector: str = "", about: str = "") -> Pan
 
 def _legend(labels: str) -> str:
     return " · ".join(f"{{{{{label}}}}}" for label in labels.split(", "))
+
+
+def _named_classes(expr: str, legend: str) -> str:
+    """Give the devices and pods without a class a name in the legend."""
+    if "{{device_class}}" not in legend:
+        return expr
+    return f'label_replace({expr}, "device_class", "no class", "device_class", "")'
 
 
 def _written_out(expr: str) -> str:
@@ -143,7 +160,7 @@ OVERVIEW: Final = Board(
         _SLI,
         _STATES,
         _REASONS,
-        _panel("Version", ("dovetail_build_info{@}", ""), look=Look.TABLE),
+        _panel("Versions", ("max by (pod, version) (dovetail_build_info{@})", ""), look=Look.TABLE),
     ),
 )
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from e2e import dovetail, prometheus
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.controlplane.processes import Component
+from e2e.dashboards import pictures
 from e2e.dashboards.panels import BOARDS, Look
 from e2e.run import view
 from e2e.run.stage import Stage
@@ -33,8 +34,8 @@ SECONDS: Final = 120.0
 _INTERVAL: Final = "1s"
 
 
-def run(console: Console) -> int:
-    """Ask every query and say what it returned; 1 if one returned nothing."""
+def run(console: Console, drawn_into: Path | None) -> int:
+    """Ask every query and say which returned nothing; 1 if one did. The answers may be drawn into a folder."""
     api_port = free_port()
     with contextlib.ExitStack() as ends:
         stage = ends.enter_context(Stage.set_up(console, settings=_settings(api_port)))
@@ -42,11 +43,14 @@ def run(console: Console) -> int:
         server = ends.enter_context(_prometheus(stage))
         began = time.time()
         _work_again(stage, console)
-        empty = _empty(stage, api_port, server, began)
-    for text in empty:
-        console.print(f"no data: {text}", highlight=False, markup=False)
-    queries = sum(len(panel.queries) for board in BOARDS for panel in board.panels)
-    console.print(f"{queries - len(empty)} of {queries} queries return data.", highlight=False)
+        answers = _all_answers(stage, api_port, server, began)
+    empty = [expr for (expr, _), found in answers.items() if not _has_data(found)]
+    for expr in empty:
+        console.print(f"no data: {expr}", highlight=False, markup=False)
+    console.print(f"{len(answers) - len(empty)} of {len(answers)} queries return data.", highlight=False)
+    if drawn_into:
+        for board in BOARDS:
+            pictures.draw(board, answers, drawn_into / f"{board.name}.png")
     return 1 if empty else 0
 
 
@@ -76,7 +80,7 @@ def _prometheus(stage: Stage) -> Iterator[str]:
     # It knows no end of standard input: the kernel ends it when this process is gone.
     command = ["setpriv", "--pdeathsig", "KILL", str(prometheus.binary("prometheus")), *flags]
     with Component("prometheus", command, folder / "prometheus.log", cwd=folder) as running:
-        _wait(running, lambda: _query(f"http://{address}", "query", query="dovetail_build_info"))
+        _wait(running, lambda: _has_data(_query(f"http://{address}", "query", query="dovetail_build_info")))
         yield f"http://{address}"
 
 
@@ -134,17 +138,17 @@ def _work_again(stage: Stage, console: Console) -> None:
     view.follow(stage, console, seconds=SECONDS, keeps_table=False)
 
 
-def _empty(stage: Stage, api_port: int, server: str, began: float) -> list[str]:
-    """Return the queries without data; all are repeated for a while, because a rate needs two scrapes."""
+def _all_answers(stage: Stage, api_port: int, server: str, began: float) -> dict[tuple[str, bool], list[Any]]:
+    """Ask all queries, again for a while where one has no data, because a rate needs two scrapes."""
     flags = ("-A", "--server", f"http://127.0.0.1:{api_port}", "--kubeconfig", str(stage.plane.kubeconfig))
-    end, empty = time.monotonic() + SECONDS, ["none was asked"]
-    while empty and time.monotonic() < end:
+    end, answers = time.monotonic() + SECONDS, dict[tuple[str, bool], list[Any]]()
+    while time.monotonic() < end and not (answers and all(map(_has_data, answers.values()))):
         subprocess.run([sys.executable, "-m", "scheduler", "history", *flags], check=False, capture_output=True)
-        empty = [text for text, has_data in _answers(server, began) if not has_data]
-    return empty
+        answers = dict(_answers(server, began))
+    return answers
 
 
-def _answers(server: str, began: float) -> Iterator[tuple[str, bool]]:
+def _answers(server: str, began: float) -> Iterator[tuple[tuple[str, bool], list[Any]]]:
     """Evaluate each query as Grafana does: numbers and tables now, all others over the time since `began`."""
     ended = time.time()
     seconds = f"{ended - began:.0f}s"
@@ -155,18 +159,24 @@ def _answers(server: str, began: float) -> Iterator[tuple[str, bool]]:
                 expr = query.expr
                 for name, value in variables.items():
                     expr = expr.replace(name, value)
-                if panel.look in {Look.NUMBER, Look.TABLE}:
+                is_instant = panel.look in {Look.NUMBER, Look.TABLE}
+                if is_instant:
                     found = _query(server, "query", query=expr)
                 else:
                     found = _query(server, "query_range", query=expr, start=began, end=ended, step=1)
-                yield f"{board.title}: {panel.title}: {expr}", found
+                yield (query.expr, is_instant), found
 
 
-def _query(server: str, kind: str, **arguments: Any) -> bool:
-    """Whether a query has an answer with a finite number."""
+def _query(server: str, kind: str, **arguments: Any) -> list[Any]:
+    """Return the series of an answer."""
     url = f"{server}/api/v1/{kind}?{urllib.parse.urlencode(arguments)}"
     with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the Prometheus that was started here
-        found = json.load(answer)["data"]["result"]
+        found: list[Any] = json.load(answer)["data"]["result"]
+    return found
+
+
+def _has_data(found: list[Any]) -> bool:
+    """Whether a series has a finite number."""
     values = (value for series in found for value in series.get("values", [series.get("value")]))
     return any(math.isfinite(float(value[1])) for value in values)
 

@@ -1,6 +1,7 @@
 """The list of what is in the image (SBOM, CycloneDX): read from the unpacked image, written by the format's library."""
 
 import datetime as dt
+import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+from e2e.controlplane.plane import REPOSITORY
 from e2e.image import recipe
 from e2e.image.build import Order
 from e2e.image.commands import ImageError, run
@@ -28,7 +30,7 @@ def text(order: Order, digest: str, root: Path, releases: str) -> str:
     """Return the SBOM of an image that is unpacked at `root`. Raise `ImageError` if it is not valid CycloneDX."""
     listed = run("dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", f"--showformat={FORMAT}")
     site = distributions(path=[str(root / recipe.SITE)])
-    found = [*debian_components(listed), *python_components(each.metadata for each in site)]
+    found = [*debian_components(listed), *python_components(each.metadata for each in site), *npm_components()]
     return write(order, digest, found, releases)
 
 
@@ -45,6 +47,15 @@ def python_components(found: Iterable[PackageMetadata]) -> Iterator[Component]:
     for each in found:
         name = re.sub(r"[-_.]+", "-", each["Name"]).lower()
         yield _component(PackageURL("pypi", None, name, each["Version"]), each.json.get("license_expression"))
+
+
+def npm_components() -> Iterator[Component]:
+    """Read what is built into the pages, from the lock file of their front ends."""
+    locked = json.loads((REPOSITORY / "scheduler" / "page" / "front" / "package-lock.json").read_text(encoding="utf-8"))
+    for path, each in locked["packages"].items():
+        if path and not each.get("dev"):
+            *scope, name = path.removeprefix("node_modules/").split("/")
+            yield _component(PackageURL("npm", "/".join(scope) or None, name, each["version"]), each["license"])
 
 
 def _component(purl: PackageURL, licence: object = None) -> Component:

@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "run": "Schedule the pods that name this scheduler, until stopped (SIGTERM or SIGINT).",
     "simulate": "Show on which nodes and devices pods would be placed, or why they would wait. Nothing is written to a "
     "cluster.",
-    "explain": "Show why a pod or gang waits and the nearest change that would let it in, or why a pod is where it is.",
+    "explain": "Show why a pod or gang waits and what would let it in, or why a pod is where it is.",
     "fit": "Show whether and where the pods of a file would start now, or what has to end, move or go for them.",
     "queue": "Show which pods wait, since when and why, in the order in which they would be decided.",
     "devices": "Show what holds each device or share, since when, and why the others can or cannot be had.",

@@ -93,6 +93,8 @@ class _Summary:
         self._last: Final[dict[float, ObservationSample]] = {}
         self._points: Final[list[SeriesPoint]] = []
         self._most: Final[list[ComparedPlacement]] = []
+        self._since_sample: Final[list[ComparedPlacement]] = []
+        """Outcomes that no sample counts yet: they are not named either."""
         self._now: float | None = None
         self._tolerance = 0.0
 
@@ -101,24 +103,17 @@ class _Summary:
             case ObservationStart():
                 self._now = line.started
                 self._starts[line.started] = line
+                self._since_sample.clear()
                 self._tolerance = max(self._tolerance, line.tolerance_seconds)
             case OutcomeLine(of=found):
-                self._most.append(found)
-                self._close(found)
-                if len(self._most) > 100 * MOST_NAMED:
-                    self._most[:] = [*_first(self._most, sooner=True), *_first(self._most, sooner=False)]
+                self._since_sample.append(found)
             case ObservationSample() if self._now is not None:
                 self._last[self._now] = line
+                counted = [*self._most, *self._since_sample]
+                self._most[:] = [*_first(counted, sooner=True), *_first(counted, sooner=False)]
+                self._since_sample.clear()
                 self._points.append(_point(line))
                 self._tolerance = max(self._tolerance, line.tolerance_seconds)
-
-    def _close(self, found: ComparedPlacement) -> None:
-        """Let the last sample not name as open what has got its final outcome since then."""
-        if self._now in self._last:
-            sample = self._last[self._now]
-            ended = found.kind, found.namespace, found.name, found.seen
-            still = [each for each in sample.still_open if (each.kind, each.namespace, each.name, each.seen) != ended]
-            self._last[self._now] = msgspec.structs.replace(sample, still_open=tuple(still))
 
     def report(self) -> ObservationReport:
         if not self._last:

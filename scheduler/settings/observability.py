@@ -30,8 +30,8 @@ class MetricsSettings(Section, frozen=True):
 
     tls_cert_file: str = ""
     """
-    The certificate chain of /metrics (PEM); it is read again when the file changes. With it the port is HTTPS, and each
-    request needs a bearer token of a user who may `get` the path /metrics (TokenReview, SubjectAccessReview). Empty:
+    The certificate chain of /metrics (PEM); it is read again when the file changes. With it the port is HTTPS. Each
+    request needs a bearer token, whose user may `get` the path /metrics (TokenReview, SubjectAccessReview). Empty:
     plain HTTP for every client that reaches the port.
     """
 

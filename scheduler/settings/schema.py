@@ -99,9 +99,9 @@ class Devices(Section, frozen=True):
 
     allocate_on_device_plugin_nodes: bool = False
     """
-    Whether devices are also allocated on nodes where a device plugin offers the extended resource of the same device
-    class (allocatable above zero). By default they are not, because plugin and driver would allocate the same hardware
-    twice. Set it to true only if the two manage different hardware on one node.
+    Whether devices are also allocated on nodes where a device plugin offers the same device class. It offers the
+    extended resource of the class: allocatable above zero. By default they are not, because plugin and driver would
+    allocate the same hardware twice. Set it to true only if the two manage different hardware on one node.
     """
 
 
@@ -193,7 +193,7 @@ class CommitLimits(Section, frozen=True):
     binding_timeout_seconds: Seconds = 600.0
     """
     Seconds from an allocation (its allocationTimestamp) within which all binding conditions of its devices must become
-    True. After that, or as soon as a binding failure condition is True, the allocation is rolled back and the pod is
+    True. After that, or once a binding failure condition is True, the allocation is rolled back. Then the pod is
     scheduled again. Volumes with WaitForFirstConsumer must be provisioned and bound within the same time.
     """
 
@@ -208,8 +208,8 @@ class CommitLimits(Section, frozen=True):
     suspect_device_seconds: Seconds = 900.0
     """
     Seconds for which a suspect device is allocated only if no other device fits. A device is suspect after a pod with a
-    controller failed on it, or after the kubelet reported it unhealthy in a pod's status. This too is kept in memory
-    only.
+    controller failed on it. It is also suspect after the kubelet reported it unhealthy in a pod's status. This too is
+    kept in memory only.
     """
 
 

@@ -212,6 +212,12 @@ def test_the_sbom_names_debians_packages_and_those_of_python() -> None:
     }
 
 
+def test_the_sbom_names_the_packages_that_are_built_into_the_pages() -> None:
+    found = {each.name: str(each.purl) for each in bill.npm_components()}
+    own = json.loads((house.ROOT / "scheduler" / "page" / "front" / "package.json").read_text(encoding="utf-8"))
+    assert found == {name: f"pkg:npm/{name}@{version}" for name, version in own["dependencies"].items()}
+
+
 def test_the_sbom_says_which_lists_of_packages_were_read() -> None:
     metadata = json.loads(_bill())["metadata"]
     properties = {each["name"]: each["value"] for each in metadata["properties"]}

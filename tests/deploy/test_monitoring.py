@@ -1,5 +1,6 @@
 """Dashboards and rules are what the code generates, and ask for nothing that Dovetail does not serve."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,44 @@ def test_every_series_is_in_a_panel() -> None:
     queries = " ".join(query.expr for board in BOARDS for panel in board.panels for query in panel.queries)
     families = {re.sub("_(bucket|count)$", "", name) for name in SERIES}
     assert [name for name in sorted(families) if name not in queries] == []
+
+
+def test_lines_have_names_and_heatmaps_have_colours() -> None:
+    panels = [each for path in (files.MONITORING / "dashboards").glob("*.json") for each in _panels(path)]
+    lines = [each for each in panels if each["type"] == "timeseries"]
+    assert lines
+    for each in lines:
+        has_many = len(each["targets"]) > 1 or "{{" in each["targets"][0]["legendFormat"]
+        assert each["options"]["legend"]["showLegend"] == has_many, each["title"]
+        assert each["options"]["tooltip"]["mode"] == "multi"
+    heatmaps = [each["options"] for each in panels if each["type"] == "heatmap"]
+    assert heatmaps
+    for each in heatmaps:
+        assert 2 <= each["color"]["steps"] <= 128  # as Grafana's schema has it
+        assert each["yAxis"]["unit"]
+
+
+def _panels(path: Path) -> list[Any]:
+    found: list[Any] = json.loads(path.read_text(encoding="utf-8"))["panels"]
+    return found
+
+
+def test_what_has_no_class_has_a_name() -> None:
+    by_class = [
+        query
+        for board in BOARDS
+        for panel in board.panels
+        for query in panel.queries
+        if "{{device_class}}" in query.legend
+    ]
+    assert by_class
+    assert [query for query in by_class if '"no class"' not in query.expr] == []
+
+
+def test_panels_of_numbers_fill_their_row() -> None:
+    for path in (files.MONITORING / "dashboards").glob("*.json"):
+        widths = [each["gridPos"]["w"] for each in _panels(path) if each["type"] == "stat"]
+        assert sum(widths) in {0, 24}, path.name
 
 
 def test_every_dashboard_is_in_the_config_map() -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,29 @@ def test_the_mixed_cluster_has_something_of_everything(tmp_path: Path, capsys: p
     assert (found["queue"][0]["namespace"], found["queue"][0]["name"]) == clusters.WAITING
     assert {each for each in found["devices"]["used"] if each > 0}
     assert max(found["devices"]["card"]) >= 0
+
+
+def test_the_pods_that_wait_say_what_is_in_the_cluster() -> None:
+    listed = clusters.mixed(NOW)
+    held: Counter[str] = Counter()
+    for claim in (each for each in listed if each["kind"] == "ResourceClaim"):
+        held.update(each["pool"] for each in claim["status"]["allocation"]["devices"]["results"])
+    (rule,) = (each["spec"]["deviceSelector"]["pool"] for each in listed if each["kind"] == "DeviceTaintRule")
+    nodes = [each for each in listed if each["kind"] == "Node"]
+    h100 = [each["metadata"]["name"] for each in nodes if each["metadata"]["name"].startswith("h100-")]
+    free = {name: 8 - held[name] - (name == rule) for name in h100 if name != "h100-11"}  # it is cordoned
+    messages = {
+        (each["metadata"]["namespace"], each["metadata"]["name"]): each["status"]["conditions"][0]["message"]
+        for each in listed
+        if each["kind"] == "Pod" and "conditions" in each.get("status", {})
+    }
+    gang = messages[clusters.WAITING]
+    assert f"0/{len(nodes)} nodes are available" in gang
+    assert [count for count in free.values() if count == 8] == [8]  # of two, one fits
+    assert max(count for count in free.values() if count < 8) == 7
+    assert "only 1 fits now" in gang
+    assert f"{sum(free.values()) - 8} free" in gang
+    assert "at most 7 of them on one node" in gang
 
 
 def test_half_of_the_large_one_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

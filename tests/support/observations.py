@@ -6,6 +6,8 @@ from scheduler.counterfactual.observation_record import ObservationSample, Obser
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
 
 NONE = OutcomeCounts()
+BETTER = OutcomeCounts(sooner=2, same=5, seconds_sooner=90.0)
+WORSE = OutcomeCounts(later=1, only_real=1, seconds_later=30.0)
 
 
 def start(at: float, *schedulers: str) -> ObservationStart:

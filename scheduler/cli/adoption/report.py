@@ -39,8 +39,9 @@ def execute(options: argparse.Namespace) -> int:
     """Read the record, and write the report."""
     if options.output == _HTML and sys.stdout.isatty():
         raise UsageError("the page is for a browser: write `dovetail report > report.html`")
-    from scheduler.counterfactual import observation_report, report_page  # noqa: PLC0415 - it imports the solver
+    from scheduler.counterfactual import observation_report  # noqa: PLC0415 - it imports the solver
     from scheduler.counterfactual.observation_record import RecordError, RecordReader  # noqa: PLC0415 - as above
+    from scheduler.page import report_page  # noqa: PLC0415 - as above
     from scheduler.simulation import printing  # noqa: PLC0415 - as above
 
     reader = RecordReader(options.record)

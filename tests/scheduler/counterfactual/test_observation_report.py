@@ -1,13 +1,11 @@
-"""The report: sums over observations, the largest differences, and a page that escapes and loads nothing."""
+"""The report: sums over observations, and the largest differences."""
 
-import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from scheduler.counterfactual import observation_report, report_page
+from scheduler.counterfactual import observation_report
 from scheduler.counterfactual.observation_record import (
     ObservationRecord,
     OutcomeLine,
@@ -17,10 +15,7 @@ from scheduler.counterfactual.observation_record import (
 )
 from scheduler.counterfactual.observation_report import MOST_NAMED, MOST_POINTS, ObservationReport
 from scheduler.counterfactual.outcomes import OutcomeCounts, PlacementOutcome
-from tests.support.observations import NONE, outcome, sample, start
-
-BETTER = replace(NONE, sooner=2, same=5, seconds_sooner=90.0)
-WORSE = replace(NONE, later=1, only_real=1, seconds_later=30.0)
+from tests.support.observations import BETTER, NONE, WORSE, outcome, sample, start
 
 
 @pytest.fixture
@@ -66,10 +61,20 @@ def test_the_pods_that_differ_most_are_named_also_those_that_still_wait(path: Pa
     assert [each.name for each in found.later] == ["late"]
 
 
-def test_a_pod_whose_outcome_is_final_since_the_last_sample_is_named_once(path: Path) -> None:
-    still, final = outcome("p", 60.0), outcome("p", 70.0)
-    found = report(path, start(1.0), sample(2.0, still_open=(still, outcome("q", 50.0))), OutcomeLine(of=final))
-    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 70.0), ("q", 50.0)]
+def test_names_are_of_the_moment_of_the_counts(path: Path) -> None:
+    still, final, late = outcome("p", 60.0), outcome("p", 70.0), OutcomeLine(of=outcome("r", -9.0))
+    lines = start(1.0), sample(2.0, still_open=(still, outcome("q", 50.0))), OutcomeLine(of=final), late
+    found = report(path, *lines)
+    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 60.0), ("q", 50.0)]
+    assert found.later == ()
+    found = report(path, sample(3.0))
+    assert [(each.name, each.seconds_ahead) for each in found.sooner] == [("p", 70.0)]
+    assert [each.name for each in found.later] == ["r"]
+
+
+def test_what_was_not_counted_before_a_gap_is_not_named_after_it(path: Path) -> None:
+    found = report(path, start(1.0), sample(2.0), OutcomeLine(of=outcome("p")), start(9.0), sample(10.0))
+    assert found.sooner == ()
 
 
 def test_series_are_thinned_by_averages(path: Path) -> None:
@@ -83,80 +88,6 @@ def test_series_are_thinned_by_averages(path: Path) -> None:
 def test_a_record_without_a_sample_is_refused(path: Path) -> None:
     with pytest.raises(RecordError, match="has no sample yet"):
         report(path, start(1.0))
-
-
-class Page(HTMLParser):
-    """What a browser would make of a page: elements, attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-
-
-def test_no_text_of_a_record_becomes_markup_and_nothing_is_loaded(path: Path) -> None:
-    harm = outcome(HOSTILE, 7.0, kind=HOSTILE)
-    found = report(path, start(1.0, HOSTILE), OutcomeLine(of=harm), sample(2.0, pods=BETTER, still_open=(harm,)))
-    text = report_page.page(replace(found, version=HOSTILE))
-    page = Page(text)
-    assert page.tags.isdisjoint({"script", "img", "link", "iframe", "object", "form", "a"})
-    assert not [name for name, _ in page.attributes if name in {"src", "href", "style"} or name.startswith("on")]
-    assert HOSTILE in page.text
-    policy = re.search(r'content="(default-src[^"]*)"', text)
-    assert policy
-    assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/=]+'; base-uri 'none'; form-action 'none'", policy[1]
-    )
-
-
-def test_the_page_says_what_would_have_been_worse_beside_what_would_have_been_better(path: Path) -> None:
-    found = report(
-        path, start(1000.0), sample(4600.0, pods=BETTER.plus(WORSE), gangs=BETTER, real=(4, 4, 2), evictions=(1, 3))
-    )
-    text = " ".join(Page(report_page.page(found)).text.split())
-    assert (
-        "Of 9 pods, Dovetail would have placed 2 sooner than default-scheduler, 2 later, and 5 no differently." in text
-    )
-    assert "1 pod placed later than by default-scheduler" in text
-    assert "1 pod not placed that default-scheduler placed" in text
-    assert "2 evictions more" in text
-    assert "1 fewer whole nodes free, on average" in text
-    assert "2 gangs started sooner than by default-scheduler" in text
-    assert "1 min 30 s less waiting, over all pods" in text
-
-
-def test_the_page_of_an_observation_without_pods_says_so(path: Path) -> None:
-    text = Page(report_page.page(report(path, start(1.0), sample(1.0, counterfactual=(4, 4, 0))))).text
-    assert "No pod of default-scheduler had to be placed alone." in text
-    assert "Nothing was better." in text
-    assert "Nothing was worse." in text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "last"), [(240.0, "00:04:00"), (7200.0, "1970-01-01 02:00")], ids=["minutes", "hours"]
-)
-def test_the_ends_of_a_time_axis_differ_also_after_minutes(path: Path, seconds: float, last: str) -> None:
-    text = report_page.page(report(path, start(0.0), sample(0.0), sample(seconds)))
-    assert text.count(f'text-anchor="end">{last}</text>') == 3  # one for each chart
-
-
-def test_every_heading_of_a_table_has_a_text(path: Path) -> None:
-    lines = start(1.0), OutcomeLine(of=outcome("p")), OutcomeLine(of=outcome("q", -60.0, "gang")), sample(2.0)
-    text = report_page.page(report(path, *lines))
-    assert "</th>" in text
-    assert not re.search(r"<th[^>]*></th>", text)
 
 
 def test_the_tolerance_is_the_longest_of_all_samples(path: Path) -> None:

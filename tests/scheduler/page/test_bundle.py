@@ -29,7 +29,7 @@ def test_the_bundle_is_built_from_these_sources() -> None:
     assert BUILT["sources"] == sources_hash(FRONT), "run: make front"
 
 
-@pytest.mark.parametrize("name", ["map.css", "map.js"])
+@pytest.mark.parametrize("name", ["map.css", "map.js", "report.css", "report.js"])
 def test_the_bundle_is_as_it_was_built(name: str) -> None:
     assert BUILT[name] == hashlib.sha256((PAGE / "bundle" / name).read_bytes()).hexdigest(), "run: make front"
 
@@ -51,10 +51,10 @@ def test_the_bundle_is_small() -> None:
 
 def test_the_licence_of_what_is_in_the_bundle_is_there() -> None:
     own = json.loads((FRONT / "package.json").read_text(encoding="utf-8"))
-    head = (PAGE / "bundle" / "map.js").read_text(encoding="utf-8").partition("*/")[0]
+    heads = [path.read_text(encoding="utf-8").partition("*/")[0] for path in (PAGE / "bundle").glob("*.js")]
     for name, version in own["dependencies"].items():
-        assert f"{name} {version}" in head
-    assert "The MIT License" in head
+        (head,) = (each for each in heads if f"{name} {version}" in each)
+        assert "The MIT License" in head
 
 
 def test_packages_are_exact_and_locked() -> None:

@@ -15,7 +15,7 @@ import { useView, VIEWS, type ViewName } from "./navigation";
 import { QueueView } from "./queue_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
 import { search } from "./search";
-import { clock, count, counted, duration, percent } from "./text";
+import { clock, count, counted, duration, percent, second } from "./text";
 import type { MapView } from "./view";
 
 const SCHEMES: readonly [ColourBy, string][] = [
@@ -151,7 +151,7 @@ export function App({ fleet, connection }: { fleet: Fleet; connection?: Connecti
             {tab === "numbers" && <Numbers fleet={fleet} onSearch={find} />}
             {tab === "queue" && <Queue fleet={fleet} />}
             {tab === "found" && <Found fleet={fleet} matches={matches} onDevice={onDevice} />}
-            {tab === "details" && <Details fleet={fleet} place={kept} onSearch={find} />}
+            {tab === "details" && <Details fleet={fleet} place={kept} hasDecisions={connection?.hasDecisions ?? false} onSearch={find} />}
           </div>
         </aside>
       </main>
@@ -253,7 +253,7 @@ function LiveAge({ connection }: { connection: Connection }) {
   return (
     <div class={lost ? "age lost" : "age"} title={lost?.message}>
       {readAt !== null && <b>{duration((now - readAt) / 1000)} old</b>}
-      <p role="alert">{lost && readAt !== null && `Connection lost since ${new Date(lost.since).toLocaleTimeString()}: ${lost.message}`}</p>
+      <p role="alert">{lost && readAt !== null && `Connection lost since ${second(lost.since)} UTC: ${lost.message}`}</p>
     </div>
   );
 }

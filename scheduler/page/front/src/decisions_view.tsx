@@ -1,7 +1,7 @@
 // What the running scheduler decided, how well, and what happened to pods: the answers of `dovetail history`.
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./live";
-import { clock, count, visible } from "./text";
+import { clock, count, second, visible } from "./text";
 
 interface DecisionRow {
   time: string;
@@ -150,7 +150,7 @@ function DecisionTable({ rows }: { rows: DecisionRow[] }) {
     <table class="log">
       <thead>
         <tr>
-          <th scope="col">Time</th>
+          <th scope="col">Time, UTC</th>
           <th scope="col" class="numeric">
             Decision
           </th>
@@ -164,7 +164,7 @@ function DecisionTable({ rows }: { rows: DecisionRow[] }) {
       <tbody>
         {rows.map((row) => (
           <tr key={`${row.time}/${row.decision}`}>
-            <td>{time(row.time)}</td>
+            <td>{second(Date.parse(row.time))}</td>
             <td class="numeric">{row.decision}</td>
             <td>{pods(row)}</td>
             <td class="numeric lesser">{row.seconds.toFixed(3)}</td>
@@ -194,7 +194,7 @@ function EventTable({ rows }: { rows: EventRow[] }) {
     <table class="log">
       <thead>
         <tr>
-          <th scope="col">Time</th>
+          <th scope="col">Time, UTC</th>
           <th scope="col" class="numeric">
             Decision
           </th>
@@ -206,7 +206,7 @@ function EventTable({ rows }: { rows: EventRow[] }) {
       <tbody>
         {rows.map((row, at) => (
           <tr key={`${row.time}/${row.namespace}/${row.pod}/${at}`}>
-            <td>{time(row.time)}</td>
+            <td>{second(Date.parse(row.time))}</td>
             <td class="numeric">{row.decision || "–"}</td>
             <th scope="row">
               <a href={wayOf(row.namespace, row.pod)}>{visible(row.pod)}</a>
@@ -220,8 +220,6 @@ function EventTable({ rows }: { rows: EventRow[] }) {
     </table>
   );
 }
-
-const time = (text: string): string => new Date(text).toLocaleTimeString();
 
 const pods = (row: DecisionRow): string =>
   [`${count(row.placed)} placed`, row.waiting && `${count(row.waiting)} wait`, row.nominated && `${count(row.nominated)} nominated`]

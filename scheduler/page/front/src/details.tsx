@@ -1,23 +1,25 @@
 // What is known of a node, a card or a device that was chosen.
+import { wayOf } from "./decisions_view";
 import type { Device, Fleet, FleetNode, Holder } from "./fleet";
 import type { Place } from "./paint";
 import { clock, counted, duration } from "./text";
 
-interface Properties {
+interface Shown {
   fleet: Fleet;
-  place: Place | null;
+  /** Whether the scheduler answers about the way of a pod. */
+  hasDecisions: boolean;
   onSearch(text: string): void;
 }
 
 const MOST_LABELS = 60;
 
-export function Details({ fleet, place, onSearch }: Properties) {
+export function Details({ place, ...shown }: Shown & { place: Place | null }) {
   if (!place) return <p class="hint">Choose a device or a node on the map, or search for one.</p>;
   const { tile, cell } = place;
   const [device] = cell?.devices ?? [];
-  if (cell?.isCard) return <CardDetails fleet={fleet} devices={cell.devices} onSearch={onSearch} />;
-  if (device) return <DeviceDetails fleet={fleet} device={device} onSearch={onSearch} />;
-  return <NodeDetails fleet={fleet} node={tile.node} onSearch={onSearch} />;
+  if (cell?.isCard) return <CardDetails {...shown} devices={cell.devices} />;
+  if (device) return <DeviceDetails {...shown} device={device} />;
+  return <NodeDetails {...shown} node={tile.node} />;
 }
 
 export function stateOf(device: Device): string {
@@ -25,7 +27,7 @@ export function stateOf(device: Device): string {
   return device.cause && device.holders.length ? `${device.state}, ${device.cause}` : device.state;
 }
 
-function DeviceDetails({ fleet, device, onSearch }: { fleet: Fleet; device: Device; onSearch(text: string): void }) {
+function DeviceDetails({ device, ...shown }: Shown & { device: Device }) {
   return (
     <article>
       <h3>
@@ -42,9 +44,9 @@ function DeviceDetails({ fleet, device, onSearch }: { fleet: Fleet; device: Devi
         <Fact name="NVLink domain" text={device.node.domain} />
         <Fact name="Left" text={device.left} />
       </dl>
-      <Holders fleet={fleet} device={device} onSearch={onSearch} />
+      <Holders {...shown} device={device} />
       <p class="actions">
-        <button type="button" onClick={() => onSearch(`node:${device.node.name}`)}>
+        <button type="button" onClick={() => shown.onSearch(`node:${device.node.name}`)}>
           This node alone
         </button>
       </p>
@@ -52,7 +54,7 @@ function DeviceDetails({ fleet, device, onSearch }: { fleet: Fleet; device: Devi
   );
 }
 
-function CardDetails({ fleet, devices, onSearch }: { fleet: Fleet; devices: Device[]; onSearch(text: string): void }) {
+function CardDetails({ devices, ...shown }: Shown & { devices: Device[] }) {
   const [first] = devices;
   const order = [...devices].sort((one, other) => Number(!one.holders.length) - Number(!other.holders.length));
   return (
@@ -71,14 +73,14 @@ function CardDetails({ fleet, devices, onSearch }: { fleet: Fleet; devices: Devi
           </h4>
           <p class="quiet">{device.type}</p>
           {device.why && <p class="why">{device.why}</p>}
-          <Holders fleet={fleet} device={device} onSearch={onSearch} />
+          <Holders {...shown} device={device} />
         </section>
       ))}
     </article>
   );
 }
 
-function NodeDetails({ fleet, node, onSearch }: { fleet: Fleet; node: FleetNode; onSearch(text: string): void }) {
+function NodeDetails({ fleet, node, onSearch }: Shown & { node: FleetNode }) {
   const held = node.devices.filter((device) => device.holders.length).length;
   const labels = [...fleet.labels].flatMap(([key, values]) => (node.row < 0 || values[node.row] == null ? [] : [[key, values[node.row]]]));
   return (
@@ -121,12 +123,12 @@ function NodeDetails({ fleet, node, onSearch }: { fleet: Fleet; node: FleetNode;
   );
 }
 
-function Holders({ fleet, device, onSearch }: { fleet: Fleet; device: Device; onSearch(text: string): void }) {
+function Holders({ device, onSearch, ...shown }: Shown & { device: Device }) {
   return (
     <>
       {device.holders.map((holder, at) => (
         <section class="holder" key={at}>
-          <HolderFacts fleet={fleet} holder={holder} />
+          <HolderFacts {...shown} holder={holder} />
           <p class="actions">
             <button type="button" onClick={() => onSearch(`claim:${holder.claim.namespace}/${holder.claim.name}`)}>
               All devices of this claim
@@ -138,7 +140,7 @@ function Holders({ fleet, device, onSearch }: { fleet: Fleet; device: Device; on
   );
 }
 
-function HolderFacts({ fleet, holder }: { fleet: Fleet; holder: Holder }) {
+function HolderFacts({ fleet, hasDecisions, holder }: Pick<Shown, "fleet" | "hasDecisions"> & { holder: Holder }) {
   const { claim } = holder;
   const seconds = (fleet.readAt - claim.since) / 1000;
   const before = claim.source === "pod" ? "more than " : "";
@@ -148,7 +150,13 @@ function HolderFacts({ fleet, holder }: { fleet: Fleet; holder: Holder }) {
       <Fact name="Namespace" text={claim.namespace} />
       <Fact name="Claim" text={claim.name} />
       {claim.pods.map((pod) => (
-        <Fact key={pod.name} name="Pod" text={pod.gone ? `${pod.name} (gone)` : pod.name} isOdd={pod.gone} />
+        <Fact
+          key={pod.name}
+          name="Pod"
+          text={pod.gone ? `${pod.name} (gone)` : pod.name}
+          isOdd={pod.gone}
+          href={hasDecisions ? wayOf(pod.namespace, pod.name) : ""}
+        />
       ))}
       {claim.consumers.map((consumer) => (
         <Fact key={consumer} name="Held for" text={consumer} />
@@ -161,12 +169,12 @@ function HolderFacts({ fleet, holder }: { fleet: Fleet; holder: Holder }) {
   );
 }
 
-function Fact({ name, text, isOdd = false }: { name: string; text: string; isOdd?: boolean }) {
+function Fact({ name, text, isOdd = false, href = "" }: { name: string; text: string; isOdd?: boolean; href?: string }) {
   if (!text) return null;
   return (
     <div>
       <dt>{name}</dt>
-      <dd class={isOdd ? "odd" : ""}>{text}</dd>
+      <dd class={isOdd ? "odd" : ""}>{href ? <a href={href}>{text}</a> : text}</dd>
     </div>
   );
 }

@@ -42,6 +42,12 @@ export const percent = (part: number): string => {
   return rounded === 100 && part < 1 ? ">99%" : `${rounded}%`;
 };
 
+/** Writes a time as `23:00:05`, in UTC as all times are; one of another day as `11-23 23:00:05`. */
+export function second(milliseconds: number): string {
+  const text = new Date(milliseconds).toISOString().slice(0, 19);
+  return text.startsWith(new Date().toISOString().slice(0, 10)) ? text.slice(11) : text.slice(5).replace("T", " ");
+}
+
 /** Writes a time as `2026-11-23 23:00 UTC`. */
 export function clock(milliseconds: number): string {
   return `${new Date(milliseconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;

@@ -1,75 +1,23 @@
 """
-The report as one HTML file without a script: it loads nothing, and its policy allows its own style only.
+The report as one HTML file: texts and tables here, lines over time by its front end (`front/src/report.ts`).
 
 Every text is escaped where it enters the page.
 """
 
-import base64
 import datetime as dt
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from operator import itemgetter
 from typing import Final
+
+import msgspec
 
 from scheduler.counterfactual.observation_report import ClusterFigures, ObservationReport, SeriesPoint
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
+from scheduler.page.html_file import front_end, html_file
 from solver.domain.wording import counted
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 320, 170, 36, 22
-_WITH_SECONDS: Final = 3600.0
-"""A shorter time axis has seconds at its ends."""
-_STYLE: Final = """
-:root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--line:#dde2e8;--ink:#1d2530;--quiet:#566172;
---ours:#16578c;--theirs:#8a5300;--good:#1c6b45;--bad:#a3283a}
-@media (prefers-color-scheme:dark){:root{--page:#11161d;--card:#1a212b;--line:#2d3745;--ink:#e5e9ef;--quiet:#9aa6b6;
---ours:#8ec3ef;--theirs:#e6b872;--good:#7fcba4;--bad:#f093a0}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:1080px;margin:0 auto;padding:24px 20px 48px}
-h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:32px 0 8px}h3{font-size:15px;margin:0 0 6px}
-p{margin:0 0 8px;max-width:75ch}.quiet{color:var(--quiet)}
-.lead{font-size:18px;margin-top:14px}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(310px,1fr));gap:14px}
-.charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr))}
-figure{margin:0}
-.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px}
-.card ul{margin:0;padding-left:20px}.good h3{color:var(--good)}.bad h3{color:var(--bad)}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line)}
-caption{text-align:left;color:var(--quiet);padding:0 0 6px}
-th,td{text-align:left;padding:6px 12px;border-top:1px solid var(--line);vertical-align:top}
-th.number,td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-tbody th{font-weight:400}
-svg{display:block;width:100%;height:auto}
-svg text{fill:var(--quiet);font-size:12px}
-.axis{stroke:var(--line);stroke-width:1}
-.ours{stroke:var(--ours)}.theirs{stroke:var(--theirs);stroke-dasharray:5 4}
-.ours,.theirs{fill:none;stroke-width:2;stroke-linejoin:round}
-.key svg{display:inline-block;width:28px;height:10px;vertical-align:middle}
-.key span{margin-right:18px}
-@media print{body{background:#fff}.card,table,svg{break-inside:avoid}}
-""".strip()
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="dovetail">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 _MINUTE: Final = "%Y-%m-%d %H:%M"
-_CLOCK: Final = "%H:%M:%S"
 _LEAST_NODES: Final = 0.1
 """A smaller difference of averages is not named."""
 _OUTCOMES: Final = (
@@ -89,20 +37,14 @@ def page(report: ObservationReport) -> str:
     parts = (
         _heading(report, names),
         _verdicts(report, names),
-        _charts(report.series, names),
+        _charts(report, names),
         _numbers(report, names),
         _named("Where Dovetail would have been sooner", report.sooner, names, "ahead"),
         _named("Where Dovetail would have been later", report.later, names, "behind"),
         _reading(report, names),
     )
-    title = escape(f"Dovetail beside {names}")
-    return _PAGE.format(policy=_policy(), title=title, style=_STYLE, body="\n".join(parts))
-
-
-def _policy() -> str:
-    """Allow this style, and nothing from elsewhere (Content Security Policy Level 3)."""
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    content = "\n".join(("<main>", *parts, "</main>"))
+    return html_file(f"Dovetail beside {names}", content, front_end("report"))
 
 
 def _heading(report: ObservationReport, names: str) -> str:
@@ -164,49 +106,41 @@ def _card(style: str, title: str, items: Sequence[str], nothing: str) -> str:
     return f'<section class="card {style}"><h3>{title}</h3>{inner}</section>'
 
 
-def _charts(series: Sequence[SeriesPoint], names: str) -> str:
-    dash = '<svg viewBox="0 0 28 10" aria-hidden="true"><path class="{}" d="M0 5H28"/></svg>'
-    key = (
-        f'<p class="key"><span>{dash.format("ours")} Dovetail</span>'
-        f"<span>{dash.format('theirs')} {escape(names)}</span></p>"
-    )
-    drawn = (
+def _charts(report: ObservationReport, names: str) -> str:
+    """Give the front end its numbers: for each chart the values with Dovetail, then the real ones."""
+    drawn: tuple[tuple[str, Callable[[ClusterFigures], float]], ...] = (
         ("Pods that wait", lambda each: each.waiting),
         ("Whole free nodes with devices", lambda each: each.whole_free_nodes),
         ("Devices in use", lambda each: each.devices_in_use),
     )
-    cards = "".join(_chart(title, series, value) for title, value in drawn)
-    return f'<h2>Over time</h2>\n{key}\n<div class="cards charts">{cards}</div>'
-
-
-def _chart(title: str, series: Sequence[SeriesPoint], value: Callable[[ClusterFigures], float]) -> str:
-    ours = [value(each.counterfactual) for each in series]
-    theirs = [value(each.real) for each in series]
-    top = max(1.0, *ours, *theirs)
-    first, last = series[0].at, series[-1].at
-    form = _CLOCK if last - first < _WITH_SECONDS else _MINUTE
-    floor = _HEIGHT - _BOTTOM
-    xs = [_LEFT + (_WIDTH - _LEFT - 8) * (each.at - first) / max(1e-9, last - first) for each in series]
-    said = f"{title}: at the end {_number(ours[-1])} with Dovetail, {_number(theirs[-1])} really"
-    lines = "".join(
-        f'<path class="{style}" d="{_path(xs, [floor - (floor - 12) * each / top for each in values])}"/>'
-        for style, values in (("theirs", theirs), ("ours", ours))
-    )
+    points = _with_gaps(report)
+    values = [
+        [[each and value(each.counterfactual) for _, each in points], [each and value(each.real) for _, each in points]]
+        for _, value in drawn
+    ]
+    document = {"names": ["Dovetail", names], "at": [at for at, _ in points], "charts": values}
+    packed = msgspec.json.encode(document).decode().replace("<", "\\u003c")  # no text of a record ends the element
+    last = report.series[-1]
+    cards = "".join(_card_of_chart(title, value(last.counterfactual), value(last.real)) for title, value in drawn)
     return (
-        f'<figure class="card"><h3>{escape(title)}</h3><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(said)}"><path class="axis" d="M{_LEFT} 12H{_WIDTH}M{_LEFT} {floor}H{_WIDTH}"/>'
-        f'<text x="{_LEFT - 6}" y="16" text-anchor="end">{_number(top)}</text>'
-        f'<text x="{_LEFT - 6}" y="{floor + 4}" text-anchor="end">0</text>'
-        f'<text x="{_LEFT}" y="{_HEIGHT - 4}">{_time(first, form)}</text>'
-        f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{_time(last, form)}</text>{lines}</svg></figure>'
+        f'<h2>Over time</h2>\n<div class="cards charts">{cards}</div>\n'
+        "<noscript>The lines need JavaScript, which runs from this file alone.</noscript>\n"
+        f'<script type="application/json" id="series">{packed}</script>'
     )
 
 
-def _path(xs: Sequence[float], ys: Sequence[float]) -> str:
-    """Draw steps: a value holds until the next one. A single point becomes a line to the right edge."""
-    steps = [f"M{xs[0]:.1f} {ys[0]:.1f}"]
-    steps += [f"H{x:.1f}V{y:.1f}" for x, y in zip(xs[1:], ys[1:], strict=True)]
-    return "".join(steps) + (f"H{_WIDTH - 8}" if len(xs) == 1 else "")
+def _with_gaps(report: ObservationReport) -> list[tuple[float, SeriesPoint | None]]:
+    """Return the points in the order of time; nothing stands where an observation before the last one ends."""
+    points = [(each.at, each) for each in report.series]
+    return sorted([*points, *((each.ended, None) for each in report.observations[:-1])], key=itemgetter(0))
+
+
+def _card_of_chart(title: str, ours: float, theirs: float) -> str:
+    said = f"{title}: at the end {_number(ours)} with Dovetail, {_number(theirs)} really"
+    return (
+        f'<figure class="card"><h3>{escape(title)}</h3>'
+        f'<div class="chart" role="img" aria-label="{escape(said)}"></div></figure>'
+    )
 
 
 def _numbers(report: ObservationReport, names: str) -> str:
@@ -259,7 +193,7 @@ def _named(title: str, found: Sequence[ComparedPlacement], names: str, way: str)
     )
     caption = "Those that differ most. Times are since the pod or gang was first seen."
     return (
-        f'<h2>{title}</h2>\n<div class="scroll"><table><caption>{caption}</caption>'
+        f'<h2>{title}</h2>\n<p class="quiet">{caption}</p><div class="scroll"><table>'
         f"<thead><tr><th>name</th><th class=number>{way} by</th><th class=number>Dovetail</th>"
         f"<th class=number>{escape(names)}</th><th>placed</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
@@ -300,8 +234,8 @@ def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def _time(at: float, form: str = _MINUTE) -> str:
-    return dt.datetime.fromtimestamp(at, dt.UTC).strftime(form)
+def _time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime(_MINUTE)
 
 
 def _duration(seconds: float) -> str:

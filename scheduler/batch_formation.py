@@ -7,7 +7,7 @@ the batch, or adds to it; gangs stay whole in all of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from scheduler.cluster import split_by_nominations
 from scheduler.components import Components
 from scheduler.costly_loop import PutBackAll
 from solver import missing_claims
-from solver.domain import Batch, ClaimId, PodId, Policy
+from solver.domain import Batch, ClaimId, PodId, Policy, PreemptionRules
 
 
 class FormedBatches(NamedTuple):
@@ -52,6 +52,14 @@ class BatchFormation:
         for of_profile in _by_profile(batch):
             for part in parts.starvation.split_restored(of_profile, self._clock()):
                 yield self._by_nomination(self._with_gangs(part))
+
+    def example(self) -> tuple[Batch, Policy]:
+        """Return a batch of one waiting pod whose claims exist, or of none, and a policy that evicts no pod for it."""
+        waiting = (each.pod for each in self._parts.queue.pods() if each.pod.claims and each.pod.gang is None)
+        pods = tuple(islice((pod for pod in waiting if not missing_claims(pod, self._has_claim)), 1))
+        profile = pods[0].scheduler_name if pods else next(iter(self._policies))
+        policy = self._policies[profile]
+        return Batch(pods=pods), msgspec.structs.replace(policy, preemption=PreemptionRules(is_enabled=False))
 
     def prepare(self, batch: Batch) -> tuple[Batch, Policy]:
         """Add to a batch of one profile what is known of its pods when its decision begins; return its policy too."""

@@ -105,6 +105,16 @@ class SchedulingCycle:
         self._requeue_for_events(transitions)
         self._parts.prebind.see(change)
 
+    async def warm_up(self) -> None:
+        """
+        Have the worker decide about one waiting pod, of which nothing comes, while this replica does not lead yet.
+
+        So the first batch of a leader finds nodes, devices and selectors read, and its own time is left to its pods.
+        """
+        async with self._decision_lock:
+            with self._confined(Subsystem.DECISION):
+                await self._parts.decider.warm_up(*self._formation.example())
+
     async def decide(self) -> None:
         """Schedule pods until cancelled."""
         while True:

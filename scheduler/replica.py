@@ -1,7 +1,8 @@
 """
 One replica of the scheduler: it stands by, leads, and ends in order.
 
-    stand by   watches, mirror, queue and worker process follow the cluster; nothing is decided or written
+    stand by   watches, mirror, queue and worker process follow the cluster; nothing is written, and nothing decided
+               but about one pod to fill the worker's caches
     take over  take the lease; wait until each watch has shown what was stored by then; make late writes of the leader
                before fail (`commit.take_over`)
     lead       the loops that decide and write
@@ -153,6 +154,7 @@ class Replica:
         with contextlib.suppress(TimeoutError):  # without it few pods are decided
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
                 await parts.worker.wait_until_tried()
+        keeping.append(group.create_task(self._cycle.warm_up()))
         if elector is not None and check is not None:
             _log.info(logs.STANDBY, lease=settings.leader_election.lease_name)
             is_work_there = partial(was_led, parts.cluster, settings.scheduler_names)

@@ -19,6 +19,7 @@ from e2e.fleet import nvidia
 from e2e.fleet.shape import Manifest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.cluster.interning import DeviceInterner
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.observe.memory import resident_bytes
 from scheduler.queue import SchedulingQueue
@@ -26,7 +27,7 @@ from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.worker import frames
 from scheduler.worker.change_log import ChangeLog
 from solver import SolverCache, solve, solve_warm_up_case
-from solver.domain import Batch, Budget, Pod, Policy
+from solver.domain import Batch, Budget, Pod, Policy, ResourceSlice
 
 _NAME: Final = "trainer-6d5f9c7b8-"
 _NOWHERE: Final = 1 << 50
@@ -102,13 +103,15 @@ def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
 
 
 def _worker() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
-    replica, engine = Cluster(), SolverCache()
+    replica, devices, engine = Cluster(), DeviceInterner(), SolverCache()
 
     def take(objects: Iterator[tuple[Kind, bytes]]) -> None:
         waiting: tuple[Pod, ...] = ()
         for kind, body in objects:
             for change in _changes(ListWatch(kind), body):
                 sent = frames.decode_change(frames.encode_change(change))
+                if isinstance(sent.value, ResourceSlice):
+                    devices.share(sent.value)
                 replica.apply(sent)
                 if isinstance(sent.value, Pod) and not sent.value.node_name:
                     waiting = (sent.value,)

@@ -136,7 +136,8 @@ class SliceIndex:
 
 def device_ids(each: ResourceSlice) -> tuple[DeviceId, ...]:
     """Return the ids of a slice's devices, each once even if the driver lists one twice."""
-    return tuple(DeviceId(each.driver, each.pool, name) for name in {device.name: None for device in each.devices})
+    names = dict.fromkeys([device.name for device in each.devices])
+    return tuple([DeviceId(each.driver, each.pool, name) for name in names])
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,13 +221,13 @@ class AllocatedDevices:
             if old.get(device) != new.get(device):
                 self._set(claim, device, new.get(device, ()))
 
-    def slice_changed(self, devices: Iterable[DeviceId]) -> None:
+    def slice_changed(self, each: ResourceSlice) -> None:
         """
         Update the devices of a slice that was added, changed or deleted.
 
         Devices that were allocated before any slice published them are charged now.
         """
-        for device in devices:
+        for device in device_ids(each) if self._holders else ():
             if device in self._holders:
                 self._charge(device)
                 self._compare(device)

@@ -2,9 +2,12 @@
 Shares equal parts of decoded objects (hash consing).
 
 The pods of a Deployment differ in their names and agree in nearly everything else: labels, requests, tolerations,
-selectors. The API server sends each pod in full, and decoding makes new copies. Devices of one model agree in most
-attributes and in all capacities. Shell and worker both pass their objects through an `Interner`, so that a further pod
-costs little more than its name, and a further device little more than its own attributes.
+selectors. The API server sends each pod in full, and decoding makes new copies. Shell and worker both pass their
+objects through an `Interner`, so that a further pod costs little more than its name.
+
+Devices of one model agree in most attributes and in all capacities. In the shell decoding shares these. Frames copy
+them in full, so the worker passes its slices through a `DeviceInterner`: a further device costs little more than its
+own attributes.
 """
 
 from typing import Any, Final, cast
@@ -66,7 +69,6 @@ class Interner:
         self._old: dict[tuple[str, Any], Any] = {}
         self._bytes = 0
         self._old_bytes = 0
-        self._devices: dict[tuple[str, int, tuple[tuple[str, Capacity], ...]], tuple[Device, ...]] = {}
 
     @property
     def kept_bytes(self) -> int:
@@ -76,9 +78,6 @@ class Interner:
     def share(self, value: Object | None) -> None:
         """Replace parts of a newly decoded object, which nothing else refers to yet, by the shared copies."""
         if value is None:
-            return
-        if isinstance(value, ResourceSlice):
-            self._share_devices(value)
             return
         for name in _FIELDS.get(type(value), ()):
             part = getattr(value, name)
@@ -93,22 +92,6 @@ class Interner:
             for name in value.__struct_fields__
             if (part := getattr(value, name)) and not (name in shared and self._knows(name, part))
         )
-
-    def _share_devices(self, value: ResourceSlice) -> None:
-        """
-        Share with the last slice of such devices, position by position.
-
-        Nodes of one kind publish the same but for few values, such as uuids. So a comparison finds the equal ones, and
-        no value that only one device has gets into a table.
-        """
-        if not value.devices:
-            return
-        kind = value.driver, len(value.devices), value.devices[0].capacities
-        for device, other in zip(value.devices, self._devices.get(kind, ()), strict=False):
-            _share_with(other, device)
-        if len(self._devices) >= _MOST_KINDS:
-            self._devices.clear()
-        self._devices[kind] = value.devices
 
     def _knows(self, name: str, part: Any) -> bool:
         key = (name, part)
@@ -135,6 +118,29 @@ class Interner:
             return
         self._bytes += added
         self._young[key] = value
+
+
+class DeviceInterner:
+    """Shares equal attributes and capacities of devices whose slices came in frames."""
+
+    def __init__(self) -> None:
+        self._devices: Final[dict[tuple[str, int, tuple[tuple[str, Capacity], ...]], tuple[Device, ...]]] = {}
+
+    def share(self, value: ResourceSlice) -> None:
+        """
+        Share with the last slice of such devices, position by position.
+
+        Nodes of one kind publish the same but for few values, such as uuids. So a comparison finds the equal ones, and
+        no value that only one device has gets into a table.
+        """
+        if not value.devices:
+            return
+        kind = value.driver, len(value.devices), value.devices[0].capacities
+        for device, other in zip(value.devices, self._devices.get(kind, ()), strict=False):
+            _share_with(other, device)
+        if len(self._devices) >= _MOST_KINDS:
+            self._devices.clear()
+        self._devices[kind] = value.devices
 
 
 def _share_with(other: Device, device: Device) -> None:

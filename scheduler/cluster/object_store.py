@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.change import Kind, Object, split_key
-from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from scheduler.cluster.gangs import GangIndex
 from scheduler.cluster.pod_index import NodeUsage, PodIndex, holds_node
 from scheduler.cluster.table import Table
@@ -184,7 +184,7 @@ class ObjectStore:
         self.slices.replace(name, after)
         for each in (before, after):
             if each is not None:
-                self.allocated_devices.slice_changed(device_ids(each))
+                self.allocated_devices.slice_changed(each)
 
     def set_assumed_pod(self, key: PodId, after: Pod | None) -> Pod | None:
         """Set a pod with assumptions applied; return its previous value."""

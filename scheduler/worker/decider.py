@@ -173,6 +173,15 @@ class Decider:
         """Wait until there is a worker."""
         await self._worker.wait_until_ready()
 
+    async def warm_up(self, batch: Batch, policy: Policy) -> None:
+        """Have the worker decide a batch and drop the plan: its first decision reads the whole cluster."""
+        try:
+            await self._worker.decide(batch, self._cluster.assumptions(), policy)
+        except WorkerAbsentError:
+            return
+        except WorkerError as error:
+            self._telemetry.lost(error, batch)
+
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         """Return a checked plan for the pods that can be decided together now."""
         started, before = self._clock(), self._recorder.begin(self._cluster.snapshot)

@@ -14,6 +14,9 @@ from scheduler.worker.supervisor import WorkerError, WorkerSupervisor
 from solver.domain import Policy
 from solver.domain.fleet import ClassBlocks, DeviceCount, FleetTotals
 
+_FIRST_SECONDS: Final = 2.0
+"""How long the first count waits: the fork would slow the first decision, whose caches the count then inherits."""
+
 
 class FleetCounter:
     """
@@ -42,6 +45,7 @@ class FleetCounter:
 
     async def run(self) -> None:
         """Count until cancelled."""
+        await asyncio.sleep(_FIRST_SECONDS)
         while True:
             await self._worker.wait_until_ready()
             with self._confined():

@@ -22,6 +22,7 @@ import msgspec
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster, Intake
+from scheduler.cluster.interning import DeviceInterner
 from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.change_log import with_known_pods
@@ -100,6 +101,7 @@ class _Service:
         self._solver: Final = solver
         self._replica: Final = Cluster()
         self._intake: Final = Intake(self._replica)
+        self._interner: Final = DeviceInterner()
         self._cache: Final = SolverCache()
         self._verifier_cache: Final = verify.VerifierCache()
         self._bucket: Final = TokenBucket()
@@ -125,7 +127,7 @@ class _Service:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
-                    _apply(self._intake, self._replica, raw)
+                    _apply(self._intake, self._replica, self._interner, raw)
             case frames.Decide(isolation=None):
                 self._connection.sendall(frames.encode(self._decide_batch(order)))
             case frames.Decide(isolation=frames.IsolationLimits() as limits):
@@ -245,7 +247,7 @@ class _Service:
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 
 
-def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
+def _apply(intake: Intake, replica: Cluster, interner: DeviceInterner, raw: msgspec.Raw) -> None:
     """
     Apply one change to the replica. A change that raises makes its object unusable, as in the shell.
 
@@ -253,6 +255,8 @@ def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
     """
     try:
         change = frames.decode_change(raw)
+        if isinstance(change.value, ResourceSlice):
+            interner.share(change.value)
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - such an object keeps its last readable state

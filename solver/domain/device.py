@@ -63,7 +63,7 @@ class AttributeValue(msgspec.Struct, frozen=True):
         return ((self.kind, self.value),)
 
 
-class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
+class NodeScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     The nodes that can use a slice's devices, or a device: exactly one field is set.
 
@@ -77,7 +77,7 @@ class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
     per_device: bool = False
 
 
-class ValidRange(msgspec.Struct, frozen=True, kw_only=True):
+class ValidRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     CapacityRequestPolicyRange.
 
@@ -91,7 +91,7 @@ class ValidRange(msgspec.Struct, frozen=True, kw_only=True):
     counts_whole_units: bool = False
 
 
-class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """CapacityRequestPolicy: the default, rounding and validation of requests for a consumable capacity."""
 
     default: Quantity | None = None
@@ -99,7 +99,7 @@ class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
     valid_range: ValidRange | None = None
 
 
-class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+class Capacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """DeviceCapacity."""
 
     value: Quantity
@@ -110,7 +110,7 @@ MAX_COMPATIBILITY_GROUPS: Final = 2
 """The most compatibility groups of one DeviceCounterConsumption."""
 
 
-class CounterConsumption(msgspec.Struct, frozen=True, kw_only=True):
+class CounterConsumption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     DeviceCounterConsumption: what a device consumes of one counter set of its pool.
 
@@ -130,7 +130,7 @@ class CounterSet(msgspec.Struct, frozen=True, kw_only=True):
     counters: tuple[tuple[str, Quantity], ...]
 
 
-class NodeAllocatableMapping(msgspec.Struct, frozen=True, kw_only=True):
+class NodeAllocatableMapping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     What the device takes of a native resource of the node, once for each claim (KEP-5517).
 
@@ -145,7 +145,7 @@ class NodeAllocatableMapping(msgspec.Struct, frozen=True, kw_only=True):
     is_legacy: bool = False
 
 
-class NodeAllocatableOverhead(msgspec.Struct, frozen=True, kw_only=True):
+class NodeAllocatableOverhead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NodeAllocatableOverhead (KEP-5517): what each pod that uses the device takes, and each of its containers."""
 
     resource: str
@@ -163,7 +163,7 @@ class NodeAllocatableOverhead(msgspec.Struct, frozen=True, kw_only=True):
         return self.per_pod, self.per_container
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     Device of a ResourceSlice.
 
@@ -194,7 +194,7 @@ OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 """The feature that a node declares whose kubelet knows `skipNodeOperations`."""
 
 
-class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     ResourceSlice: some devices or counter sets of one pool.
 

@@ -81,6 +81,11 @@ class Deciding:
         self.may_solve.set()
         self.hard_at_once = 0
         """How many hard pods one decision can decide about; 0 for all."""
+        self.warmed_up: list[tuple[Batch, Policy]] = []
+
+    async def warm_up(self, batch: Batch, policy: Policy) -> None:
+        self.warmed_up.append((batch, policy))
+        await self.may_solve.wait()
 
     async def wait_until_able(self) -> None:
         pass
@@ -324,6 +329,46 @@ async def test_a_pod_is_decided_at_once_when_nothing_runs() -> None:
         await settle()
 
     assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
+
+
+async def test_before_it_leads_the_worker_decides_about_one_pod_that_stays_where_it_is() -> None:
+    hall = Hall()
+    hall.cycle.see([seen(pod("early", "missing"))])
+    hall.arrive(pod("without-claims"), pod("p", "c"), pod("q", "d"))
+    before = {each.pod.id.name: each.state for each in hall.pending.pods()}
+
+    await hall.cycle.warm_up()
+
+    ((batch, policy),) = hall.deciding.warmed_up
+    assert [each.id.name for each in batch.pods] == ["p"]
+    assert not policy.preemption.is_enabled
+    assert {each.pod.id.name: each.state for each in hall.pending.pods()} == before
+    assert not hall.committing.units
+    assert not list(hall.history.newest(0))
+
+
+async def test_where_no_pod_waits_before_it_leads_the_worker_decides_about_none() -> None:
+    hall = Hall()
+
+    await hall.cycle.warm_up()
+
+    assert [batch.pods for batch, _ in hall.deciding.warmed_up] == [()]
+
+
+async def test_the_first_batch_waits_for_the_decision_before_it_leads() -> None:
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    warming = asyncio.create_task(hall.cycle.warm_up())
+    await settle()
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+        assert not hall.deciding.batches
+        hall.deciding.may_solve.set()
+        await settle()
+    await warming
+
+    assert hall.deciding.names == [["p"]]
 
 
 async def test_a_pod_that_is_placed_has_a_log_line_and_a_record_with_its_devices() -> None:

@@ -1,10 +1,12 @@
 """Equal parts of objects are kept once, and the table that finds them is bounded."""
 
+from typing import Any, cast
+
 import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.cluster.interning import Interner, size_of
+from scheduler.cluster.interning import DeviceInterner, Interner, size_of
 from scheduler.kube.decode.objects import decode
 from scheduler.worker import frames
 from solver.domain import Claim, ClaimId, Pod, PodId, ResourceSlice
@@ -25,8 +27,8 @@ def _claim(name: str) -> Claim:
     return found
 
 
-def _slice(name: str, model: str = "H100") -> ResourceSlice:
-    """Make a slice as the replica gets it: nothing in it is shared by decoding."""
+def _published(name: str, model: str = "H100") -> dict[str, Any]:
+    """Make a slice as its driver publishes it."""
     devices = [
         {
             "name": f"gpu-{number}",
@@ -35,7 +37,12 @@ def _slice(name: str, model: str = "H100") -> ResourceSlice:
         }
         for number in range(2)
     ]
-    found = decode(Kind.SLICES, kube_objects.encoded(kube_objects.resource_slice(name, devices=devices)))
+    return kube_objects.resource_slice(name, devices=devices)
+
+
+def _slice(name: str, model: str = "H100") -> ResourceSlice:
+    """Make a slice as the replica gets it: nothing in it is shared by decoding."""
+    found = decode(Kind.SLICES, kube_objects.encoded(_published(name, model)))
     change = frames.decode_change(frames.encode_change(Change(kind=Kind.SLICES, key=name, value=found)))
     assert isinstance(change.value, ResourceSlice)
     return change.value
@@ -75,7 +82,7 @@ def test_claims_of_one_template_share_their_requests() -> None:
 
 
 def test_devices_of_equal_nodes_share_all_but_their_own_attributes() -> None:
-    interner, first, second = Interner(), _slice("a"), _slice("b")
+    interner, first, second = DeviceInterner(), _slice("a"), _slice("b")
     for each in (first, second):
         interner.share(each)
     assert (first, second) == (_slice("a"), _slice("b"))
@@ -85,15 +92,25 @@ def test_devices_of_equal_nodes_share_all_but_their_own_attributes() -> None:
         assert one.capacities is two.capacities
 
 
+def test_decoding_shares_what_devices_of_the_api_server_have_in_common() -> None:
+    bodies = [kube_objects.encoded(_published(name)) for name in ("a", "b")]
+    first, second = (cast("ResourceSlice", decode(Kind.SLICES, body)) for body in bodies)
+    for one, two in zip(first.devices, second.devices, strict=True):
+        pairs = zip(one.attributes, two.attributes, strict=True)
+        shared = {"model": True, "root": True, "uuid": False}
+        assert {mine[0]: mine is other for mine, other in pairs} == shared
+        assert one.capacities[0] is two.capacities[0]
+
+
 def test_devices_share_with_those_of_their_kind_whatever_came_between() -> None:
-    interner, first, other, second = Interner(), _slice("a"), _slice("c", model="A100"), _slice("b")
+    interner, first, other, second = DeviceInterner(), _slice("a"), _slice("c", model="A100"), _slice("b")
     for each in (first, msgspec.structs.replace(other, devices=other.devices[:1]), second):
         interner.share(each)
     assert first.devices[1].attributes[0] is second.devices[1].attributes[0]
 
 
 def test_slices_of_many_kinds_are_not_kept_for_ever() -> None:
-    interner, first, again = Interner(), _slice("a"), _slice("b")
+    interner, first, again = DeviceInterner(), _slice("a"), _slice("b")
     interner.share(first)
     for number in range(300):
         interner.share(msgspec.structs.replace(_slice("c"), driver=f"driver-{number}"))

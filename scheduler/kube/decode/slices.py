@@ -295,11 +295,17 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
 
 
 _name: Final = operator.itemgetter(0)
+_MOST_SHARED: Final = 2**15
+"""Attributes and capacities that are kept for sharing; those of many devices are used again before they are dropped."""
 
-_shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
-"""Equal values of thousands of devices are one object."""
-_shared_text = functools.lru_cache(maxsize=2**16)(functools.partial(AttributeValue, AttributeKind.STRING))
-_shared_version = functools.lru_cache(maxsize=2**16)(functools.partial(AttributeValue, AttributeKind.VERSION))
+
+_Scalar = int | bool | str
+
+
+@functools.lru_cache(maxsize=_MOST_SHARED)
+def _attribute(name: str, kind: AttributeKind, value: _Scalar) -> tuple[str, AttributeValue]:
+    """Return an attribute; equal ones of thousands of devices are one object."""
+    return name, AttributeValue(kind, value)
 
 
 def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue], ...]:
@@ -308,25 +314,21 @@ def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue]
     for name, each in wire.items():
         text = each.string
         if text is not None:
-            value = _shared_text(text)
+            found.append(_attribute(name, AttributeKind.STRING, text))
         elif each.as_int is not None:
-            value = _shared_value(AttributeKind.INT, each.as_int)
+            found.append(_attribute(name, AttributeKind.INT, each.as_int))
         elif each.version is not None:
-            value = _shared_version(each.version)
-        else:
-            rare = _rare_attribute(each)
-            if rare is None:
-                continue
-            value = rare
-        found.append((name, value))
-    found.sort(key=_name)
+            found.append(_attribute(name, AttributeKind.VERSION, each.version))
+        elif each.as_bool is not None:
+            found.append(_attribute(name, AttributeKind.BOOL, each.as_bool))
+        elif (value := _list_attribute(each)) is not None:
+            found.append((name, value))
+    found.sort()  # no two names are equal, so no values are compared
     return tuple(found)
 
 
-def _rare_attribute(wire: _Attribute) -> AttributeValue | None:
-    """Return a value of one of the rare types."""
-    if wire.as_bool is not None:
-        return _shared_value(AttributeKind.BOOL, wire.as_bool)
+def _list_attribute(wire: _Attribute) -> AttributeValue | None:
+    """Return the value of a list."""
     if wire.ints is not None:
         return AttributeValue(AttributeKind.INTS, wire.ints)
     if wire.bools is not None:
@@ -342,21 +344,20 @@ def _capacities(wire: dict[str, _Capacity], field: str) -> tuple[tuple[str, Capa
     found = []
     for name, each in wire.items():
         try:
-            capacity = (
-                _plain_capacity(each.value)
+            found.append(
+                _plain_capacity(name, each.value)
                 if each.request_policy is None
-                else Capacity(value=quantity(each.value), request_policy=_policy(each.request_policy))
+                else (name, Capacity(value=quantity(each.value), request_policy=_policy(each.request_policy)))
             )
         except QuantityError as error:
             raise MalformedError(f"{field}.capacity[{name}]", str(error)) from error
-        found.append((name, capacity))
     found.sort(key=_name)
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=2**14)
-def _plain_capacity(text: str) -> Capacity:
-    return Capacity(value=quantity(text))
+@functools.lru_cache(maxsize=_MOST_SHARED)
+def _plain_capacity(name: str, text: str) -> tuple[str, Capacity]:
+    return name, Capacity(value=quantity(text))
 
 
 def _policy(wire: _Policy) -> RequestPolicy:

@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex
 from solver.domain import Allocation, ClaimId, CounterId, ResourceSlice
 from tests.support.builders import GPU_DRIVER, allocation, device, device_id, resource_slice, result
 
@@ -30,7 +30,8 @@ class Shelf:
         before, self.slice = self.slice, each
         self.slice_index.replace(before, each)
         for one in (before, each):
-            self.allocated_devices.slice_changed(device_ids(one) if one is not None else ())
+            if one is not None:
+                self.allocated_devices.slice_changed(one)
 
 
 @pytest.fixture

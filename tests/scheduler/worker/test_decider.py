@@ -99,6 +99,20 @@ async def test_the_process_decides_while_it_is_there() -> None:
     assert at.series("dovetail_fallback_seconds") == 0
 
 
+async def test_warming_up_fills_the_process_and_harms_nothing_where_it_ends_or_is_not_there() -> None:
+    async with desk() as at:
+        cold = at.worker.end_seconds(LIMITS)
+        await at.decider.warm_up(batch(FITS), Policy())
+        assert at.worker.end_seconds(LIMITS) < cold
+        await at.decider.warm_up(batch(pod("exit")), Policy())
+        await at.worker.wait_until_ready()
+        decision = await at.decide(FITS)
+
+    assert [each.node for each in decision.plan.placements] == ["n1"]
+    async with desk(is_running=False) as at:
+        await at.decider.warm_up(batch(FITS), Policy())
+
+
 async def test_while_the_process_starts_only_pods_without_claims_to_allocate_are_decided() -> None:
     async with desk(is_running=False) as at:
         decision = await at.decide(FITS, pod("plain"))

@@ -2,6 +2,7 @@
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from msgspec import structs
 
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
+from scheduler.cluster.interning import DeviceInterner
 from scheduler.worker import checked_plan, frames, serve
 from scheduler.worker.change_log import without_known_pods
 from scheduler.worker.serve import UNITS_PER_DEVICE
@@ -123,11 +125,10 @@ def test_a_change_that_raises_ends_no_process_and_the_next_ones_are_applied(monk
 
 def test_what_does_not_survive_the_pipe_counts_as_it_did_before() -> None:
     replica, there = Cluster(), structs.replace(GOOD[0], node_name="n1", requests=(("cpu", 3),))
-    intake = Intake(replica)
-    serve._apply(intake, replica, frames.encode_change(seen(there)))  # noqa: SLF001 - what `serve` does with each
     unspeakable = structs.replace(there, labels=(("x", "\ud800"),))
-    serve._apply(intake, replica, frames.encode_change(seen(unspeakable)))  # noqa: SLF001
-    serve._apply(intake, replica, frames.encode_change(seen(structs.replace(POISON, creation="\ud800"))))  # noqa: SLF001
+    apply = partial(serve._apply, Intake(replica), replica, DeviceInterner())  # noqa: SLF001 - what `serve` does with each
+    for each in (there, unspeakable, structs.replace(POISON, creation="\ud800")):
+        apply(frames.encode_change(seen(each)))
     (found,) = replica.snapshot().pods
     assert (found.requests, bool(found.invalid)) == (there.requests, True)
 

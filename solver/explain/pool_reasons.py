@@ -22,18 +22,21 @@ class PoolReasons:
     problem: Problem
     unusable: list[tuple[Pool, Mask]] = field(init=False)
     """Pools that are not used, and the nodes that see them."""
+    doubted: Mask = field(init=False)
+    """Nodes that see a pool that is not used."""
     invalid: Mask = field(init=False)
     """Nodes that see an invalid pool."""
 
     def __post_init__(self) -> None:
         inventory, self.unusable = self.problem.inventory, []
-        self.invalid = np.zeros(self.problem.node_count, dtype=np.bool_)
+        self.doubted, self.invalid = np.zeros((2, self.problem.node_count), dtype=np.bool_)
         for pool in inventory.pools.values():
             if pool.is_usable:
                 continue
             reach, seeing = inventory.pool_reach(pool), np.zeros_like(self.invalid)
             seeing[slice(None) if reach is None else list(reach)] = True
             self.unusable.append((pool, seeing))
+            self.doubted |= seeing
             if pool.invalid:
                 self.invalid |= seeing
 

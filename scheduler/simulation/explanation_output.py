@@ -218,6 +218,9 @@ def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) 
         console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
     if group.requests:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
+    for each in group.requests:
+        if each.left_out:
+            console.print(Padding(Text(f"{each.request}: {', '.join(each.left_out)}", "yellow"), _INDENT, expand=False))
     if not all(any(objection.endswith(each) for objection in group.objections) for each in group.conflict):
         lead = "conflict" if len(group.conflict) > 1 else "not possible"
         console.print(Padding(Text(f"{lead}: {'; '.join(group.conflict)}", "yellow"), _INDENT, expand=False))
@@ -278,6 +281,7 @@ def _group(group: NodeDiagnosis) -> Json:
                 "free": each.free,
                 "aligned": each.aligned,
                 "together": each.together if each.needed else None,
+                "leftOut": list(each.left_out),
             }
             for each in group.requests
         ],

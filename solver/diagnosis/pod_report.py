@@ -31,7 +31,7 @@ from solver.domain import (
     Snapshot,
     wording,
 )
-from solver.explain import Explanation
+from solver.explain import Explanation, device_reasons
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
 from solver.greedy import placement_state
@@ -55,6 +55,7 @@ class Count(NamedTuple):
     tainted: int
     free: int
     aligned: int | None
+    left_out: tuple[str, ...]
 
 
 def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
@@ -75,6 +76,7 @@ def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterato
                 tainted=supply.verdicts[Verdict.TAINTED],
                 free=supply.free,
                 aligned=_aligned(problem, component, (position, order), free),
+                left_out=tuple(device_reasons.left_out(problem, asked, supply)),
             )
 
 
@@ -282,6 +284,7 @@ class _PodReport:
             free=count.free,
             aligned=count.aligned,
             together=together,
+            left_out=count.left_out,
         )
 
     def _helps(self, each: _Candidate) -> bool:

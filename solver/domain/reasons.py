@@ -187,7 +187,8 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     `needed` is 0 for allocation mode All. Of the `matching` devices, `in_use` have no room left, `tainted` have a taint
     that the request does not tolerate, and `free` can be had; conditions and events count in the same way. `aligned` is
     the largest number of free devices that meet the request's constraints (None: it has no constraints); `together` is
-    how many the request gets beside the pod's other requests, at most `needed` (None: not counted).
+    how many the request gets beside the pod's other requests, at most `needed` (None: not counted). `left_out` has the
+    numbers of the other matching devices with what excludes them, such as `2 too small for the requested capacity`.
     """
 
     request: str
@@ -198,6 +199,7 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     free: int
     aligned: int | None = None
     together: int | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,13 @@
 import argparse
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from scheduler import NAMESPACE
 from scheduler.cli.arguments import add_cluster, add_config, warn
 
 if TYPE_CHECKING:  # these take a second to import
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
 
-DOVETAIL_NAMESPACE: Final = "dovetail-system"
 _INSTEAD: Final = (
     "The answer goes by Dovetail's defaults: a device may belong to another scheduler (devices.owned). Give the "
     "configuration with --config FILE"
@@ -29,14 +29,12 @@ class Configuration(NamedTuple):
         return served(self.settings, scheduler_name or "")
 
     def warn_of_other_scheduler(self, what: str, name: str) -> None:
-        """Warn where no profile serves the scheduler that a pod names: none may be looking at the pod."""
-        having = self.settings.scheduler_names
-        if name and name not in having:
-            warn(
-                f"{what} has schedulerName {name}, but the configuration has profiles only for {', '.join(having)}. "
-                "The output shows what a scheduler with that name would decide. Correct the schedulerName, or give "
-                "--config the file that has this profile"
-            )
+        """Warn where no profile serves the scheduler that a pod names."""
+        from scheduler.settings import unserved  # noqa: PLC0415 - as above
+
+        text = unserved(self.settings, name)
+        if text:
+            warn(f"{what} has {text}. Correct the schedulerName, or give --config the file that has this profile")
 
 
 def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +43,7 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     add_config(parser, "that of the running scheduler")
     parser.add_argument(
         "--dovetail-namespace",
-        default=DOVETAIL_NAMESPACE,
+        default=NAMESPACE,
         metavar="NAMESPACE",
         help="namespace of the running scheduler, whose configuration counts without --config (default: %(default)s)",
     )

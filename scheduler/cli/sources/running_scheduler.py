@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from scheduler import API_SERVICE
 from scheduler.cli.arguments import TABLE, WIDE, warn
 from scheduler.cli.exit_status import ExitStatus
 
@@ -22,19 +23,17 @@ D = TypeVar("D", bound="msgspec.Struct")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+")
 
-
-_SERVICE: Final = "dovetail-system/dovetail-api"
 API_IS_OFF: Final = "Its API is off by default: `api` in its configuration switches it on (docs/history.md)."
 
 
 def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add the options for the scheduler's address and credentials; optional where the API server can answer."""
     text = (
-        f"ask the running scheduler behind this Service, such as {_SERVICE}, instead of the API server"
+        f"ask the running scheduler behind this Service, such as {API_SERVICE}, instead of the API server"
         if is_optional
         else "Service of the scheduler, reached through the API server (default: %(default)s)"
     )
-    default = "" if is_optional else _SERVICE
+    default = "" if is_optional else API_SERVICE
     parser.add_argument("--service", default=default, metavar="NAMESPACE/NAME", help=text)
     parser.add_argument("--server", default="", metavar="URL", help="address of the scheduler's API instead")
     parser.add_argument(

@@ -204,10 +204,7 @@ def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query:
         fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
         command.show(options, FleetAnswer(fleet), command.answer_in(found))
 
-    if options.watch:
-        watching.watch(ask_scheduler, show)
-    found = ask_scheduler()
-    show(found)
+    found = watching.shown(ask_scheduler, show, is_watched=options.watch)
     return ended(found.hidden, is_truncated=found.truncated)
 
 

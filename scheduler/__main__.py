@@ -5,7 +5,6 @@ import os
 import sys
 
 from scheduler import cli
-from scheduler.cli.exit_status import ExitStatus
 
 
 class _Ending:
@@ -16,15 +15,14 @@ class _Ending:
 
     def end(self) -> None:
         """Write what is buffered, and end."""
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            self.status = ExitStatus.READER_GONE
-        os._exit(self.status)
+        os._exit(cli.flushed(self.status))
 
 
 def main() -> int:
-    """Run the command line."""
+    """Run the command line; what is written to a closed output is lost."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     ending = _Ending()
     atexit.register(ending.end)  # the first that is registered is the last that runs
     try:

@@ -49,7 +49,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Ask and print; with `--watch` again whenever there is more."""
-    from scheduler.api.history_answers import HistoryAnswer  # noqa: PLC0415 - the solver's values take a second
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
 
     access = cluster_access(options)
@@ -59,11 +58,20 @@ def execute(options: argparse.Namespace) -> int:
         namespace, pod = target.namespace, target.name
     parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
     answer = watching.shown(
-        lambda: ask(options, access, "history", parameters, HistoryAnswer),
+        lambda: ask(options, access, "history", parameters, _answer),
         lambda found: _print(options, found, namespace),
         is_watched=options.watch,
     )
     return ended(answer.hidden, is_truncated=answer.truncated)
+
+
+def _answer() -> "type[HistoryAnswer]":
+    """Import the type of the answer, and what prints it."""
+    from scheduler.api.history_answers import HistoryAnswer  # noqa: PLC0415 - the solver's values take a while to import
+    from scheduler.page import history_listing  # noqa: F401, PLC0415 - as above
+    from scheduler.simulation import list_table  # noqa: F401, PLC0415 - as above
+
+    return HistoryAnswer
 
 
 def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str) -> None:

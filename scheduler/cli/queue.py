@@ -22,6 +22,7 @@ from scheduler.cli.sources.configuration import add_configured_cluster, configur
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 
 if TYPE_CHECKING:
+    from scheduler.api.queue_answers import QueueAnswer
     from scheduler.status.waiting_pods import WaitingPod
 
 _LIMIT: Final = "1000"
@@ -72,18 +73,25 @@ def execute(options: argparse.Namespace) -> int:
 
 def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:
     """Ask the running scheduler, whose order this is. Raise `UsageError`."""
-    from scheduler.api.queue_answers import QueueAnswer  # noqa: PLC0415 - the solver's values take a second
     from scheduler.cli.sources import watching  # noqa: PLC0415 - as above
 
     if options.selector is not None or options.scheduler_name:
         raise UsageError("a running scheduler answers about all of its pods: leave out -l and --scheduler-name")
     parameters = {"namespace": namespace, "limit": _LIMIT}
     found = watching.shown(
-        lambda: ask(options, access, "queue", parameters, QueueAnswer),
+        lambda: ask(options, access, "queue", parameters, _answer),
         lambda answer: _print(options, answer.pods, namespace),
         is_watched=options.watch,
     )
     return ended(found.hidden, is_truncated=found.truncated)
+
+
+def _answer() -> "type[QueueAnswer]":
+    """Import the type of the answer, and what prints it."""
+    from scheduler.api.queue_answers import QueueAnswer  # noqa: PLC0415 - the solver's values take a while to import
+    from scheduler.simulation import queue_listing  # noqa: F401, PLC0415 - as above
+
+    return QueueAnswer
 
 
 def _print(options: argparse.Namespace, pods: "tuple[WaitingPod, ...]", namespace: str) -> None:

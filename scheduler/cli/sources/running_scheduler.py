@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -77,20 +77,33 @@ def _seconds(text: str) -> int:
 
 
 def ask(
-    options: argparse.Namespace, access: "ClusterAccess", name: str, parameters: Mapping[str, str], kind: type[D]
+    options: argparse.Namespace,
+    access: "ClusterAccess",
+    name: str,
+    parameters: Mapping[str, str],
+    kind: Callable[[], type[D]],
 ) -> D:
-    """Ask a running scheduler, and decode its answer. Raise `KubeError`."""
-    import msgspec  # noqa: PLC0415 - it is not needed for help and completion
+    """
+    Ask a running scheduler, and decode its answer; `kind` imports its type while the scheduler answers.
+
+    Raise `KubeError`.
+    """
+    import asyncio  # noqa: PLC0415 - it is not needed for help and completion
+
+    import msgspec  # noqa: PLC0415 - as above
 
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
     from scheduler.kube.access import wait_for  # noqa: PLC0415 - as above
     from scheduler.kube.errors import DecodeError  # noqa: PLC0415 - as above
 
-    address = scheduler_address(options)
+    async def both() -> tuple[bytes, type[D]]:
+        asking = scheduler_client.ask(access, scheduler_address(options), name, asked)
+        return await asyncio.gather(asking, asyncio.to_thread(kind))
+
     asked = {key: value for key, value in parameters.items() if value}
-    answer = wait_for(scheduler_client.ask(access, address, name, asked))
+    answer, answered = wait_for(both())
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return msgspec.json.decode(answer, type=answered)
     except msgspec.MsgspecError as error:
         raise DecodeError("answer", name, "(whole answer)", f"{error}; is the scheduler of another version?") from error
 

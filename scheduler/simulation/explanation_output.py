@@ -214,8 +214,8 @@ def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) 
     title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most_names or len(names))}"
     fits = "  fits" if len(group.nodes) == 1 else "  fit"
     console.print(Text.assemble((title, "bold"), (fits if group.fits else "", "green")))
-    for objection in group.objections:
-        console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
+    for each in (*group.objections, *group.pools):
+        console.print(Padding(Text(each, "yellow"), _INDENT, expand=False))
     if group.requests:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
     for each in group.requests:
@@ -271,6 +271,7 @@ def _group(group: NodeDiagnosis) -> Json:
         "names": list(group.nodes),
         "fits": group.fits,
         "objections": list(group.objections),
+        "pools": list(group.pools),
         "requests": [
             {
                 "request": each.request,

@@ -188,7 +188,7 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     that the request does not tolerate, and `free` can be had; conditions and events count in the same way. `aligned` is
     the largest number of free devices that meet the request's constraints (None: it has no constraints); `together` is
     how many the request gets beside the pod's other requests, at most `needed` (None: not counted). `left_out` has the
-    numbers of the other matching devices with what excludes them, such as `2 too small for the requested capacity`.
+    numbers of devices that are neither free nor in use, with what excludes them: `2 tainted with a=b:NoSchedule`.
     """
 
     request: str
@@ -206,13 +206,15 @@ class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """
     Nodes with the same answer.
 
-    `objections` exclude the nodes whatever devices they have. `conflict` is a minimal set of facts that cannot hold
+    `objections` exclude the nodes whatever devices they have. `pools` say why no device of some pools of the nodes
+    counts. `conflict` is a minimal set of facts that cannot hold
     together: the pod fits if any one of them is removed.
     """
 
     nodes: tuple[str, ...]
     fits: bool
     objections: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
     requests: tuple[RequestCount, ...] = ()
     conflict: tuple[str, ...] = ()
 

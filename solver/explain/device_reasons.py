@@ -231,14 +231,14 @@ def _excluded(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -
     """Return the numbers of devices by what excludes them."""
     for obstacle, count in sorted(supply.obstacles.items()):
         yield f"{count} {obstacle}{_short(supply) if obstacle is Obstacle.CAPACITY else ''}"
-    if supply.verdicts.get(Verdict.TAINTED):
-        yield f"{supply.verdicts[Verdict.TAINTED]} tainted{_taints(problem, supply)}"
     yield from left_out(problem, asked, supply)
 
 
 def left_out(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -> Iterator[str]:
-    """Return the numbers of devices that are neither free nor in use nor tainted, by what excludes them."""
+    """Return the numbers of devices that are neither free nor in use, by what excludes them."""
     verdicts = supply.verdicts
+    if verdicts.get(Verdict.TAINTED):
+        yield f"{verdicts[Verdict.TAINTED]} tainted{_taints(problem, supply)}"
     yield from (f"{verdicts[verdict]} {words}" for verdict, words in _WORDS.items() if verdicts.get(verdict))
     if verdicts.get(Verdict.OFFERED_TWICE):
         resource = problem.requests.demands[asked.ask.demand].extended_resource

@@ -61,6 +61,7 @@ def test_an_object_is_named_as_kubectl_names_it(line: str, expected: Target) -> 
         ("a b", "'a b': write one object"),
         ("pod x y", "'pod x y': write one object"),
         ("node/x", "'node/x' is a node: this command takes pod/NAME"),
+        ("deployment/x", "'deployment/x': this command takes pod/NAME"),
         ("ns/a/b", "'ns/a/b' names no namespace: write namespace/NAME"),
         ("a/x -n b", "'a/x' is in namespace a, but -n is b: give one of them"),
     ],

@@ -214,8 +214,8 @@ def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) 
     title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most_names or len(names))}"
     fits = "  fits" if len(group.nodes) == 1 else "  fit"
     console.print(Text.assemble((title, "bold"), (fits if group.fits else "", "green")))
-    for each in (*group.objections, *group.pools):
-        console.print(Padding(Text(each, "yellow"), _INDENT, expand=False))
+    for line in (*group.objections, *group.pools):
+        console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
     if group.requests:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
     for each in group.requests:

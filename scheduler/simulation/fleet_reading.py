@@ -62,8 +62,8 @@ def _listed(
 ) -> tuple[ClusterObjects, frozenset[str] | None]:
     """List objects, and the uids of all pods where these are needed; import the solver meanwhile."""
     if finds_gone_pods:
-        return live_cluster.fetch_with_pod_uids(access, kinds, meanwhile=_load_solver)
-    return live_cluster.fetch(access, kinds, meanwhile=_load_solver), None
+        return live_cluster.fetch_with_pod_uids(access, kinds, meanwhile=[_load_solver])
+    return live_cluster.fetch(access, kinds, meanwhile=[_load_solver]), None
 
 
 def _load_solver() -> None:

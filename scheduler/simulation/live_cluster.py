@@ -1,7 +1,7 @@
 """Lists the objects of a live cluster once; writes nothing."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,10 @@ NEWEST: Final = discovery.DiscoveredKinds(minor=api_versions.NEWEST_MINOR)
 """The version that manifests are meant for without a cluster."""
 
 
+Meanwhile = Sequence[Callable[[], object]]
+"""What is done, each in a thread, while the API server prepares its answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
     """
@@ -57,18 +61,12 @@ def load_solver() -> None:
     from scheduler.simulation import case_builder, simulator  # noqa: F401, PLC0415 - they take most of a second
 
 
-def _nothing() -> None:
-    """Do nothing meanwhile."""
-
-
-def fetch(
-    access: ClusterAccess, kinds: Collection[Kind] | None = None, *, meanwhile: Callable[[], object] = _nothing
-) -> ClusterObjects:
+def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None, *, meanwhile: Meanwhile = ()) -> ClusterObjects:
     """
     List the objects that matter for scheduling, or those of some kinds, without templates and priority classes.
 
-    `meanwhile` is called in a thread, for what can be done while the API server prepares its answers. Raise `KubeError`
-    for a problem of the server or the access, but not for kinds that the caller may not list.
+    Each of `meanwhile` is called in a thread, for what can be done while the API server prepares its answers. Raise
+    `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
     """
     return wait_for(_fetch(access, kinds, meanwhile))
 
@@ -100,7 +98,7 @@ async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
 
 
 def fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str, *, meanwhile: Callable[[], object] = _nothing
+    access: ClusterAccess, namespace: str, name: str, *, meanwhile: Meanwhile = ()
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     """
     List the objects that matter for scheduling, and read the condition of a pod; `meanwhile` as in `fetch`.
@@ -111,11 +109,11 @@ def fetch_with_conditions(
 
 
 async def _fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str, meanwhile: Callable[[], object]
+    access: ClusterAccess, namespace: str, name: str, meanwhile: Meanwhile
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     async with access.connect() as client:
         found, pods, _ = await asyncio.gather(
-            fetch_by(client), _pods_of(client, namespace, name), asyncio.to_thread(meanwhile)
+            fetch_by(client), _pods_of(client, namespace, name), _each_in_thread(meanwhile)
         )
         return found, pods
 
@@ -126,7 +124,7 @@ async def _pods_of(client: Client, namespace: str, name: str) -> dict[PodId, Pen
 
 
 def fetch_with_pod_uids(
-    access: ClusterAccess, kinds: Collection[Kind], *, meanwhile: Callable[[], object] = _nothing
+    access: ClusterAccess, kinds: Collection[Kind], *, meanwhile: Meanwhile = ()
 ) -> tuple[ClusterObjects, frozenset[str] | None]:
     """
     List as `fetch` does, and the uids of all pods; None where the caller may not list them.
@@ -137,14 +135,14 @@ def fetch_with_pod_uids(
 
 
 async def _fetch_with_pod_uids(
-    access: ClusterAccess, kinds: Collection[Kind], meanwhile: Callable[[], object]
+    access: ClusterAccess, kinds: Collection[Kind], meanwhile: Meanwhile
 ) -> tuple[ClusterObjects, frozenset[str] | None]:
     async with access.connect() as client:
         claims_listed = asyncio.Event()
         found, uids, _ = await asyncio.gather(
             fetch_by(client, kinds, listed={Kind.CLAIMS: claims_listed}),
             _pod_uids(client, claims_listed),
-            asyncio.to_thread(meanwhile),
+            _each_in_thread(meanwhile),
         )
         return found, uids
 
@@ -157,12 +155,14 @@ async def _pod_uids(client: Client, claims_listed: asyncio.Event) -> frozenset[s
         return None
 
 
-async def _fetch(
-    access: ClusterAccess, kinds: Collection[Kind] | None, meanwhile: Callable[[], object]
-) -> ClusterObjects:
+async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None, meanwhile: Meanwhile) -> ClusterObjects:
     async with access.connect() as client:
-        found, _ = await asyncio.gather(fetch_by(client, kinds), asyncio.to_thread(meanwhile))
+        found, _ = await asyncio.gather(fetch_by(client, kinds), _each_in_thread(meanwhile))
         return found
+
+
+async def _each_in_thread(functions: Meanwhile) -> None:
+    await asyncio.gather(*map(asyncio.to_thread, functions))
 
 
 async def fetch_by(

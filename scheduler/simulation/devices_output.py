@@ -70,6 +70,11 @@ class FleetAnswer:
         """Whether claims were read."""
         return Kind.CLAIMS not in self.forbidden
 
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether nodes were read."""
+        return Kind.NODES not in self.forbidden
+
 
 def show(
     devices: Sequence[FleetDevice],

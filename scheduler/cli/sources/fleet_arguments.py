@@ -15,6 +15,7 @@ from scheduler.cli.arguments import (
     cluster_access,
     completed,
     manifests,
+    namespace_name,
     say,
     warn,
 )
@@ -62,7 +63,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _STATUS
     add_target(parser, _KINDS, is_optional=True)
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="only devices that this namespace's claims hold")
+    either.add_argument(
+        "-n",
+        "--namespace",
+        type=namespace_name,
+        metavar="NAMESPACE",
+        help="only devices that this namespace's claims hold",
+    )
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all devices (default)")
     add_selector(parser, "devices of nodes")
     add_source(parser)
@@ -182,6 +189,8 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
     def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
+        if not found.knows_nodes and found.fleet.devices:
+            raise UsageError("nodes may not be listed, and without them it is not known which devices can be used")
         from solver import selected_devices, selected_pools  # noqa: PLC0415 - it is imported while the cluster is read
 
         devices = selected_devices(found.fleet, query, found.node_labels.items())

@@ -149,11 +149,12 @@ def test_an_output_on_a_full_disk_is_no_defect(words: tuple[str, ...]) -> None:
     assert (status, errors) == (2, f"dovetail: {words[0]}: the output cannot be written: No space left on device\n")
 
 
-def test_a_reader_that_has_gone_before_little_was_written() -> None:
+@pytest.mark.parametrize("words", [("completion", "bash"), ("simulate", "-f", "examples/01-one-gpu-per-pod.yaml")])
+def test_a_reader_that_has_gone(words: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        assert ended(process("completion", "bash", stdout=pipe)) == (141, "")
+        assert ended(process(*words, stdout=pipe))[0] == 141
 
 
 def test_a_key_that_was_written_to_a_file_is_removed_at_the_end(tmp_path: Path) -> None:

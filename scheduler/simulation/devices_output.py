@@ -37,6 +37,8 @@ _COLOURS: Final = {
     DeviceState.BLOCKED: "yellow",
     DeviceState.UNUSABLE: "red",
 }
+_PLAIN_STATES: Final = {state: Coloured(state.value, _COLOURS.get(state, "")) for state in DeviceState}
+"""The cells of devices of which nothing else is to be said."""
 _WIDE_COLUMNS: Final = tuple(map(ListColumn, ("LEFT", "DRIVER", "POOL", "CLASSES", "ROOT", "DOMAIN")))
 _NO_HOLDER: Final = ("",) * 5
 """The cells of a device without a holder, with that of its share."""
@@ -107,7 +109,7 @@ def show(
         ListColumn("WHY", is_sentence=True),
         *(_WIDE_COLUMNS if is_wide else ()),
     )
-    row = _Rows(now, knows_holders=knows_holders, has_shares=has_shares, is_wide=is_wide)
+    row = _Rows(now, knows_holders=knows_holders, has_shares=has_shares, is_wide=is_wide, ages={})
     rows = (cells for device in devices for cells in row.of(device))
     list_table.show(columns, _grouped(rows) if is_grouped else rows, to, is_wide=is_wide)
 
@@ -159,13 +161,18 @@ class _Rows(NamedTuple):
     knows_holders: bool
     has_shares: bool
     is_wide: bool
+    ages: dict[tuple[str, SinceSource], str]
+    """Those that are written already: a claim holds several devices."""
 
     def of(self, device: FleetDevice) -> Iterator[list_table.Row]:
         """Write the rows of a device."""
-        words = state_text(device, knows_holders=self.knows_holders)
-        state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
+        if device.problems or device.is_suspect or device.state is DeviceState.BLOCKED or not self.knows_holders:
+            words, why = state_text(device, knows_holders=self.knows_holders), why_text(device)
+            state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
+        else:
+            state, why = _PLAIN_STATES[device.state], ""
         where = (device.node or _place(device), device.id.device, device.kind, state)
-        rest = (why_text(device), *(_wide_cells(device) if self.is_wide else ()))
+        rest = (why, *_wide_cells(device)) if self.is_wide else (why,)
         if not device.holders:
             yield (*where, *self._nothing, *rest)
         for holder in device.holders:
@@ -178,8 +185,10 @@ class _Rows(NamedTuple):
 
     def _holder_cells(self, holder: DeviceHolder) -> tuple[str, ...]:
         pods = [f"{each.name} (gone)" if each in holder.gone else each.name for each in holder.pods]
-        since = age(holder.since, holder.since_source, self.now)
-        return holder.claim.namespace, holder.claim.name, ",".join([*pods, *holder.consumers]), since
+        key = holder.since, holder.since_source
+        if key not in self.ages:
+            self.ages[key] = age(*key, self.now)
+        return holder.claim.namespace, holder.claim.name, ",".join([*pods, *holder.consumers]), self.ages[key]
 
 
 def _wide_cells(device: FleetDevice) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
         gc.disable()  # a command ends soon, and the objects of a large cluster are read five times as fast
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no command needs
     try:
         status: int = options.execute(options)
     except KeyboardInterrupt:

@@ -4,6 +4,13 @@ The shell: everything that touches the cluster, the clock or a task.
 It caches the cluster, asks `solver.solve` for plans and makes them so. Decisions live in `solver`, not here.
 """
 
+from typing import Final
+
+NAMESPACE: Final = "dovetail-system"
+"""Where the manifests of `deploy` put the scheduler, unless they are changed."""
+API_SERVICE: Final = f"{NAMESPACE}/dovetail-api"
+"""The Service of the scheduler's API."""
+
 
 def version() -> str:
     """Return the version of the installed distribution; `unknown` in a checkout that is not installed."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler import version
+from scheduler import NAMESPACE, version
 from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi
 from scheduler.api.monitoring_server import monitoring
@@ -37,7 +37,6 @@ from scheduler.worker.fork_server import ForkServers
 _RETRY_SECONDS: Final = 5.0
 _STOPPED, _LOST, _MISCONFIGURED, _AGAIN = 0, 1, 2, 3
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_DEFAULT_NAMESPACE: Final = "dovetail-system"
 
 _log: Final = logs.logger()
 
@@ -209,9 +208,9 @@ class Process:
 
 def _namespace() -> str:
     try:
-        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or _DEFAULT_NAMESPACE
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or NAMESPACE
     except OSError:
-        return _DEFAULT_NAMESPACE
+        return NAMESPACE
 
 
 def _loop_factory() -> Any:

@@ -1,4 +1,4 @@
-"""`make questions`: the seconds that the answers of commands take, from the API server and from a running scheduler."""
+"""`make questions`: the seconds that commands take, from the API server, from a running scheduler and from files."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -55,6 +55,24 @@ QUESTIONS: Final = (
 )
 
 
+class LocalQuestion(NamedTuple):
+    """A command that reads no cluster, and the seconds that it may take. `is_completed`: Tab is pressed behind it."""
+
+    text: str
+    command: str
+    limit: float
+    is_completed: bool = False
+
+
+LOCAL_QUESTIONS: Final = (
+    LocalQuestion("Which commands are there?", "--help", 0.25),
+    LocalQuestion("Which version is this?", "version --client", 0.25),
+    LocalQuestion("What does a shell read for completion?", "completion bash", 0.25),
+    LocalQuestion("What completes this word (the Tab key)?", "explain --name", 0.25, is_completed=True),
+    LocalQuestion("Where would the pods of the examples be placed?", "simulate -f examples", 0.8),
+)
+
+
 class Timed(NamedTuple):
     """Wall and CPU seconds of the command's process, each the median of the runs; and its last exit status."""
 
@@ -67,24 +85,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a run failed."""
     options = _parser().parse_args(arguments)
     try:
-        with ControlPlane.start(folder=options.folder) as plane, tempfile.TemporaryDirectory() as folder:
-            for line in _table(plane, Path(folder), options):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            stopwatch = _Stopwatch(folder, options.runs, is_wide=options.cpu)
+            for line in _local_table(stopwatch):
                 print(line, flush=True)
+            if options.local:
+                return 0
+            with ControlPlane.start(folder=options.folder) as plane:
+                for line in _table(plane, folder, options.nodes, stopwatch):
+                    print(line, flush=True)
     except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _table(plane: ControlPlane, folder: Path, options: argparse.Namespace) -> Iterator[str]:
+def _local_table(stopwatch: "_Stopwatch") -> Iterator[str]:
+    """Run each command that reads no cluster."""
+    yield "| question | command | seconds | limit |"
+    yield "|---|---|---|---|"
+    for question in LOCAL_QUESTIONS:
+        words = question.command.split()
+        seconds = stopwatch.completion_cell(words) if question.is_completed else stopwatch.cell(words, digits=2)
+        yield f"| {question.text} | `{question.command}` | {seconds} | {question.limit:g} |"
+    yield ""
+
+
+def _table(plane: ControlPlane, folder: Path, nodes: int, stopwatch: "_Stopwatch") -> Iterator[str]:
     """Fill the cluster, start the scheduler, and ask each question of each source that answers it."""
     kubeconfig = dovetail.install(plane)
     plane.kubectl("apply", "--server-side", "-f", str(_API_ROLE))
-    asyncio.run(_fill(plane.kubeconfig, options.nodes))
+    asyncio.run(_fill(plane.kubeconfig, nodes))
     file, config, address = folder / "pod.yaml", folder / "config.yaml", f"127.0.0.1:{free_port()}"
     file.write_text(yaml.safe_dump_all(busy_cluster.one_pod(_ASKED_GPUS)))
     config.write_text(yaml.safe_dump(_CONFIG | {"api": {"bindAddress": address, "requestsPerSecond": 100}}))
-    stopwatch = _Stopwatch(folder, options.runs, is_wide=options.cpu)
     scheduler = Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={config}", leader_elect=False)
     try:
         yield "| question | command | API server | running scheduler |"
@@ -116,17 +151,28 @@ class _Stopwatch:
         self._runs = runs
         self._is_wide = is_wide
 
-    def cell(self, words: Sequence[str]) -> str:
+    def cell(self, words: Sequence[str], *, digits: int = 1) -> str:
         """Return the seconds of a command, as the table has them."""
-        found = [self._once(words) for _ in range(self._runs + 1)][1:]  # the first one compiles, and fills caches
+        return self._cell(words, self._environment, digits)
+
+    def completion_cell(self, words: Sequence[str]) -> str:
+        """Return the seconds until the Tab key behind some words is answered."""
+        line = " ".join(["dovetail", *words])
+        typed = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"}
+        shell = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_SHELL": "bash", "_ARGCOMPLETE_STDOUT_FILENAME": os.devnull}
+        return self._cell((), self._environment | typed | shell, 2)
+
+    def _cell(self, words: Sequence[str], environment: Mapping[str, str], digits: int) -> str:
+        found = [self._once(words, environment) for _ in range(self._runs + 1)][1:]  # the first fills caches
         walls, cpus, statuses = zip(*found, strict=True)
         timed = Timed(statistics.median(walls), statistics.median(cpus), statuses[-1])
-        return f"{timed.wall:.1f}" + (f" (CPU {timed.cpu:.2f}, exit {timed.status})" if self._is_wide else "")
+        more = f" (CPU {timed.cpu:.2f}, exit {timed.status})" if self._is_wide else ""
+        return f"{timed.wall:.{digits}f}{more}"
 
-    def _once(self, words: Sequence[str]) -> Timed:
+    def _once(self, words: Sequence[str], environment: Mapping[str, str]) -> Timed:
         began = time.monotonic()
         command, nowhere = [sys.executable, "-m", "scheduler", *words], subprocess.DEVNULL
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=REPOSITORY, env=self._environment)
+        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=REPOSITORY, env=environment)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         return Timed(time.monotonic() - began, used.ru_utime + used.ru_stime, process.returncode)
@@ -137,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=at_least_one, default=5000, metavar="N", help="nodes of 8 devices (5000)")
     parser.add_argument("--runs", type=at_least_one, default=5, metavar="N", help="runs of each command (5)")
     parser.add_argument("--cpu", action="store_true", help="also print CPU seconds of the command, and its exit status")
+    parser.add_argument("--local", action="store_true", help="only the commands that read no cluster")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the cluster and logs here, for further runs")
     return parser
 

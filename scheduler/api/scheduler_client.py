@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from scheduler import API_SERVICE
 from scheduler.api import access_reviews
 from scheduler.api.queries import CALLER_HEADER, NOT_LEADING, PREFIX
 from scheduler.kube import paths
@@ -23,7 +24,6 @@ from scheduler.kube.credentials import ClientConfig, Tls
 from scheduler.kube.errors import ApiError, ConfigurationError, NotFound
 from scheduler.settings import Address
 
-SERVICE: Final = "dovetail-system/dovetail-api"
 _PORT: Final = "api"
 _MOST_TRIES: Final = 24
 """The proxy chooses a replica at random, and only the leader answers: of two, it is missed once in ten million."""
@@ -41,7 +41,7 @@ class SchedulerAddress(NamedTuple):
     `service_account` is `NAMESPACE/NAME` of the account that asks; "" is the user of the kubeconfig.
     """
 
-    service: str = SERVICE
+    service: str = API_SERVICE
     server: str = ""
     certificate_authority: Path | None = None
     service_account: str = ""

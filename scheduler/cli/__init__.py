@@ -10,6 +10,6 @@ A start takes a twentieth of a second: modules import the solver, the settings a
 when they use them. No code here touches the cluster.
 """
 
-from scheduler.cli.main import main
+from scheduler.cli.main import flushed, main
 
-__all__ = ["main"]
+__all__ = ["flushed", "main"]

@@ -1,6 +1,7 @@
 """Options that several commands share, with kubectl's names and meanings, and messages on standard error."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ TABLE: Final = "table"
 WIDE: Final = "wide"
 _DOCUMENTS: Final = ("json", "yaml")
 _DEFAULT_NAMESPACE: Final = "default"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class UsageError(Exception):
@@ -72,10 +74,21 @@ def cluster_access(options: argparse.Namespace) -> "ClusterAccess":
     return access.find(options.kubeconfig, options.context)
 
 
+def namespace_name(text: str) -> str:
+    """Return the value of `-n`, which may be empty. Raise `ArgumentTypeError` where no namespace can have the name."""
+    if text and _NAMESPACE.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: write at most 63 of a-z, 0-9 and -")
+    return text
+
+
 def add_namespace(parser: argparse.ArgumentParser, what: str = "the objects") -> None:
     """Add `-n`."""
     parser.add_argument(
-        "-n", "--namespace", metavar="NAMESPACE", help=f"namespace of {what} (default: that of the context)"
+        "-n",
+        "--namespace",
+        type=namespace_name,
+        metavar="NAMESPACE",
+        help=f"namespace of {what} (default: that of the context)",
     )
 
 
@@ -83,7 +96,13 @@ def add_namespaces(parser: argparse.ArgumentParser) -> None:
     """Add `-n` and `-A`, of which one may be given."""
     parser.set_defaults(all_namespaces=False)
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="one namespace (default: that of the context)")
+    either.add_argument(
+        "-n",
+        "--namespace",
+        type=namespace_name,
+        metavar="NAMESPACE",
+        help="one namespace (default: that of the context)",
+    )
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.cli.arguments import WIDE
+from scheduler.cli.arguments import TABLE, WIDE
 from scheduler.cli.sources import fleet_arguments
 
 
@@ -28,7 +28,12 @@ def execute(options: argparse.Namespace) -> int:
         return [each for each in devices if each.problems or not options.problems]
 
     command = fleet_arguments.FleetCommand(
-        "devices", lambda _, devices: chosen(devices), lambda found: chosen(found.items), _print, finds_gone_pods=True
+        "devices",
+        lambda _, devices: chosen(devices),
+        lambda found: chosen(found.items),
+        _print,
+        finds_gone_pods=True,
+        matches_classes=options.output != TABLE,  # the other formats have a column of them
     )
     return fleet_arguments.run(options, command)
 

@@ -16,7 +16,7 @@ from scheduler.cli.arguments import (
     warn,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 from scheduler.cli.sources.targets import Target, TargetKind, add_target, target_of
 
 _KINDS: Final = (TargetKind.POD, TargetKind.POD_GROUP)
@@ -124,7 +124,9 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
 
     name = target.name if target.kind is TargetKind.POD else ""
-    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=live_cluster.load_solver)
+    running = ConfigurationReader(options, access)
+    meanwhile = running.read, live_cluster.load_solver
+    found, pods = live_cluster.fetch_with_conditions(access, target.namespace, name, meanwhile=meanwhile)
     from scheduler.simulation import case_builder, defragment, explanation, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import PodGroup  # noqa: PLC0415 - and this
@@ -135,7 +137,7 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     made = case_builder.CaseBuilder.of(found, documents.ManifestFiles())
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
-    configured = configuration(options, access, wanted)
+    configured = running.chosen(wanted)
     name, settings = configured.served(wanted)
     configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))

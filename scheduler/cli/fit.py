@@ -19,7 +19,7 @@ from scheduler.cli.arguments import (
     report,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 _MAX: Final = "max"
 _MOST_DIGITS: Final = 9
@@ -72,7 +72,8 @@ def execute(options: argparse.Namespace) -> int:
     if not asked.documents:
         report((), asked.problems)
         return refuse(f"fit: {', '.join(map(str, paths))}: there is no object to decide about")
-    found = None if access is None else live_cluster.fetch(access, meanwhile=live_cluster.load_solver)
+    running = ConfigurationReader(options, access)
+    found = None if access is None else live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
     from scheduler.simulation import case_builder, fitting, printing, simulator  # noqa: PLC0415 - the solver takes a second
 
     found = found or case_builder.CaseBuilder.as_cluster(of_cluster)
@@ -81,7 +82,7 @@ def execute(options: argparse.Namespace) -> int:
         chosen = options.scheduler_name or fitting.scheduler_of(made)
     except fitting.SchedulerNameError as error:
         raise UsageError(f"{error}: choose with --scheduler-name") from error
-    configured = configuration(options, access, chosen)
+    configured = running.chosen(chosen)
     name, settings = configured.served(chosen)
     configured.warn_of_other_scheduler("a pod of the files", name)
     case = made.case(name)

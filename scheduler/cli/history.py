@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from scheduler.cli.arguments import WIDE, add_cluster, add_format, add_namespaces, cluster_access, namespace_of
+from scheduler.cli.arguments import (
+    WIDE,
+    add_cluster,
+    add_format,
+    add_namespaces,
+    add_watch,
+    cluster_access,
+    namespace_of,
+)
 from scheduler.cli.sources.running_scheduler import API_IS_OFF, add_scheduler, add_since, ask, ended, print_document
 from scheduler.cli.sources.targets import TargetKind, add_target, target_of
 
@@ -36,11 +44,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_scheduler(parser)
     add_cluster(parser)
     add_format(parser, has_wide=True)
+    add_watch(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Ask and print."""
-    from scheduler.api.history_answers import HistoryAnswer  # noqa: PLC0415 - the solver's values take a second
+    """Ask and print; with `--watch` again whenever there is more."""
+    from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
 
     access = cluster_access(options)
     namespace, pod = namespace_of(options, access), ""
@@ -48,16 +57,33 @@ def execute(options: argparse.Namespace) -> int:
         target = target_of(options.target, options, _KINDS, access)
         namespace, pod = target.namespace, target.name
     parameters = {"namespace": namespace, "pod": pod, "since": str(options.since), "limit": str(options.limit)}
-    answer = ask(options, access, "history", parameters, HistoryAnswer)
-    if not print_document(answer, options.output):
-        records, is_wide = tuple(reversed(answer.items)), options.output == WIDE
-        if options.decisions:
-            _show_decisions(records, is_wide=is_wide)
-        elif records:
-            _show_pods(records, is_wide=is_wide)
-        else:
-            sys.stdout.write(f"{_nothing(answer, namespace)}\n")
+    answer = watching.shown(
+        lambda: ask(options, access, "history", parameters, _answer),
+        lambda found: _print(options, found, namespace),
+        is_watched=options.watch,
+    )
     return ended(answer.hidden, is_truncated=answer.truncated)
+
+
+def _answer() -> "type[HistoryAnswer]":
+    """Import the type of the answer, and what prints it."""
+    from scheduler.api.history_answers import HistoryAnswer  # noqa: PLC0415 - the solver's values take a while to import
+    from scheduler.page import history_listing  # noqa: F401, PLC0415 - as above
+    from scheduler.simulation import list_table  # noqa: F401, PLC0415 - as above
+
+    return HistoryAnswer
+
+
+def _print(options: argparse.Namespace, answer: "HistoryAnswer", namespace: str) -> None:
+    if print_document(answer, options.output):
+        return
+    records, is_wide = tuple(reversed(answer.items)), options.output == WIDE
+    if options.decisions:
+        _show_decisions(records, is_wide=is_wide)
+    elif records:
+        _show_pods(records, is_wide=is_wide)
+    else:
+        sys.stdout.write(f"{_nothing(answer, namespace)}\n")
 
 
 def _nothing(answer: "HistoryAnswer", namespace: str) -> str:

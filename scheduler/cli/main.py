@@ -1,6 +1,7 @@
 """The entry point: parses the arguments and runs a command; wrong arguments give one line and exit status 2."""
 
 import argparse
+import errno
 import gc
 import importlib
 import os
@@ -44,6 +45,8 @@ _LASTING: Final = {_DEFAULT, "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
+_UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a write to the output fails with, on a full disk for instance."""
 _LONGEST: Final = 500
 """Characters of an error message that are shown."""
 
@@ -60,12 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
         gc.disable()  # a command ends soon, and the objects of a large cluster are read five times as fast
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no command needs
     try:
         status: int = options.execute(options)
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's own last flush fails
         return ExitStatus.READER_GONE
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line and a status
         return _failed(error, options)
@@ -73,6 +76,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_collecting:
             gc.enable()
     return status
+
+
+def flushed(status: int) -> int:
+    """Write what is buffered of the output; return the exit status, another one where it cannot be written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return ExitStatus.READER_GONE
+    except OSError as error:
+        return status if status == ExitStatus.WRONG else refuse(_no_output(error))
+    return status
+
+
+def _no_output(error: OSError) -> str:
+    return f"the output cannot be written: {error.strerror}"
 
 
 def _failed(error: Exception, options: argparse.Namespace) -> int:
@@ -84,6 +102,8 @@ def _failed(error: Exception, options: argparse.Namespace) -> int:
         return refuse(str(error))
     if isinstance(error, (UsageError, KubeError)):
         return refuse(f"{options.command}: {error}")
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
+        return refuse(f"{options.command}: {_no_output(error)}")
     return _defect(error, options)
 
 

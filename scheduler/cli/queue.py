@@ -12,6 +12,7 @@ from scheduler.cli.arguments import (
     add_format,
     add_namespaces,
     add_selector,
+    add_watch,
     cluster_access,
     completed,
     namespace_of,
@@ -21,6 +22,7 @@ from scheduler.cli.sources.configuration import add_configured_cluster, configur
 from scheduler.cli.sources.running_scheduler import add_scheduler, ask, ended, is_asked
 
 if TYPE_CHECKING:
+    from scheduler.api.queue_answers import QueueAnswer
     from scheduler.status.waiting_pods import WaitingPod
 
 _LIMIT: Final = "1000"
@@ -46,32 +48,50 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_scheduler(parser, is_optional=True)
     add_format(parser, has_wide=True)
+    add_watch(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Read and print."""
+    """Read and print; with `--watch` again whenever something changes."""
     access = cluster_access(options)
     namespace = namespace_of(options, access)
     if is_asked(options):
         return _by_scheduler(options, access, namespace)
+    from scheduler.cli.sources import watching  # noqa: PLC0415 - only what answers needs it
     from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the cluster's client takes a while to import
 
     configured = None if options.scheduler_name else configuration(options, access)
     names = options.scheduler_name if configured is None else configured.settings.scheduler_names
-    found = live_cluster.pending_pods(access, namespace)
-    _print(options, queue_listing.listed(found.pods, names, namespace, options.selector), namespace)
-    return completed(ExitStatus.OK, found.forbidden, is_configured=configured is None or configured.is_known)
+
+    def read() -> "tuple[tuple[WaitingPod, ...], tuple[str, ...]]":
+        found = live_cluster.pending_pods(access, namespace)
+        return queue_listing.listed(found.pods, names, namespace, options.selector), found.forbidden
+
+    _, forbidden = watching.shown(read, lambda seen: _print(options, seen[0], namespace), is_watched=options.watch)
+    return completed(ExitStatus.OK, forbidden, is_configured=configured is None or configured.is_known)
 
 
 def _by_scheduler(options: argparse.Namespace, access: Any, namespace: str) -> int:
     """Ask the running scheduler, whose order this is. Raise `UsageError`."""
-    from scheduler.api.queue_answers import QueueAnswer  # noqa: PLC0415 - the solver's values take a second
+    from scheduler.cli.sources import watching  # noqa: PLC0415 - as above
 
     if options.selector is not None or options.scheduler_name:
         raise UsageError("a running scheduler answers about all of its pods: leave out -l and --scheduler-name")
-    found = ask(options, access, "queue", {"namespace": namespace, "limit": _LIMIT}, QueueAnswer)
-    _print(options, found.pods, namespace)
+    parameters = {"namespace": namespace, "limit": _LIMIT}
+    found = watching.shown(
+        lambda: ask(options, access, "queue", parameters, _answer),
+        lambda answer: _print(options, answer.pods, namespace),
+        is_watched=options.watch,
+    )
     return ended(found.hidden, is_truncated=found.truncated)
+
+
+def _answer() -> "type[QueueAnswer]":
+    """Import the type of the answer, and what prints it."""
+    from scheduler.api.queue_answers import QueueAnswer  # noqa: PLC0415 - the solver's values take a while to import
+    from scheduler.simulation import queue_listing  # noqa: F401, PLC0415 - as above
+
+    return QueueAnswer
 
 
 def _print(options: argparse.Namespace, pods: "tuple[WaitingPod, ...]", namespace: str) -> None:

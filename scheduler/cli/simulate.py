@@ -18,7 +18,7 @@ from scheduler.cli.arguments import (
     say,
 )
 from scheduler.cli.exit_status import ExitStatus
-from scheduler.cli.sources.configuration import add_configured_cluster, configuration
+from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
 
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
 
@@ -64,21 +64,22 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Read, decide and print; slow imports wait until the settings are valid."""
+    """Read, decide and print."""
     paths = manifests(options)
     if not paths and not options.from_cluster:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
     if options.kubernetes and options.from_cluster:
         return refuse("simulate: leave out --kubernetes: with --from-cluster the version is the cluster's")
     access = cluster_access(options) if options.from_cluster else None
-    configured = configuration(options, access, options.scheduler_name)
-    name, settings = configured.served(options.scheduler_name)
+    running = ConfigurationReader(options, access)
     from scheduler.simulation import live_cluster  # noqa: PLC0415 - the cluster's client takes a while to import
 
     if access is not None:
-        found = live_cluster.fetch(access, meanwhile=live_cluster.load_solver)
+        found = live_cluster.fetch(access, meanwhile=(running.read, live_cluster.load_solver))
     else:
         found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
+    configured = running.chosen(options.scheduler_name)
+    name, settings = configured.served(options.scheduler_name)
     from scheduler.simulation import case_builder, simulator  # noqa: PLC0415 - the solver takes a second to import
 
     case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)

@@ -33,13 +33,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Ask and print."""
-    from scheduler.api.usage_answers import UsageAnswer  # noqa: PLC0415 - the solver's values take a second
-
     parameters = {"namespace": options.namespace, "by": options.by, "since": str(options.since), "limit": "1000"}
-    answer = ask(options, cluster_access(options), "usage", parameters, UsageAnswer)
+    answer = ask(options, cluster_access(options), "usage", parameters, _answer)
     if not print_document(answer, options.output):
         _show(answer, is_wide=options.output == WIDE)
     return ended(answer.hidden)
+
+
+def _answer() -> "type[UsageAnswer]":
+    """Import the type of the answer, and what prints it."""
+    from scheduler.api.usage_answers import UsageAnswer  # noqa: PLC0415 - the solver's values take a while to import
+    from scheduler.simulation import list_table  # noqa: F401, PLC0415 - as above
+
+    return UsageAnswer
 
 
 def _show(answer: "UsageAnswer", *, is_wide: bool) -> None:

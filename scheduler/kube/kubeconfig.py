@@ -179,11 +179,13 @@ def _encoded(text: str) -> str:
 def _read(path: Path) -> Mapping[str, Any]:
     """The file as a mapping."""
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file: give --kubeconfig the path of an existing one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: cannot be read: not UTF-8: save the file as UTF-8") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f" from line {mark.line + 1}, column {mark.column + 1}"

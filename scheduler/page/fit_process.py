@@ -20,7 +20,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
-from scheduler.settings import Settings, served
+from scheduler.settings import Settings, served, unserved
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
@@ -90,7 +90,8 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         none = ManifestProblem(_NAME, "", "", "no pod in it waits for a scheduler: write a Pod, a Job or a Deployment")
         return fit_answer.wrong((*case.problems, *reaching, *(() if case.own or case.problems else (none,))))
     found = _decided(question, case, settings, name)
-    warnings = (*case.warnings, *_of_other_scheduler(question.source.settings, name), *found.warnings)
+    other = unserved(question.source.settings, name)
+    warnings = (*case.warnings, *([f"a pod has {other}"] if other else []), *found.warnings)
     return msgspec.structs.replace(
         found,
         problems=fit_answer.listed(case.problems),
@@ -164,15 +165,6 @@ def _reaches(term: PodAffinityTerm, namespaces: VisibleNamespaces) -> bool:
     if namespaces.everything:
         return False
     return term.namespace_selector is not None or any(each not in namespaces for each in term.namespaces)
-
-
-def _of_other_scheduler(settings: Settings, name: str) -> Iterator[str]:
-    having = settings.scheduler_names
-    if name not in having:
-        yield (
-            f"schedulerName {name} is none of this page's configuration, which has {', '.join(sorted(having))}: the "
-            "answer is what a scheduler with that name would decide"
-        )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ The configuration: one YAML file, which flags of the command line override, chec
 Nothing here touches the cluster. The command line calls `load`; every other part gets only its own section.
 """
 
-from scheduler.settings.loading import Overrides, SettingsError, load, parse, served
+from scheduler.settings.loading import Overrides, SettingsError, load, parse, served, unserved
 from scheduler.settings.observability import (
     ApiSettings,
     DecisionFiles,
@@ -68,4 +68,5 @@ __all__ = [
     "parse",
     "parse_address",
     "served",
+    "unserved",
 ]

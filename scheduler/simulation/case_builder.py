@@ -29,8 +29,7 @@ class CaseBuilder:
     """
     Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
 
-    They mean what they mean to the server's version (`served`). `knows_templates` says that all ResourceClaimTemplates
-    are among the documents.
+    They mean what they mean to the server's version (`served`). `forbidden` are the kinds that could not be listed.
 
     `wrong` has the errors of claims (by key) that the API server would refuse. They stay in the case: pods that use
     them wait, with the error as the reason.
@@ -38,7 +37,7 @@ class CaseBuilder:
 
     live: tuple[Change, ...] = ()
     served: DiscoveredKinds = NEWEST
-    knows_templates: bool = True
+    forbidden: tuple[str, ...] = ()
     objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
     templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
     wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
@@ -53,8 +52,7 @@ class CaseBuilder:
     @classmethod
     def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
         """Start with the objects of a cluster and with manifests; either may be empty."""
-        knows_templates = claim_templates.RESOURCE not in found.forbidden
-        builder = cls(found.changes, found.served, knows_templates, problems=reading.problems)
+        builder = cls(found.changes, found.served, found.forbidden, problems=reading.problems)
         builder.warnings += found.warnings
         builder.add((*found.documents, *reading.documents))
         return builder
@@ -114,7 +112,7 @@ class CaseBuilder:
         snapshot = cluster.snapshot
         waiting = self._waiting(self.pods, scheduler_name)
         self._warn_of_bound(cluster)
-        if not snapshot.nodes:
+        if not snapshot.nodes and Kind.NODES not in self.forbidden:
             where = "in the cluster" if self.live else "among the manifests"
             self.warnings.append(f"there is no Node {where}: nothing can be placed")
         if self.skipped:
@@ -363,7 +361,8 @@ class CaseBuilder:
                 f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
             )
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
-        return tuple(in_queue_order(claim_templates.checked(ours, self.templates) if self.knows_templates else ours))
+        knows_templates = claim_templates.RESOURCE not in self.forbidden
+        return tuple(in_queue_order(claim_templates.checked(ours, self.templates) if knows_templates else ours))
 
     def _warn_of_bound(self, cluster: ListedCluster) -> None:
         """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from scheduler.change import Kind
 from scheduler.simulation import list_table, printing
@@ -37,6 +37,11 @@ _COLOURS: Final = {
     DeviceState.BLOCKED: "yellow",
     DeviceState.UNUSABLE: "red",
 }
+_PLAIN_STATES: Final = {state: Coloured(state.value, _COLOURS.get(state, "")) for state in DeviceState}
+"""The cells of devices of which nothing else is to be said."""
+_WIDE_COLUMNS: Final = tuple(map(ListColumn, ("LEFT", "DRIVER", "POOL", "CLASSES", "ROOT", "DOMAIN")))
+_NO_HOLDER: Final = ("",) * 5
+"""The cells of a device without a holder, with that of its share."""
 _MEBIBYTE: Final = 2**20 * 10**9
 """In nano-units."""
 
@@ -67,6 +72,11 @@ class FleetAnswer:
         """Whether claims were read."""
         return Kind.CLAIMS not in self.forbidden
 
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether nodes were read."""
+        return Kind.NODES not in self.forbidden
+
 
 def show(
     devices: Sequence[FleetDevice],
@@ -85,7 +95,7 @@ def show(
     if not devices:
         to.write(NO_DEVICE)
         return
-    has_shares = any(device.capacities for device in devices)
+    has_shares = is_wide or any(device.capacities for device in devices)
     columns = (
         ListColumn("NODE"),
         ListColumn("DEVICE"),
@@ -95,16 +105,12 @@ def show(
         ListColumn("CLAIM", rank=1),
         ListColumn("POD"),
         ListColumn("SINCE", is_number=True),
-        ListColumn("SHARE", is_wide=not has_shares),
+        *((ListColumn("SHARE"),) if has_shares else ()),
         ListColumn("WHY", is_sentence=True),
-        ListColumn("LEFT", is_wide=True),
-        ListColumn("DRIVER", is_wide=True),
-        ListColumn("POOL", is_wide=True),
-        ListColumn("CLASSES", is_wide=True),
-        ListColumn("ROOT", is_wide=True),
-        ListColumn("DOMAIN", is_wide=True),
+        *(_WIDE_COLUMNS if is_wide else ()),
     )
-    rows = (row for device in devices for row in _rows(device, now, knows_holders=knows_holders))
+    row = _Rows(now, knows_holders=knows_holders, has_shares=has_shares, is_wide=is_wide, ages={})
+    rows = (cells for device in devices for cells in row.of(device))
     list_table.show(columns, _grouped(rows) if is_grouped else rows, to, is_wide=is_wide)
 
 
@@ -148,21 +154,45 @@ def age(since: str, source: SinceSource, now: datetime) -> str:
     return (">" if source is SinceSource.POD else "") + found if found else UNKNOWN
 
 
-def _rows(device: FleetDevice, now: datetime, *, knows_holders: bool) -> Iterator[list_table.Row]:
-    where = _place(device)
-    words = state_text(device, knows_holders=knows_holders)
-    state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
-    rest = (left_text(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain)
-    for holder in device.holders or (None,):
-        held = ("", "", "", "", "") if holder is None else _holder_cells(holder, device.capacities, now)
-        yield (where, device.id.device, device.kind, state, *held, why_text(device), *rest)
+class _Rows(NamedTuple):
+    """Writes the cells of devices: a row for each holder. What no column shows is not made for 40,000 devices."""
+
+    now: datetime
+    knows_holders: bool
+    has_shares: bool
+    is_wide: bool
+    ages: dict[tuple[str, SinceSource], str]
+    """Those that are written already: a claim holds several devices."""
+
+    def of(self, device: FleetDevice) -> Iterator[list_table.Row]:
+        """Write the rows of a device."""
+        if device.problems or device.is_suspect or device.state is DeviceState.BLOCKED or not self.knows_holders:
+            words, why = state_text(device, knows_holders=self.knows_holders), why_text(device)
+            state = Coloured(words, _COLOURS.get(device.state, "") if words != UNKNOWN else "")
+        else:
+            state, why = _PLAIN_STATES[device.state], ""
+        where = (device.node or _place(device), device.id.device, device.kind, state)
+        rest = (why, *_wide_cells(device)) if self.is_wide else (why,)
+        if not device.holders:
+            yield (*where, *self._nothing, *rest)
+        for holder in device.holders:
+            share = (share_text(holder, device.capacities),) if self.has_shares else ()
+            yield (*where, *self._holder_cells(holder), *share, *rest)
+
+    @property
+    def _nothing(self) -> tuple[str, ...]:
+        return _NO_HOLDER if self.has_shares else _NO_HOLDER[1:]
+
+    def _holder_cells(self, holder: DeviceHolder) -> tuple[str, ...]:
+        pods = [f"{each.name} (gone)" if each in holder.gone else each.name for each in holder.pods]
+        key = holder.since, holder.since_source
+        if key not in self.ages:
+            self.ages[key] = age(*key, self.now)
+        return holder.claim.namespace, holder.claim.name, ",".join([*pods, *holder.consumers]), self.ages[key]
 
 
-def _holder_cells(holder: DeviceHolder, capacities: Sequence[CapacityLeft], now: datetime) -> tuple[str, ...]:
-    pods = (f"{each.name} (gone)" if each in holder.gone else each.name for each in holder.pods)
-    since = age(holder.since, holder.since_source, now)
-    consumers = ",".join([*pods, *holder.consumers])
-    return holder.claim.namespace, holder.claim.name, consumers, since, share_text(holder, capacities)
+def _wide_cells(device: FleetDevice) -> tuple[str, ...]:
+    return left_text(device), device.id.driver, device.id.pool, ",".join(device.classes), device.root, device.domain
 
 
 def _place(device: FleetDevice) -> str:

@@ -214,10 +214,13 @@ def _show_group(group: NodeDiagnosis, console: Console, most_names: int | None) 
     title = f"{counted(len(group.nodes), 'node')}: {wording.shortened(names, most_names or len(names))}"
     fits = "  fits" if len(group.nodes) == 1 else "  fit"
     console.print(Text.assemble((title, "bold"), (fits if group.fits else "", "green")))
-    for objection in group.objections:
-        console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
+    for line in (*group.objections, *group.pools):
+        console.print(Padding(Text(line, "yellow"), _INDENT, expand=False))
     if group.requests:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
+    for each in group.requests:
+        if each.left_out:
+            console.print(Padding(Text(f"{each.request}: {', '.join(each.left_out)}", "yellow"), _INDENT, expand=False))
     if not all(any(objection.endswith(each) for objection in group.objections) for each in group.conflict):
         lead = "conflict" if len(group.conflict) > 1 else "not possible"
         console.print(Padding(Text(f"{lead}: {'; '.join(group.conflict)}", "yellow"), _INDENT, expand=False))
@@ -268,6 +271,7 @@ def _group(group: NodeDiagnosis) -> Json:
         "names": list(group.nodes),
         "fits": group.fits,
         "objections": list(group.objections),
+        "pools": list(group.pools),
         "requests": [
             {
                 "request": each.request,
@@ -278,6 +282,7 @@ def _group(group: NodeDiagnosis) -> Json:
                 "free": each.free,
                 "aligned": each.aligned,
                 "together": each.together if each.needed else None,
+                "leftOut": list(each.left_out),
             }
             for each in group.requests
         ],

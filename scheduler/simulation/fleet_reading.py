@@ -1,10 +1,11 @@
 """Reads the fleet: from a live cluster, from manifests, or from a saved decision."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import solver
 from scheduler.change import Change, Kind
 from scheduler.cluster import ListedCluster
 from scheduler.kube.access import ClusterAccess
@@ -13,8 +14,8 @@ from scheduler.kube.pod_writes import PendingPod, condition_of
 from scheduler.simulation import live_cluster
 from scheduler.simulation.devices_output import FleetAnswer
 from scheduler.simulation.live_cluster import ClusterObjects
-from solver import fleet_of
 from solver.domain import Claim, Policy, Snapshot
+from solver.domain.fleet import Fleet
 
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
@@ -23,24 +24,51 @@ _KINDS: Final = (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.TAINT_RULES, Kind.C
 
 
 def from_cluster(
-    access: ClusterAccess, policy: Policy, node_group_label: str, *, finds_gone_pods: bool, reads_pods: bool = False
+    access: ClusterAccess,
+    policy: Policy,
+    node_group_label: str,
+    *,
+    finds_gone_pods: bool,
+    reads_pods: bool = False,
+    matches_classes: bool = True,
 ) -> FleetAnswer:
     """
     List what the fleet is made from.
 
     Pods are listed with `reads_pods` and where an allocation has no time stamp, for the time when they started, and by
-    their metadata with `finds_gone_pods`. Raise `KubeError`.
+    their metadata with `finds_gone_pods`. Without `matches_classes` devices have no classes. Raise `KubeError`.
     """
-    found = live_cluster.fetch(access, (*_KINDS, Kind.PODS) if reads_pods else _KINDS)
+    found, pod_uids = _listed(access, (*_KINDS, Kind.PODS) if reads_pods else _KINDS, finds_gone_pods=finds_gone_pods)
     if not reads_pods and any(map(_lacks_time, found.changes)):
         pods = live_cluster.fetch(access, (Kind.PODS,))
         found = ClusterObjects((*found.changes, *pods.changes), (), (*found.warnings, *pods.warnings), found.forbidden)
-    pod_uids = live_cluster.pod_uids(access) if finds_gone_pods else None
     if finds_gone_pods and pod_uids is None:
         warning = "pods may not be listed: those that hold devices and do not exist any more are not marked"
         found = replace(found, warnings=(*found.warnings, warning))
-    answer = _answer(ListedCluster(found.changes).snapshot, policy, node_group_label, found, pod_uids)
+    snapshot = ListedCluster(found.changes).snapshot
+    fleet = solver.fleet_of(
+        snapshot,
+        policy,
+        node_group_label=node_group_label,
+        pod_uids=pod_uids,
+        matches_classes=matches_classes,
+    )
+    answer = _answer(fleet, snapshot, found)
     return replace(answer, waiting=_waiting(access)) if reads_pods else answer
+
+
+def _listed(
+    access: ClusterAccess, kinds: Collection[Kind], *, finds_gone_pods: bool
+) -> tuple[ClusterObjects, frozenset[str] | None]:
+    """List objects, and the uids of all pods where these are needed; import the solver meanwhile."""
+    if finds_gone_pods:
+        return live_cluster.fetch_with_pod_uids(access, kinds, meanwhile=[_load_solver])
+    return live_cluster.fetch(access, kinds, meanwhile=[_load_solver]), None
+
+
+def _load_solver() -> None:
+    """Import what makes the fleet."""
+    _ = solver.fleet_of  # its first use imports it
 
 
 def _waiting(access: ClusterAccess) -> tuple[PendingPod, ...] | None:
@@ -63,7 +91,8 @@ def from_manifests(
     case = made.case("")
     warnings = tuple(text for text in map(str, case.problems) if text not in unreadable)
     pod_uids = frozenset(pod.uid for pod in made.pods) or None  # files without pods do not say that none exists
-    found = _answer(case.snapshot, policy, node_group_label, ClusterObjects(warnings=warnings), pod_uids)
+    fleet = solver.fleet_of(case.snapshot, policy, node_group_label=node_group_label, pod_uids=pod_uids)
+    found = _answer(fleet, case.snapshot, ClusterObjects(warnings=warnings))
     waiting = _waiting_of(made) if reads_pods else ()
     return replace(found, unreadable=unreadable, waiting=waiting)
 
@@ -82,16 +111,15 @@ def from_file(path: Path, node_group_label: str) -> FleetAnswer:
 
     asked = simulator.load(path)
     pod_uids = frozenset(pod.uid for pod in (*asked.snapshot.pods, *asked.batch.pods)) or None
-    found = _answer(asked.snapshot, asked.policy, node_group_label, ClusterObjects(), pod_uids)
+    fleet = solver.fleet_of(asked.snapshot, asked.policy, node_group_label=node_group_label, pod_uids=pod_uids)
+    found = _answer(fleet, asked.snapshot, ClusterObjects())
     waiting = tuple(PendingPod(pod, None) for pod in asked.batch.pods)
     return replace(found, waiting=waiting, knows_conditions=False)
 
 
-def _answer(
-    snapshot: Snapshot, policy: Policy, node_group_label: str, found: ClusterObjects, pod_uids: frozenset[str] | None
-) -> FleetAnswer:
+def _answer(fleet: Fleet, snapshot: Snapshot, found: ClusterObjects) -> FleetAnswer:
     return FleetAnswer(
-        fleet=fleet_of(snapshot, policy, node_group_label=node_group_label, pod_uids=pod_uids),
+        fleet=fleet,
         node_labels={node.name: dict(node.labels) for node in snapshot.nodes},
         forbidden=found.forbidden,
         warnings=found.warnings,

@@ -66,10 +66,15 @@ def show(columns: Sequence[ListColumn], rows: Iterable[Row], to: TextIO, *, is_w
     """
     console = Console(file=to)
     shown = [number for number, column in enumerate(columns) if is_wide or not column.is_wide]
-    chosen = [[row[number] for number in shown] for row in rows]
+    chosen = [[row[number] for number in shown] for row in rows] if len(shown) < len(columns) else list(rows)
     is_fitted, has_colour = to.isatty() and not is_wide, console.color_system is not None and not console.no_color
-    if not is_fitted and not has_colour and (lines := _plain_lines([columns[number] for number in shown], chosen)):
-        to.writelines(lines)
+    if (
+        chosen
+        and not is_fitted
+        and not has_colour
+        and (lines := _plain_lines([columns[number] for number in shown], chosen))
+    ):
+        to.write("".join(lines))
         return
     cells = [list(map(_coloured, row)) for row in chosen]
     table = _Table.of([columns[number] for number in shown], cells)._replace(has_colour=has_colour)
@@ -88,15 +93,22 @@ def _plain_lines(columns: Sequence[ListColumn], rows: Sequence[Row]) -> list[str
 
     Printable ASCII needs no escape and is as wide as it is long. So this is the general way in a fraction of its time.
     """
-    texts = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows]
-    texts.insert(0, [column.head for column in columns])
-    by_column = list(zip(*texts, strict=True))
-    if not all(each.isascii() and each.isprintable() for each in map("".join, by_column)):
+    by_column = [_texts(column, cells) for column, cells in zip(columns, zip(*rows, strict=True), strict=True)]
+    different = list(map(set, by_column))
+    if not all(each.isascii() and each.isprintable() for each in map("".join, different)):
         return []
-    widths = [max(map(len, each)) for each in by_column]
-    pairs = zip(columns, widths, strict=True)
-    line = (" " * _GAPS[0]).join(f"{{:{'>' if column.is_number else '<'}{width}}}" for column, width in pairs)
-    return [line.format(*row).rstrip(" ") + "\n" for row in texts]
+    padded = []
+    for column, cells, texts in zip(columns, by_column, different, strict=True):
+        width, pad = max(map(len, texts)), str.rjust if column.is_number else str.ljust
+        shown = {text: pad(text, width) for text in texts}
+        padded.append(map(shown.__getitem__, cells))
+    lines = map((" " * _GAPS[0]).join, zip(*padded, strict=True))
+    return [line.rstrip(" ") + "\n" for line in lines]
+
+
+def _texts(column: ListColumn, cells: Sequence[str | Coloured]) -> list[str]:
+    """Return the head and the texts of a column."""
+    return [column.head, *(cell if isinstance(cell, str) else cell.text for cell in cells)]
 
 
 def write(lines: Iterable[str], to: TextIO) -> None:

@@ -1,8 +1,9 @@
 """Lists the objects of a live cluster once; writes nothing."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -28,6 +29,10 @@ _item: Final = msgspec.json.Decoder(dict[str, Any])
 
 NEWEST: Final = discovery.DiscoveredKinds(minor=api_versions.NEWEST_MINOR)
 """The version that manifests are meant for without a cluster."""
+
+
+Meanwhile = Sequence[Callable[[], object]]
+"""What is done, each in a thread, while the API server prepares its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +61,12 @@ def load_solver() -> None:
     from scheduler.simulation import case_builder, simulator  # noqa: F401, PLC0415 - they take most of a second
 
 
-def _nothing() -> None:
-    """Do nothing meanwhile."""
-
-
-def fetch(
-    access: ClusterAccess, kinds: Collection[Kind] | None = None, *, meanwhile: Callable[[], object] = _nothing
-) -> ClusterObjects:
+def fetch(access: ClusterAccess, kinds: Collection[Kind] | None = None, *, meanwhile: Meanwhile = ()) -> ClusterObjects:
     """
     List the objects that matter for scheduling, or those of some kinds, without templates and priority classes.
 
-    `meanwhile` is called in a thread, for what can be done while the API server prepares its answers. Raise `KubeError`
-    for a problem of the server or the access, but not for kinds that the caller may not list.
+    Each of `meanwhile` is called in a thread, for what can be done while the API server prepares its answers. Raise
+    `KubeError` for a problem of the server or the access, but not for kinds that the caller may not list.
     """
     return wait_for(_fetch(access, kinds, meanwhile))
 
@@ -99,7 +98,7 @@ async def _pending_pods(access: ClusterAccess, namespace: str) -> PendingPods:
 
 
 def fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str, *, meanwhile: Callable[[], object] = _nothing
+    access: ClusterAccess, namespace: str, name: str, *, meanwhile: Meanwhile = ()
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     """
     List the objects that matter for scheduling, and read the condition of a pod; `meanwhile` as in `fetch`.
@@ -110,11 +109,11 @@ def fetch_with_conditions(
 
 
 async def _fetch_with_conditions(
-    access: ClusterAccess, namespace: str, name: str, meanwhile: Callable[[], object]
+    access: ClusterAccess, namespace: str, name: str, meanwhile: Meanwhile
 ) -> tuple[ClusterObjects, dict[PodId, PendingPod]]:
     async with access.connect() as client:
         found, pods, _ = await asyncio.gather(
-            fetch_by(client), _pods_of(client, namespace, name), asyncio.to_thread(meanwhile)
+            fetch_by(client), _pods_of(client, namespace, name), _each_in_thread(meanwhile)
         )
         return found, pods
 
@@ -124,47 +123,73 @@ async def _pods_of(client: Client, namespace: str, name: str) -> dict[PodId, Pen
     return {each.pod.id: each for each in one if each is not None}
 
 
-def pod_uids(access: ClusterAccess) -> frozenset[str] | None:
-    """List the uids of all pods; None where the caller may not list them. Raise `KubeError`."""
-    return wait_for(_pod_uids(access))
+def fetch_with_pod_uids(
+    access: ClusterAccess, kinds: Collection[Kind], *, meanwhile: Meanwhile = ()
+) -> tuple[ClusterObjects, frozenset[str] | None]:
+    """
+    List as `fetch` does, and the uids of all pods; None where the caller may not list them.
+
+    Pods are listed after claims: each pod that a claim is reserved for and that exists is among them.
+    """
+    return wait_for(_fetch_with_pod_uids(access, kinds, meanwhile))
 
 
-async def _pod_uids(access: ClusterAccess) -> frozenset[str] | None:
+async def _fetch_with_pod_uids(
+    access: ClusterAccess, kinds: Collection[Kind], meanwhile: Meanwhile
+) -> tuple[ClusterObjects, frozenset[str] | None]:
     async with access.connect() as client:
-        try:
-            return await read_pod_uids(client)
-        except Forbidden:
-            return None
+        claims_listed = asyncio.Event()
+        found, uids, _ = await asyncio.gather(
+            fetch_by(client, kinds, listed={Kind.CLAIMS: claims_listed}),
+            _pod_uids(client, claims_listed),
+            _each_in_thread(meanwhile),
+        )
+        return found, uids
 
 
-async def _fetch(
-    access: ClusterAccess, kinds: Collection[Kind] | None, meanwhile: Callable[[], object]
-) -> ClusterObjects:
+async def _pod_uids(client: Client, claims_listed: asyncio.Event) -> frozenset[str] | None:
+    await claims_listed.wait()
+    try:
+        return await read_pod_uids(client)
+    except Forbidden:
+        return None
+
+
+async def _fetch(access: ClusterAccess, kinds: Collection[Kind] | None, meanwhile: Meanwhile) -> ClusterObjects:
     async with access.connect() as client:
-        found, _ = await asyncio.gather(fetch_by(client, kinds), asyncio.to_thread(meanwhile))
+        found, _ = await asyncio.gather(fetch_by(client, kinds), _each_in_thread(meanwhile))
         return found
 
 
-async def fetch_by(client: Client, kinds: Collection[Kind] | None = None) -> ClusterObjects:
-    """List as `fetch` does, by an open client."""
+async def _each_in_thread(functions: Meanwhile) -> None:
+    await asyncio.gather(*map(asyncio.to_thread, functions))
+
+
+async def fetch_by(
+    client: Client,
+    kinds: Collection[Kind] | None = None,
+    *,
+    listed: Mapping[Kind, asyncio.Event] = MappingProxyType({}),
+) -> ClusterObjects:
+    """List as `fetch` does, by an open client; set the event of each kind in `listed` when it is listed."""
     served = await discovery.discover(client)
     if served.problem:
         raise ConfigurationError(served.problem)
     wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
-    listed, read = await asyncio.gather(
-        asyncio.gather(*(_list(client, kind, path) for kind, path in wanted)),
+    found, read = await asyncio.gather(
+        asyncio.gather(*(_list(client, kind, path, listed.get(kind)) for kind, path in wanted)),
         asyncio.gather(*(_documents(client, *each) for each in (DOCUMENTS if kinds is None else ()))),
     )
     return ClusterObjects(
-        changes=tuple(change for each in listed for change in served.as_meant(each.changes)),
+        changes=tuple(change for each in found for change in served.as_meant(each.changes)),
         documents=tuple(document for each in read for document in each.documents),
-        warnings=tuple(warning for each in (*listed, *read) for warning in each.warnings),
-        forbidden=tuple(kind for each in (*listed, *read) for kind in each.forbidden),
+        warnings=tuple(warning for each in (*found, *read) for warning in each.warnings),
+        forbidden=tuple(kind for each in (*found, *read) for kind in each.forbidden),
         served=served,
     )
 
 
-async def _list(client: Client, kind: Kind, path: str) -> ClusterObjects:
+async def _list(client: Client, kind: Kind, path: str, listed: asyncio.Event | None) -> ClusterObjects:
     changes: list[Change] = []
     problems: list[Exception] = []
     selector = paths.FIELD_SELECTORS.get(kind)
@@ -175,6 +200,9 @@ async def _list(client: Client, kind: Kind, path: str) -> ClusterObjects:
             problems += read.problems
     except Forbidden:
         return ClusterObjects(forbidden=(kind.value,))
+    finally:
+        if listed is not None:
+            listed.set()
     return ClusterObjects(tuple(changes), warnings=tuple(map(str, problems)))
 
 

@@ -34,12 +34,20 @@ _LEAST_RUN: Final = 3
 T = TypeVar("T")
 
 
+class _TerminalConsole(Console):
+    """Leaves it to the command what a reader means that has gone: rich ends the process with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise again what rich has caught."""
+        raise BrokenPipeError
+
+
 def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Console:
     """Return a console: plain text of `width` columns, or on a terminal coloured and at most `most` wide."""
-    found = Console(file=to, highlight=False)
+    found = _TerminalConsole(file=to, highlight=False)
     if not found.is_terminal:
-        return Console(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
-    return found if most is None or found.width <= most else Console(file=to, highlight=False, width=most)
+        return _TerminalConsole(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
+    return found if most is None or found.width <= most else _TerminalConsole(file=to, highlight=False, width=most)
 
 
 def arrow(message: str) -> Padding:

@@ -31,7 +31,7 @@ from solver.domain import (
     Snapshot,
     wording,
 )
-from solver.explain import Explanation
+from solver.explain import Explanation, device_reasons
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
 from solver.greedy import placement_state
@@ -55,6 +55,7 @@ class Count(NamedTuple):
     tainted: int
     free: int
     aligned: int | None
+    left_out: tuple[str, ...]
 
 
 def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
@@ -75,6 +76,7 @@ def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterato
                 tainted=supply.verdicts[Verdict.TAINTED],
                 free=supply.free,
                 aligned=_aligned(problem, component, (position, order), free),
+                left_out=tuple(device_reasons.left_out(problem, asked, supply)),
             )
 
 
@@ -151,6 +153,7 @@ class _Group(NamedTuple):
     objections: tuple[str, ...]
     condition: int
     way: int
+    pools: tuple[str, ...] = ()
 
 
 class _Candidate(NamedTuple):
@@ -175,12 +178,14 @@ class _PodReport:
     problem: Problem = field(init=False)
     explanation: Explanation = field(init=False)
     nodes: NodeCases = field(init=False)
+    pools: dict[int, tuple[str, ...]] = field(init=False)
     found: list[_Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.nodes = NodeCases(self.case)
         self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
+        self.pools = self.explanation.pools.by_node()
 
     def node_groups(self) -> Iterator[NodeDiagnosis]:
         """Return the groups of nodes, first those that fit, then the largest."""
@@ -215,8 +220,9 @@ class _PodReport:
             return _Group(tuple(self._excluded(node)), -1, -1)
         way = ways[0]
         objections = [*self._lacking(way, node), *self._rules(way, node)]
-        condition = int(self.explanation.condition_of[node]) if self.problem.parts_of(way) else -1
-        return _Group(tuple(objections), condition, way.index)
+        if not self.problem.parts_of(way):
+            return _Group(tuple(objections), -1, way.index)
+        return _Group(tuple(objections), int(self.explanation.condition_of[node]), way.index, self.pools.get(node, ()))
 
     def _excluded(self, node: int) -> Iterator[str]:
         """Say why a node is excluded, whatever is free there."""
@@ -260,8 +266,14 @@ class _PodReport:
             clash = self._clash(small, name)
             changes = counterfactuals.changes(self.probe, small, name, clash) if self.seeks_changes else ()
             self.found += [_Candidate(each, name, small) for each in changes]
-        texts = tuple(fact.text for fact in clash)
-        return NodeDiagnosis(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
+        return NodeDiagnosis(
+            nodes=(),
+            fits=fits,
+            objections=group.objections,
+            pools=group.pools,
+            requests=requests,
+            conflict=tuple(fact.text for fact in clash),
+        )
 
     def _clash(self, small: ProbeCase, name: str) -> tuple[facts.Fact, ...]:
         alone = self.probe.prepare(small)
@@ -282,6 +294,7 @@ class _PodReport:
             free=count.free,
             aligned=count.aligned,
             together=together,
+            left_out=count.left_out,
         )
 
     def _helps(self, each: _Candidate) -> bool:

@@ -187,7 +187,8 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     `needed` is 0 for allocation mode All. Of the `matching` devices, `in_use` have no room left, `tainted` have a taint
     that the request does not tolerate, and `free` can be had; conditions and events count in the same way. `aligned` is
     the largest number of free devices that meet the request's constraints (None: it has no constraints); `together` is
-    how many the request gets beside the pod's other requests, at most `needed` (None: not counted).
+    how many the request gets beside the pod's other requests, at most `needed` (None: not counted). `left_out` has the
+    numbers of devices that are neither free nor in use, with what excludes them: `2 tainted with a=b:NoSchedule`.
     """
 
     request: str
@@ -198,19 +199,22 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     free: int
     aligned: int | None = None
     together: int | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """
     Nodes with the same answer.
 
-    `objections` exclude the nodes whatever devices they have. `conflict` is a minimal set of facts that cannot hold
+    `objections` exclude the nodes whatever devices they have. `pools` say why no device of some pools of the nodes
+    counts. `conflict` is a minimal set of facts that cannot hold
     together: the pod fits if any one of them is removed.
     """
 
     nodes: tuple[str, ...]
     fits: bool
     objections: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
     requests: tuple[RequestCount, ...] = ()
     conflict: tuple[str, ...] = ()
 

@@ -31,7 +31,6 @@ _Place = tuple[DeviceRecord, npt.NDArray[np.int64]]
 _Key = tuple[int, bytes]
 _MOST_TAINTS: Final = 2
 _WORDS: Final = {
-    Verdict.TAINTED: "tainted",
     Verdict.AVOIDED: "avoided because they did not get ready for a pod (retried later, as the last choice)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
@@ -230,12 +229,17 @@ def _matching(count: int) -> str:
 
 def _excluded(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -> Iterator[str]:
     """Return the numbers of devices by what excludes them."""
-    verdicts = supply.verdicts
     for obstacle, count in sorted(supply.obstacles.items()):
         yield f"{count} {obstacle}{_short(supply) if obstacle is Obstacle.CAPACITY else ''}"
-    for verdict, words in _WORDS.items():
-        if verdicts.get(verdict):
-            yield f"{verdicts[verdict]} {words}{_taints(problem, supply) if verdict is Verdict.TAINTED else ''}"
+    yield from left_out(problem, asked, supply)
+
+
+def left_out(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -> Iterator[str]:
+    """Return the numbers of devices that are neither free nor in use, by what excludes them."""
+    verdicts = supply.verdicts
+    if verdicts.get(Verdict.TAINTED):
+        yield f"{verdicts[Verdict.TAINTED]} tainted{_taints(problem, supply)}"
+    yield from (f"{verdicts[verdict]} {words}" for verdict, words in _WORDS.items() if verdicts.get(verdict))
     if verdicts.get(Verdict.OFFERED_TWICE):
         resource = problem.requests.demands[asked.ask.demand].extended_resource
         both = f"as {resource}, the extended resource of class {asked.device_class}"

@@ -64,6 +64,18 @@ class _Room(NamedTuple):
     excluded: tuple[ExcludedNodes, ...]
 
 
+class _Tried(NamedTuple):
+    """An alternative of a request, the nodes that it is tried on, and the devices that it finds there."""
+
+    asked: NamedAlternative
+    nodes: Mask
+    supply: DeviceSupply
+
+
+def _nearness(tried: _Tried) -> tuple[int, int, int]:
+    return nearness(tried.asked, tried.supply)
+
+
 @dataclass(slots=True, eq=False)
 class Explanation:
     """Gives the reasons of unplaced pods of one problem; intermediate counts are cached."""
@@ -220,39 +232,46 @@ class Explanation:
         return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
-        short = False
+        is_short = False
         for request in self._requests(pod_class):
-            supplies = [(asked, self._supply(asked.ask, roomy)) for asked in request.alternatives]
-            if any(self._has_enough(*each, roomy) for each in supplies):
-                continue
-            short = True
-            asked, supply = max(supplies, key=lambda pair: nearness(*pair))
-            if not asked.ask.needed and supply.largest > MAX_RESULTS:
-                yield too_many(request.name, supply)
-                continue
-            doubts = list(self.pools.reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
-            if doubts and not asked.ask.needed:
-                yield from doubts
-                continue
-            lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
-            lead = f"{request.name}: {lead if len(supplies) > 1 else ''}"
-            hint = "" if doubts else self._hint(asked.ask, supply, roomy) or self._fewer(pod_class, roomy)
-            yield self._short(lead, asked, supply, hint=hint)
+            tried = list(self._tried(request, roomy))
+            is_enough, nearest = any(map(self._has_enough, tried)), max(tried, key=_nearness, default=None)
+            takes_all = not all(asked.ask.needed for asked in request.alternatives)
+            is_doubted = takes_all or not (is_enough or (nearest is not None and nearest.supply.verdicts))
+            doubts = list(self.pools.reasons(roomy)) if is_doubted else []
+            if nearest is not None and not is_enough:
+                yield self._lacking(pod_class, request, nearest, is_doubted=bool(doubts))
             yield from doubts
-        if not short:
+            is_short |= not is_enough
+        if not is_short:
             yield self._constrained(pod_class, self._fewer(pod_class, roomy))
         for request in self._requests(pod_class):
             yield from self.oversized.reasons(request.name, (each.ask for each in request.alternatives), roomy)
 
-    def _supply(self, ask: Ask, roomy: Mask) -> DeviceSupply:
-        return self.supplies.of(ask, self.oversized.serving(ask, roomy))
+    def _tried(self, request: NamedRequest, roomy: Mask) -> Iterator[_Tried]:
+        """Return what each alternative finds; one for all devices finds none on a node with a pool that is not used."""
+        for asked in request.alternatives:
+            nodes = roomy if asked.ask.needed else roomy & ~self.pools.doubted
+            if nodes.any():
+                yield _Tried(asked, nodes, self.supplies.of(asked.ask, self.oversized.serving(asked.ask, nodes)))
 
-    def _has_enough(self, asked: NamedAlternative, supply: DeviceSupply, roomy: Mask) -> bool:
+    def _lacking(self, pod_class: PodClass, request: NamedRequest, nearest: _Tried, *, is_doubted: bool) -> Reason:
+        """Say what the nearest alternative of a request lacks; a pool that is not used makes hints doubtful."""
+        asked, nodes, supply = nearest
+        if not asked.ask.needed and supply.largest > MAX_RESULTS:
+            return too_many(request.name, supply)
+        count = len(request.alternatives)
+        lead = f"none of its {count} alternatives fits; the nearest is {asked.name}: " if count > 1 else ""
+        hint = "" if is_doubted else self._hint(asked.ask, supply, nodes) or self._fewer(pod_class, nodes)
+        return self._short(f"{request.name}: {lead}", asked, supply, hint=hint)
+
+    @staticmethod
+    def _has_enough(tried: _Tried) -> bool:
         """Whether a request by itself has enough devices, so that other requests or constraints are the cause."""
-        if asked.ask.needed:
-            return supply.most >= asked.ask.needed
-        is_free = 0 < supply.largest <= MAX_RESULTS and supply.free == supply.verdicts.total()
-        return is_free and next(self.pools.reasons(roomy), None) is None
+        supply, needed = tried.supply, tried.asked.ask.needed
+        if needed:
+            return supply.most >= needed
+        return 0 < supply.largest <= MAX_RESULTS and supply.free == supply.verdicts.total()
 
     def _requests(self, pod_class: PodClass) -> Iterator[NamedRequest]:
         return (request for request, _, _ in self.requests_of(pod_class))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from solver.domain import Claim, ConsumerReference, Device, DeviceId, Node, PodId, Policy, Snapshot
@@ -21,8 +22,7 @@ _PRODUCTS: Final = ("productName", "model", "type")
 _PROFILES: Final = ("profile", "partitionProfile")
 _PARENT: Final = "parentUUID"
 """The whole device that a partition was cut from, as NVIDIA's driver publishes it."""
-_NAMES: Final = (*_PRODUCTS, *_PROFILES, _PARENT)
-_RANKS: Final = len(_NAMES) - 1
+_name: Final = itemgetter(0)
 _NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 Holders = Mapping[DeviceId, tuple[DeviceHolder, ...]]
@@ -37,24 +37,29 @@ class Product(NamedTuple):
 
 def product_of(device: Device) -> Product:
     """Return the product that a device publishes."""
-    products, profiles, parent = dict[int, str](), dict[int, str](), ""
-    for name, value in device.attributes:
-        rank = _rank(name)
-        if rank >= _RANKS:
-            parent = str(value.value)
-        elif rank >= 0:
-            (products if rank < len(_PRODUCTS) else profiles)[rank] = str(value.value)
-    if not products and not profiles:
-        return Product("", parent)
-    parts = (found[min(found)] for found in (products, profiles) if found)
-    return Product(" ".join(parts), parent)
+    attributes = device.attributes
+    parts, parent = _places(tuple(map(_name, attributes)))
+    name = " ".join([str(attributes[position][1].value) for position in parts])
+    return Product(name, str(attributes[parent][1].value) if parent >= 0 else "")
 
 
-@lru_cache(maxsize=4096)
-def _rank(name: str) -> int:
-    """Return the preference of an attribute among those that name a product, a profile or a parent; -1 for others."""
-    bare = name.rpartition("/")[2]
-    return _NAMES.index(bare) if bare in _NAMES else -1
+@lru_cache(maxsize=1024)
+def _places(names: tuple[str, ...]) -> tuple[tuple[int, ...], int]:
+    """
+    Return the positions of the attributes that name product and profile, and of that of the parent, -1 without one.
+
+    Thousands of devices have the same attributes.
+    """
+    products, profiles, parent = dict[int, int](), dict[int, int](), -1
+    for position, name in enumerate(names):
+        bare = name.rpartition("/")[2]
+        if bare == _PARENT:
+            parent = position
+        elif bare in _PRODUCTS:
+            products[_PRODUCTS.index(bare)] = position
+        elif bare in _PROFILES:
+            profiles[_PROFILES.index(bare)] = position
+    return tuple(found[min(found)] for found in (products, profiles) if found), parent
 
 
 def holders_of(snapshot: Snapshot, pod_uids: Collection[str] | None = None) -> Holders:

@@ -60,13 +60,15 @@ def fleet_of(
     *,
     node_group_label: str = "",
     pod_uids: Collection[str] | None = None,
+    matches_classes: bool = True,
 ) -> Fleet:
     """
     Return every device of a snapshot; a cache that is kept saves the evaluation of selectors on unchanged slices.
 
     `policy` says which devices may be allocated and which labels and attributes group nodes and devices.
     `node_group_label` is the node label whose value becomes `FleetDevice.node_group`; empty: nodes have no group.
-    `pod_uids` are those of all pods that exist, for `DeviceHolder.gone`; None where this is not known.
+    `pod_uids` are those of all pods that exist, for `DeviceHolder.gone`; None where this is not known. Without
+    `matches_classes` no device has classes, and no class is found to be broken.
     """
     cache = SolverCache() if cache is None else cache
     with gc_paused():
@@ -79,7 +81,8 @@ def fleet_of(
             holders=holders_of(snapshot, pod_uids),
             node_group_label=node_group_label,
         )
-        builder.match_classes(cache)
+        if matches_classes:
+            builder.match_classes(cache)
         return Fleet(
             devices=tuple(sorted(builder.devices(), key=lambda device: device.id)),
             pools=tuple(_unusable(pool) for pool in inventory.pools.values() if not pool.is_usable),

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.api.scheduler_client import SERVICE
+from scheduler import API_SERVICE
 from scheduler.settings import load
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -37,7 +37,7 @@ def test_the_role_opens_the_way_that_the_command_line_takes() -> None:
     (rule,) = _document(COMPONENT / "role.yaml")["rules"]
     assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get"])
     assert rule["resourceNames"] == [f"https:{name}:{port['name']}"]
-    assert f"{service['metadata']['namespace']}/{name}" == SERVICE
+    assert f"{service['metadata']['namespace']}/{name}" == API_SERVICE
 
 
 def test_the_certificate_is_where_the_configuration_looks() -> None:

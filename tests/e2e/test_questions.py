@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from e2e.questions import busy_cluster
-from e2e.questions.__main__ import QUESTIONS
+from e2e.questions.__main__ import LOCAL_QUESTIONS, QUESTIONS
 from scheduler.cli.main import COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
@@ -32,4 +32,5 @@ def test_the_page_has_the_seconds_of_each_question() -> None:
     missing = [
         each.text for each in QUESTIONS if f"| {each.text} | `{each.command.format(file='pod.yaml')}` |" not in page
     ]
+    missing += [each.text for each in LOCAL_QUESTIONS if f"| {each.text} | `{each.command}` |" not in page]
     assert missing == []

@@ -296,6 +296,7 @@ def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.C
             "free": 1,
             "aligned": None,
             "together": 1,
+            "leftOut": [],
         }
     ]
     assert [each["message"] for each in found["changes"]] == [

@@ -3,13 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from scheduler import NAMESPACE
 from scheduler.cli.arguments import add_cluster, add_config, warn
 
 if TYPE_CHECKING:  # these take a second to import
+    from scheduler.cli.sources.running_configuration import RunningConfigurations
     from scheduler.kube.access import ClusterAccess
     from scheduler.settings import Settings
 
-DOVETAIL_NAMESPACE: Final = "dovetail-system"
 _INSTEAD: Final = (
     "The answer goes by Dovetail's defaults: a device may belong to another scheduler (devices.owned). Give the "
     "configuration with --config FILE"
@@ -29,14 +30,12 @@ class Configuration(NamedTuple):
         return served(self.settings, scheduler_name or "")
 
     def warn_of_other_scheduler(self, what: str, name: str) -> None:
-        """Warn where no profile serves the scheduler that a pod names: none may be looking at the pod."""
-        having = self.settings.scheduler_names
-        if name and name not in having:
-            warn(
-                f"{what} has schedulerName {name}, but the configuration has profiles only for {', '.join(having)}. "
-                "The output shows what a scheduler with that name would decide. Correct the schedulerName, or give "
-                "--config the file that has this profile"
-            )
+        """Warn where no profile serves the scheduler that a pod names."""
+        from scheduler.settings import unserved  # noqa: PLC0415 - as above
+
+        text = unserved(self.settings, name)
+        if text:
+            warn(f"{what} has {text}. Correct the schedulerName, or give --config the file that has this profile")
 
 
 def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
@@ -45,28 +44,49 @@ def add_configured_cluster(parser: argparse.ArgumentParser) -> None:
     add_config(parser, "that of the running scheduler")
     parser.add_argument(
         "--dovetail-namespace",
-        default=DOVETAIL_NAMESPACE,
+        default=NAMESPACE,
         metavar="NAMESPACE",
         help="namespace of the running scheduler, whose configuration counts without --config (default: %(default)s)",
     )
 
 
+class ConfigurationReader:
+    """The configuration that a command goes by; what the cluster says of it can be read beside other things."""
+
+    def __init__(self, options: argparse.Namespace, access: "ClusterAccess | None") -> None:
+        """Without `access` no cluster is asked."""
+        self._options = options
+        self._access = access
+        self._read: RunningConfigurations | None = None
+
+    def read(self) -> None:
+        """Read the configurations of the running schedulers where they count. Raise `KubeError`."""
+        if self._options.config or self._access is None or self._read is not None:
+            return
+        from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - the cluster's client takes a while to import
+
+        self._read = running_configuration.read(self._access, self._options.dovetail_namespace)
+
+    def chosen(self, scheduler_name: str | None = None) -> Configuration:
+        """
+        Return the configuration of the scheduler with a name.
+
+        Print a warning for each deprecated key, and for a running scheduler whose configuration cannot be read. Raise
+        `SettingsError` and `KubeError`.
+        """
+        from scheduler.settings import load  # noqa: PLC0415 - as above
+
+        self.read()
+        if self._read is None:
+            return Configuration(load(self._options.config, warn=warn))
+        settings, problems = self._read.chosen(scheduler_name or "")
+        for problem in problems:
+            warn(f"{problem}. {_INSTEAD}")
+        return Configuration(settings, is_known=not problems)
+
+
 def configuration(
     options: argparse.Namespace, access: "ClusterAccess | None", scheduler_name: str | None = None
 ) -> Configuration:
-    """
-    Return the configuration of the scheduler with a name; without `access` no cluster is asked.
-
-    Print a warning for each deprecated key, and for a running scheduler whose configuration cannot be read. Raise
-    `SettingsError` and `KubeError`.
-    """
-    from scheduler.settings import load  # noqa: PLC0415 - as above
-
-    if options.config or access is None:
-        return Configuration(load(options.config, warn=warn))
-    from scheduler.cli.sources import running_configuration  # noqa: PLC0415 - the cluster's client takes a while to import
-
-    settings, problems = running_configuration.read(access, options.dovetail_namespace).chosen(scheduler_name or "")
-    for problem in problems:
-        warn(f"{problem}. {_INSTEAD}")
-    return Configuration(settings, is_known=not problems)
+    """Read and return the configuration of the scheduler with a name, as `ConfigurationReader`."""
+    return ConfigurationReader(options, access).chosen(scheduler_name)

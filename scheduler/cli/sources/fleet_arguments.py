@@ -15,6 +15,7 @@ from scheduler.cli.arguments import (
     cluster_access,
     completed,
     manifests,
+    namespace_name,
     say,
     warn,
 )
@@ -40,7 +41,7 @@ class FleetCommand(NamedTuple):
 
     `answer_of` makes its answer of a fleet that was read and of the devices that are shown, `answer_in` takes it from
     what a running scheduler answers to the question `name`. `show` prints it. With `finds_gone_pods` the fleet that is
-    read says which holders do not exist any more.
+    read says which holders do not exist any more, with `matches_classes` which classes each device has.
     """
 
     name: str
@@ -48,6 +49,7 @@ class FleetCommand(NamedTuple):
     answer_in: "Callable[[FleetDocument], Any]"
     show: "Callable[[argparse.Namespace, FleetAnswer, Any], None]"
     finds_gone_pods: bool = False
+    matches_classes: bool = True
 
 
 _STATUS: Final = (
@@ -61,7 +63,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _STATUS
     add_target(parser, _KINDS, is_optional=True)
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("-n", "--namespace", metavar="NAMESPACE", help="only devices that this namespace's claims hold")
+    either.add_argument(
+        "-n",
+        "--namespace",
+        type=namespace_name,
+        metavar="NAMESPACE",
+        help="only devices that this namespace's claims hold",
+    )
     either.add_argument("-A", "--all-namespaces", action="store_true", help="all devices (default)")
     add_selector(parser, "devices of nodes")
     add_source(parser)
@@ -103,6 +111,7 @@ def reader(
     *,
     finds_gone_pods: bool,
     reads_pods: bool = False,
+    matches_classes: bool = True,
     warns: bool = True,
 ) -> "Callable[[], FleetAnswer]":
     """
@@ -129,7 +138,12 @@ def reader(
         else:
             access = cluster_access(options)
             found = fleet_reading.from_cluster(
-                access, policy, label, finds_gone_pods=finds_gone_pods, reads_pods=reads_pods
+                access,
+                policy,
+                label,
+                finds_gone_pods=finds_gone_pods,
+                reads_pods=reads_pods,
+                matches_classes=matches_classes,
             )
         if warns:
             report_of(found)
@@ -164,13 +178,21 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
     import msgspec  # noqa: PLC0415 - it is not needed for help and completion
 
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
-    from solver import selected_devices, selected_pools  # noqa: PLC0415 - the solver takes a while to import
 
     chosen = configured(options)
-    read = reader(options, chosen.settings, finds_gone_pods=command.finds_gone_pods)
+    read = reader(
+        options,
+        chosen.settings,
+        finds_gone_pods=command.finds_gone_pods,
+        matches_classes=command.matches_classes,
+    )
 
     def ask_cluster() -> "tuple[FleetAnswer, Any]":
         found = read()
+        if not found.knows_nodes and found.fleet.devices:
+            raise UsageError("nodes may not be listed, and without them it is not known which devices can be used")
+        from solver import selected_devices, selected_pools  # noqa: PLC0415 - it is imported while the cluster is read
+
         devices = selected_devices(found.fleet, query, found.node_labels.items())
         shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
         return dataclasses.replace(found, fleet=shown), command.answer_of(found, devices)
@@ -187,28 +209,33 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
     """Show what a running scheduler answers."""
     from scheduler.cli.sources import watching  # noqa: PLC0415 - only for --watch
-    from scheduler.simulation.devices_output import FleetAnswer  # noqa: PLC0415 - as above
-    from scheduler.worker.fleet_questions import FleetDocument  # noqa: PLC0415 - as above
-    from solver.domain.fleet import Fleet  # noqa: PLC0415 - as above
 
     if manifests(options) or options.snapshot:
         raise UsageError("--service and --server ask a running scheduler: leave out -f and --snapshot")
     access = cluster_access(options)
 
-    def ask_scheduler() -> FleetDocument:
-        return ask(options, access, command.name, _parameters(options, query), FleetDocument)
+    def ask_scheduler() -> "FleetDocument":
+        return ask(options, access, command.name, _parameters(options, query), _document)
 
-    def show(found: FleetDocument) -> None:
+    def show(found: "FleetDocument") -> None:
+        from scheduler.simulation.devices_output import FleetAnswer  # noqa: PLC0415 - the printing takes a while to import
+        from solver.domain.fleet import Fleet  # noqa: PLC0415 - as above
+
         if found.age_seconds:
             warn(f"as it was {found.age_seconds:.0f} s ago: the solver decides about pods, and has no time now")
         fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
         command.show(options, FleetAnswer(fleet), command.answer_in(found))
 
-    if options.watch:
-        watching.watch(ask_scheduler, show)
-    found = ask_scheduler()
-    show(found)
+    found = watching.shown(ask_scheduler, show, is_watched=options.watch)
     return ended(found.hidden, is_truncated=found.truncated)
+
+
+def _document() -> "type[FleetDocument]":
+    """Import the type of a running scheduler's answer, and what prints it."""
+    from scheduler.simulation import supply_output  # noqa: F401, PLC0415 - the printing takes a while to import
+    from scheduler.worker.fleet_questions import FleetDocument  # noqa: PLC0415 - as above
+
+    return FleetDocument
 
 
 def _parameters(options: argparse.Namespace, query: "FleetQuery") -> dict[str, str]:

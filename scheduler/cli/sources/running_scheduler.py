@@ -3,10 +3,11 @@
 import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from scheduler import API_SERVICE
 from scheduler.cli.arguments import TABLE, WIDE, warn
 from scheduler.cli.exit_status import ExitStatus
 
@@ -22,19 +23,17 @@ D = TypeVar("D", bound="msgspec.Struct")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+")
 
-
-_SERVICE: Final = "dovetail-system/dovetail-api"
 API_IS_OFF: Final = "Its API is off by default: `api` in its configuration switches it on (docs/history.md)."
 
 
 def add_scheduler(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add the options for the scheduler's address and credentials; optional where the API server can answer."""
     text = (
-        f"ask the running scheduler behind this Service, such as {_SERVICE}, instead of the API server"
+        f"ask the running scheduler behind this Service, such as {API_SERVICE}, instead of the API server"
         if is_optional
         else "Service of the scheduler, reached through the API server (default: %(default)s)"
     )
-    default = "" if is_optional else _SERVICE
+    default = "" if is_optional else API_SERVICE
     parser.add_argument("--service", default=default, metavar="NAMESPACE/NAME", help=text)
     parser.add_argument("--server", default="", metavar="URL", help="address of the scheduler's API instead")
     parser.add_argument(
@@ -78,20 +77,33 @@ def _seconds(text: str) -> int:
 
 
 def ask(
-    options: argparse.Namespace, access: "ClusterAccess", name: str, parameters: Mapping[str, str], kind: type[D]
+    options: argparse.Namespace,
+    access: "ClusterAccess",
+    name: str,
+    parameters: Mapping[str, str],
+    kind: Callable[[], type[D]],
 ) -> D:
-    """Ask a running scheduler, and decode its answer. Raise `KubeError`."""
-    import msgspec  # noqa: PLC0415 - it is not needed for help and completion
+    """
+    Ask a running scheduler, and decode its answer; `kind` imports its type while the scheduler answers.
+
+    Raise `KubeError`.
+    """
+    import asyncio  # noqa: PLC0415 - it is not needed for help and completion
+
+    import msgspec  # noqa: PLC0415 - as above
 
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
     from scheduler.kube.access import wait_for  # noqa: PLC0415 - as above
     from scheduler.kube.errors import DecodeError  # noqa: PLC0415 - as above
 
-    address = scheduler_address(options)
+    async def both() -> tuple[bytes, type[D]]:
+        asking = scheduler_client.ask(access, scheduler_address(options), name, asked)
+        return await asyncio.gather(asking, asyncio.to_thread(kind))
+
     asked = {key: value for key, value in parameters.items() if value}
-    answer = wait_for(scheduler_client.ask(access, address, name, asked))
+    answer, answered = wait_for(both())
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return msgspec.json.decode(answer, type=answered)
     except msgspec.MsgspecError as error:
         raise DecodeError("answer", name, "(whole answer)", f"{error}; is the scheduler of another version?") from error
 

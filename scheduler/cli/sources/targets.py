@@ -29,6 +29,15 @@ _WORDS: Final = {
     TargetKind.NAMESPACE: ("namespaces", "ns"),
 }
 _KINDS: Final = {word: kind for kind, words in _WORDS.items() for word in (kind.value, *words)}
+_OTHER_KINDS: Final = frozenset(
+    (
+        *("cronjob", "daemonset", "deploy", "deployment", "deviceclass", "job", "replicaset", "resourceslice", "rs"),
+        *("service", "statefulset", "sts", "svc"),
+        *("cronjobs", "daemonsets", "deployments", "deviceclasses", "jobs", "replicasets", "resourceslices"),
+        *("services", "statefulsets"),
+    )
+)
+"""Kinds that no command takes: their names are not read as those of namespaces."""
 _CLUSTER_SCOPED: Final = frozenset({TargetKind.NODE, TargetKind.NAMESPACE})
 
 
@@ -81,6 +90,9 @@ def _split(words: Sequence[str], kinds: Sequence[TargetKind]) -> tuple[TargetKin
     is_kind = first.lower() in _KINDS and (slash or len(words) == 1)
     if len(words) > 2 or (len(words) == 2 and not is_kind):  # noqa: PLR2004 - kind and name
         raise UsageError(f"{' '.join(words)!r}: write one object, as {' or '.join(map(_forms, kinds))}")
+    if not is_kind and slash and first.lower() in _OTHER_KINDS:
+        forms = " or ".join(map(_forms, kinds))
+        raise UsageError(f"{text!r}: this command takes {forms}, not a {first}")
     if not is_kind:
         return kinds[0], text
     kind = _KINDS[first.lower()]

@@ -13,6 +13,15 @@ _MOST_SHARE: Final = 0.1
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
+def shown(ask: Callable[[], Answer], show: Callable[[Answer], object], *, is_watched: bool) -> Answer:
+    """Ask, show and return the answer; where it is watched go on for ever, as `watch`."""
+    if is_watched:
+        watch(ask, show)
+    answer = ask()
+    show(answer)
+    return answer
+
+
 def watch(
     ask: Callable[[], Answer],
     show: Callable[[Answer], object],

@@ -1,14 +1,18 @@
 import argparse
+import base64
 import gc
 import importlib
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from scheduler import __main__ as entry_point
-from scheduler import cli
 from scheduler.cli import main
 from scheduler.settings import default, parse, reference
 
@@ -119,10 +123,55 @@ def test_only_the_scheduler_collects_garbage(command: str, monkeypatch: pytest.M
     assert (found, gc.isenabled()) == ([command == "run"], True)
 
 
-def test_the_process_ends_without_a_last_look_at_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "main", lambda: 3)
-    try:
-        assert entry_point.main() == 3
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
+def process(*words: str, environment: Mapping[str, str] = os.environ, **more: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "scheduler", *words]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, **more)
+
+
+def ended(started: "subprocess.Popen[str]") -> tuple[int, str]:
+    _, errors = started.communicate(timeout=60)
+    return started.returncode, errors
+
+
+def test_the_process_ends_with_the_status_of_the_command_and_of_wrong_arguments() -> None:
+    assert ended(process("version", "--client", stdout=subprocess.DEVNULL)) == (0, "")
+    assert ended(process("fit"))[0] == ended(process("fit", "--no-such-option"))[0] == 2
+
+
+def test_an_output_that_is_closed_takes_nothing() -> None:
+    assert ended(process("version", "--client", preexec_fn=partial(os.close, 1))) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("version", "--client"), ("completion", "bash"), ("config", "--print-schema")])
+def test_an_output_on_a_full_disk_is_no_defect(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        status, errors = ended(process(*words, stdout=full))
+    assert (status, errors) == (2, f"dovetail: {words[0]}: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [("completion", "bash"), ("simulate", "-f", "examples/01-one-gpu-per-pod.yaml")])
+def test_a_reader_that_has_gone(words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        assert ended(process(*words, stdout=pipe))[0] == 141
+
+
+def test_a_key_that_was_written_to_a_file_is_removed_at_the_end(tmp_path: Path) -> None:
+    certificate = base64.b64encode(b"no certificate").decode()
+    cluster = {"server": "https://127.0.0.1:1", "certificate-authority-data": certificate}
+    kubeconfig, folder = tmp_path / "kubeconfig", tmp_path / "temporary"
+    folder.mkdir()
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    environment = os.environ | {"TMPDIR": str(folder)}
+    status, errors = ended(process("queue", f"--kubeconfig={kubeconfig}", environment=environment))
+    assert (status, str(folder) in errors, list(folder.iterdir())) == (2, True, [])

@@ -13,7 +13,7 @@ from scheduler.kube.pod_writes import PodScheduled
 from scheduler.simulation import explanation_output, simulator
 from scheduler.simulation.explanation_output import Explained
 from scheduler.worker.recording import Record
-from solver.domain import Pod, Policy
+from solver.domain import OwnedDevices, Pod, Policy
 from tests.support import builders as b
 from tests.support import manifests as m
 
@@ -39,12 +39,12 @@ def saved(tmp_path: Path) -> Path:
     )
 
 
-def save(path: Path, *objects: Any, pods: tuple[Pod, ...]) -> Path:
+def save(path: Path, *objects: Any, pods: tuple[Pod, ...], policy: Policy | None = None) -> Path:
     record = Record(
         cause="a test",
         snapshot=b.snapshot(*objects),
         batch=b.batch(*pods),
-        policy=Policy(),
+        policy=policy or Policy(),
         seconds=60.0,
         deterministic_seconds=4.0,
     )
@@ -107,6 +107,24 @@ def test_a_pool_that_is_not_used_is_named(tmp_path: Path, capsys: Capture) -> No
     assert said in capsys.readouterr().out
 
 
+def test_devices_that_another_scheduler_owns_are_named_for_each_kind_of_nodes(tmp_path: Path, capsys: Capture) -> None:
+    objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", count=2), b.gpu_slice("n2", count=1), b.gpu_class())
+    policy = Policy(owned=OwnedDevices(drivers=("other.example.com",)))
+    case = save(tmp_path / "case.json", *objects, b.claim("c", b.request("g")), pods=(b.pod("p", "c"),), policy=policy)
+
+    assert m.run("explain", "pod", "p", "--snapshot", case) == 1
+    text = capsys.readouterr().out
+    assert (
+        "  g            1      2       0        0     0        -             0\n  g: 2 left to another scheduler"
+        in text
+    )
+    assert "  g: 1 left to another scheduler by the configuration\n" in text
+    m.run("explain", "pod", "p", "--snapshot", case, "-o", "json")
+    found = json.loads(capsys.readouterr().out)
+    told = [each["leftOut"] for kind in found["nodes"] for each in kind["requests"]]
+    assert sorted(told) == [[f"{count} left to another scheduler by the configuration"] for count in (1, 2)]
+
+
 def test_a_pod_that_fits_is_placed(saved: Path, capsys: Capture) -> None:
     status = m.run("explain", "pod", "q", "--snapshot", saved)
 
@@ -135,6 +153,7 @@ def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) ->
             "free": 6,
             "aligned": 3,
             "together": 3,
+            "leftOut": [],
         }
     ]
 

@@ -352,10 +352,10 @@ def test_devices_of_manifests(tmp_path: Path, capsys: Capture) -> None:
     assert found["group"] is None
 
 
-def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A cluster whose claims the caller may not list."""
+def without(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cluster without claims, and with a kind that the caller may not list."""
     snapshot = replace(cluster(), claims=())
-    answer = FleetAnswer(fleet_of(snapshot), forbidden=("resourceclaims",))
+    answer = FleetAnswer(fleet_of(snapshot), forbidden=(kind,))
     monkeypatch.setattr(fleet_reading, "from_cluster", lambda *_, **__: answer)
     kubeconfig = tmp_path / "kubeconfig"
     contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
@@ -369,7 +369,7 @@ def without_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_caller_that_may_not_list_claims(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:
-    without_claims(monkeypatch, tmp_path)
+    without("resourceclaims", monkeypatch, tmp_path)
     assert m.run("devices", "-o", "json") == 3
     printed = capsys.readouterr()
 
@@ -377,10 +377,19 @@ def test_a_caller_that_may_not_list_claims(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "cannot list resourceclaims: forbidden" in printed.err
 
 
+@pytest.mark.parametrize("command", ["devices", "free"])
+def test_without_nodes_nothing_is_said(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
+) -> None:
+    without("nodes", monkeypatch, tmp_path)
+    assert m.run(command) == 2
+    assert "nodes may not be listed, and without them it is not known which devices" in capsys.readouterr().err
+
+
 def test_without_claims_nothing_is_said_about_what_is_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
-    without_claims(monkeypatch, tmp_path)
+    without("resourceclaims", monkeypatch, tmp_path)
     assert m.run("free") == 2
     assert "resourceclaims may not be listed, and without them it is not known what is free" in capsys.readouterr().err
 

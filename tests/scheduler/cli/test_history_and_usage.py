@@ -18,6 +18,7 @@ import yaml
 from scheduler.api import api_server
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.cli.main import main
+from scheduler.cli.sources import watching
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage, UsageSample
 from scheduler.kube.client import Client
@@ -335,6 +336,23 @@ def test_the_queue_of_a_running_scheduler_has_its_order_and_states(
     assert {row[5] for row in rows} == {"active"}
     assert ask("queue", "-A", "-o", "json") == 0
     assert [each["name"] for each in json.loads(capsys.readouterr().out)["pods"]] == ["theirs", "urgent", "late"]
+
+
+@pytest.mark.parametrize("command", ["devices", "history", "queue"])
+def test_an_answer_of_a_running_scheduler_can_be_watched(
+    command: str, ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask(command) == 0
+    once = capsys.readouterr().out
+
+    def twice(asked: Callable[[], object], show: Callable[[object], object]) -> None:
+        show(asked())
+        show(asked())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "watch", twice)
+    assert ask(command, "--watch") == 130
+    assert capsys.readouterr().out == once * 2
 
 
 def test_the_queue_of_a_running_scheduler_takes_no_selector(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,8 +146,8 @@ def test_without_the_right_to_list_pods_the_queue_is_not_known(
     for module in (map_command, fleet_arguments):
         monkeypatch.setattr(module, "cluster_access", lambda _: ClusterAccess(None, "prod"))
     monkeypatch.setattr(running_configuration, "read", lambda *_: RunningConfigurations())
-    monkeypatch.setattr(live_cluster, "fetch", lambda *_: ClusterObjects(forbidden=("pods",)))
-    monkeypatch.setattr(live_cluster, "pod_uids", lambda _: None)
+    listed = ClusterObjects(forbidden=("pods",)), None
+    monkeypatch.setattr(live_cluster, "fetch_with_pod_uids", lambda *_, **__: listed)
     monkeypatch.setattr(live_cluster, "pending_pods", refuse)
     assert m.run("map", "-o", "json") == 3
     written = capsys.readouterr()

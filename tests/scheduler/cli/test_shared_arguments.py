@@ -17,6 +17,7 @@ from scheduler.cli.sources.targets import Target, TargetKind, add_target, target
 from scheduler.cli.sources.watching import watch
 from scheduler.kube.access import ClusterAccess
 from scheduler.settings import LogFormat, LogLevel
+from tests.support import manifests as m
 
 ROOT = Path(__file__).parents[3]
 KINDS = (TargetKind.POD, TargetKind.POD_GROUP, TargetKind.NAMESPACE)
@@ -61,6 +62,7 @@ def test_an_object_is_named_as_kubectl_names_it(line: str, expected: Target) -> 
         ("a b", "'a b': write one object"),
         ("pod x y", "'pod x y': write one object"),
         ("node/x", "'node/x' is a node: this command takes pod/NAME"),
+        ("deployment/x", "'deployment/x': this command takes pod/NAME"),
         ("ns/a/b", "'ns/a/b' names no namespace: write namespace/NAME"),
         ("a/x -n b", "'a/x' is in namespace a, but -n is b: give one of them"),
     ],
@@ -79,6 +81,12 @@ def test_what_names_no_object_is_refused(line: str, message: str) -> None:
 )
 def test_the_namespace(words: tuple[str, ...], access: ClusterAccess | None, expected: str) -> None:
     assert namespace_of(parsed(*words), access) == expected
+
+
+@pytest.mark.parametrize("command", ["queue", "devices", "explain", "fit"])
+def test_what_can_be_no_namespace_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run(command, "-n", "No_Such/x") == 2
+    assert "'No_Such/x' is no name of a namespace: write at most 63 of a-z, 0-9 and -" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

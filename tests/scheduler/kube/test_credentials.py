@@ -156,6 +156,15 @@ def test_the_error_of_a_kubeconfig_names_file_and_field(tmp_path: Path, fields: 
     assert str(raised.value).startswith(str(path))
 
 
+def test_a_kubeconfig_that_cannot_be_read_is_an_error_in_plain_words(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"a: \xff")
+    for path, said in ((binary, "not UTF-8: save the file as UTF-8"), (tmp_path, "Is a directory")):
+        with pytest.raises(ConfigurationError) as raised:
+            credentials.load_kubeconfig(path)
+        assert str(raised.value) == f"{path}: cannot be read: {said}"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

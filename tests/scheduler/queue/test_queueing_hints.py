@@ -9,7 +9,7 @@ from scheduler.change import Kind, Transition
 from scheduler.queue.cluster_events import ClusterEvent, events_of
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver import solve
-from solver.domain import Device, NodeAllocatableMapping, Policy, ReasonCode
+from solver.domain import AllocationMode, Device, NodeAllocatableMapping, Policy, ReasonCode
 from solver.domain.quantity import parse
 from tests.solver.test_node_allocatable import using
 from tests.support import builders as b
@@ -232,3 +232,13 @@ def test_a_small_device_that_loses_its_taint_wakes_a_pod_whose_node_has_no_room_
     assert not _waits_for(*world, pools[1])
     mended = Transition(kind=Kind.SLICES, key=pools[0].name, before=pools[0], after=pools[1])
     assert any(codes & QUEUEING_HINTS[event] for event in events_of(mended))
+
+
+def test_a_freed_device_hints_a_pod_for_all_devices_while_the_pool_of_another_node_is_not_whole() -> None:
+    every = b.claim("c", b.request("r", mode=AllocationMode.ALL))
+    whole = (b.gpu_slice("n2", count=2), b.held("h", b.result("gpu", "gpu-0", "n2")))
+    partial = b.resource_slice("n1", b.device("d"), slice_count=2)
+    found = s.plan(b.node("n1"), b.node("n2"), partial, *whole, b.gpu_class(), every, pods=[b.pod("p", "c")])
+    codes = {reason.code for reason in s.unplaced(found, "p").reasons}
+    assert codes & QUEUEING_HINTS[ClusterEvent.DEVICES_FREED]
+    assert ReasonCode.POOL_INCOMPLETE in codes

@@ -116,8 +116,36 @@ def test_devices_are_counted_by_what_is_in_their_way() -> None:
     )
 
     assert only(found).requests == (
-        RequestCount(request="r", needed=3, matching=6, in_use=1, tainted=1, free=4, aligned=2, together=2),
+        RequestCount(
+            request="r",
+            needed=3,
+            matching=6,
+            in_use=1,
+            tainted=1,
+            free=4,
+            aligned=2,
+            together=2,
+            left_out=("1 tainted with broken:NoSchedule",),
+        ),
     )
+
+
+def test_a_pool_that_is_not_whole_is_named_at_its_nodes_and_at_no_others() -> None:
+    found = diagnose(
+        *(b.node(f"n{number}") for number in range(4)),
+        *(b.resource_slice(f"n{number}", b.device("d"), slice_count=2) for number in range(2)),
+        b.resource_slice("rack", b.device("d"), b.device("d"), at=b.scope(selector=b.on_node("n2"))),
+        GPU,
+        b.claim("c", b.request("r")),
+    )
+
+    own = "the pool of gpu.example.com is incomplete: 1 of 2 slices are published"
+    rack = "pool gpu.example.com/rack is not used: device d is published 2 times"
+    assert [(kind.nodes, kind.pools) for kind in found.nodes] == [
+        (("n0", "n1"), (own,)),
+        (("n2",), (rack,)),
+        (("n3",), ()),
+    ]
 
 
 def test_one_more_free_device_under_one_root() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from solver.domain import BINDING_FAILED_TAINT, Constraint, OwnedDevices, Pod, Policy, ReasonCode
+from solver.domain import BINDING_FAILED_TAINT, AllocationMode, Constraint, OwnedDevices, Pod, Policy, ReasonCode
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -396,6 +396,43 @@ def test_a_pool_that_is_not_whole_is_named_where_nothing_matches() -> None:
     objects = (N1, b.resource_slice("n1", b.device("d"), slice_count=2), GPU, b.claim("c"))
     message = "pool gpu.example.com/n1 is incomplete: 1 of 2 slices of generation 1 are published"
     assert reasons(objects, POD)[1:] == [(ReasonCode.POOL_INCOMPLETE, message, 0)]
+
+
+ALL = b.request("r", mode=AllocationMode.ALL)
+PARTIAL = b.resource_slice("n1", b.device("d"), slice_count=2)
+INCOMPLETE = "pool gpu.example.com/n1 is incomplete: 1 of 2 slices of generation 1 are published"
+USED = (b.node("n2"), b.gpu_slice("n2", count=2), b.held("h", b.result("gpu", "gpu-0", "n2")))
+
+
+def test_a_request_for_all_devices_names_the_pool_that_is_not_whole_and_devices_in_use_elsewhere() -> None:
+    """So that it is tried again when either changes."""
+    assert reasons((N1, PARTIAL, *USED, GPU, b.claim("c", ALL)), POD) == [
+        (ReasonCode.DEVICES_IN_USE, "request r: needs all devices, 2 match, 1 free, 1 in use", 2),
+        (ReasonCode.POOL_INCOMPLETE, INCOMPLETE, 0),
+    ]
+
+
+def test_a_request_for_all_devices_names_only_the_pool_that_is_not_whole_if_every_node_sees_it() -> None:
+    assert reasons((N1, PARTIAL, GPU, b.claim("c", ALL)), POD) == [(ReasonCode.POOL_INCOMPLETE, INCOMPLETE, 1)]
+
+
+def test_an_alternative_with_devices_in_use_is_named_beside_one_for_all_devices_of_a_pool_that_is_not_whole() -> None:
+    every = b.alternative("every", mode=AllocationMode.ALL)
+    claim = b.claim("c", b.first_available("r", every, b.alternative("one", "old")))
+    old, driver = b.device_class("old", driver="old.example.com"), "old.example.com"
+    taken = (
+        b.resource_slice("n1", b.device("d"), driver=driver),
+        b.held("h", b.result("gpu", "d", "n1", driver=driver)),
+    )
+    told = reasons((N1, PARTIAL, *taken, GPU, old, claim), POD)
+    assert {code for code, _, _ in told} == {ReasonCode.DEVICES_IN_USE, ReasonCode.POOL_INCOMPLETE}
+
+
+def test_a_request_for_all_devices_that_are_free_names_a_pool_that_is_not_whole_and_the_constraint() -> None:
+    devices = (b.device(f"d{number}", attributes={ROOT: f"pci{number}"}) for number in range(2))
+    claim = b.claim("c", ALL, constraints=(b.match(ROOT),))
+    told = reasons((N1, PARTIAL, b.node("n2"), b.resource_slice("n2", *devices), GPU, claim), POD)
+    assert {code for code, _, _ in told} == {ReasonCode.DEVICES_CONSTRAINT, ReasonCode.POOL_INCOMPLETE}
 
 
 def test_a_pool_that_contradicts_itself_is_named_with_its_contradiction() -> None:

@@ -387,6 +387,15 @@ OF_CONDITIONS: Final = (
         more=More.NEITHER,
     ),
     Difference(
+        name="preemption by groups as in 1.37",
+        rule="PodGroups of Kubernetes 1.36, where their preemption is alpha",
+        theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may differ "
+        "from that of its pods",
+        ours="such a group preempts, and the priority of the pods counts",
+        reason="1.37 does so, where a group and its pods have one priority",
+        more=More.NEITHER,
+    ),
+    Difference(
         name="which node of several",
         rule="the choice among nodes, or topology domains of a PodGroup, that all would do",
         theirs="the best weighted sum of scores, for one pod after the other. A PodGroup gets the domain that is the "

@@ -155,7 +155,7 @@ def _gang_lines(found: ExplainedGang, most: int | None) -> Iterator[str]:
     fit = ""
     if found.waiting:
         is_all = found.fitting_count == len(found.waiting)
-        fit = " All that wait fit at once." if is_all else f" Only {found.fitting_count} of those that wait fit now."
+        fit = f" Without the gang's rules, {'all' if is_all else found.fitting_count} of those that wait would fit now."
     yield f"Gang {found.name}: {state}{fit}"
     for pod in found.bound[:most]:
         yield f"  {pod.id} is bound to node {pod.node_name}"

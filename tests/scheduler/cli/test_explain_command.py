@@ -239,8 +239,8 @@ def gang(tmp_path: Path) -> Path:
 def test_a_gang_says_what_runs_and_how_many_of_the_others_fit(gang: Path, capsys: Capture) -> None:
     assert m.run("explain", "gang/t", "--snapshot", gang) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(
-        "Gang default/t: 1 pod bound, 2 waiting, at least 3 are needed. Only 1 of those that wait"
+    assert " ".join(lines[:2]).startswith(
+        "Gang default/t: 1 pod bound, 2 waiting, at least 3 are needed. Without the gang's rules, 1 of those that wait"
     )
     assert "  default/a is bound to node n1" in lines
     assert "One of 2 equal pods:" in lines

@@ -99,7 +99,7 @@ controlplane: sync ## Start a control plane to try things on; prints its kubecon
 test: sync lint layers ## Everything that must hold before a commit
 	@echo "== types, unit tests and a part of Kubernetes' own tests: beside the tests on the API server"
 	@shown="$$(mktemp)"; trap 'kill $$! 2>/dev/null || true; rm -f "$$shown"' EXIT; \
-	nice -n 5 $(MAKE) types unit upstream-short >"$$shown" 2>&1 & \
+	nice -n 2 $(MAKE) types unit upstream-short >"$$shown" 2>&1 & \
 	failed=0; $(MAKE) integration oldest || failed=1; \
 	wait $$! || failed=1; cat "$$shown"; exit $$failed
 	@echo "== all green"

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from playwright.sync_api import Error, expect
+from playwright.sync_api import expect
 
 from e2e.browser import clusters
-from e2e.browser.visit import NARROW, Chromium, UnseenError, Visit, visit
+from e2e.browser.visit import NARROW, Chromium, Fault, UnseenError, Visit, visit
 
 
 class Pages(NamedTuple):
@@ -232,13 +232,10 @@ STOPS: Final = (
 def travel(chromium: Chromium, pages: Pages) -> Iterator[tuple[str, str]]:
     """Make every visit; give its name and what was wrong, empty where all was seen."""
     for stop in STOPS:
-        try:
-            with visit(chromium, getattr(pages, stop.page), size=stop.size, theme=stop.theme) as seen:
-                stop.act(seen, pages.document)
-        except (AssertionError, Error) as error:
-            yield stop.name, str(error).strip()
-        else:
-            yield stop.name, ""
+        fault = Fault()
+        with fault, visit(chromium, getattr(pages, stop.page), size=stop.size, theme=stop.theme) as seen:
+            stop.act(seen, pages.document)
+        yield stop.name, fault.text
 
 
 def photograph(chromium: Chromium, pages: Pages, folder: Path) -> Iterator[Path]:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Error, expect
+from playwright.sync_api import expect
 
 from e2e import dovetail
 from e2e.browser import clusters, fit_journey
 from e2e.browser.live_server import LiveServer
-from e2e.browser.visit import NARROW, WIDE, Chromium, UnseenError, Visit, visit
+from e2e.browser.visit import NARROW, WIDE, Chromium, Fault, UnseenError, Visit, visit
 from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Manifest
@@ -168,21 +168,15 @@ STOPS: Final[tuple[tuple[str, _Act, dict[str, Any]], ...]] = (
 def travel(chromium: Chromium, folder: Path) -> Iterator[tuple[str, str]]:
     """Make every visit; give its name and what was wrong, empty where all was seen."""
     for name, act, window in STOPS:
-        cluster = Cluster(folder)
-        try:
-            with LiveServer("-f", str(cluster.path)) as server, visit(chromium, server.address, **window) as seen:
-                act(seen, cluster, server)
-        except (AssertionError, Error) as error:
-            yield name, str(error).strip()
-        else:
-            yield name, ""
+        cluster, fault = Cluster(folder), Fault()
+        with fault, LiveServer("-f", str(cluster.path)) as server, visit(chromium, server.address, **window) as seen:
+            act(seen, cluster, server)
+        yield name, fault.text
     for name, visits in (("gives a token", shows_what_a_token_may_see), ("reads the decisions", reads_decisions)):
-        try:
+        fault = Fault()
+        with fault:
             visits(chromium, lambda _, __: None)
-        except (AssertionError, Error) as error:
-            yield name, str(error).strip()
-        else:
-            yield name, ""
+        yield name, fault.text
 
 
 def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Path]:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Error, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from e2e.browser.afternoon import OBSERVED, Afternoon
-from e2e.browser.visit import NARROW, Chromium, UnseenError, Visit, visit
+from e2e.browser.visit import NARROW, Chromium, Fault, UnseenError, Visit, visit
 from scheduler.counterfactual import observation_report
 from scheduler.counterfactual.observation_record import ObservationRecord, RecordReader
 from scheduler.page import report_page
@@ -73,13 +73,10 @@ def travel(chromium: Chromium, folder: Path) -> Iterator[tuple[str, str]]:
     """Make every visit; give its name and what was wrong, empty where all was seen."""
     page = write_page(folder)
     for name, act, window in STOPS:
-        try:
-            with visit(chromium, page, has_map=None, **window) as seen:
-                act(seen)
-        except (AssertionError, Error) as error:
-            yield name, str(error).strip()
-        else:
-            yield name, ""
+        fault = Fault()
+        with fault, visit(chromium, page, has_map=None, **window) as seen:
+            act(seen)
+        yield name, fault.text
 
 
 def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Path]:

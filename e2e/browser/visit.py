@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 WIDE: Final = (1400, 860)
 NARROW: Final = (390, 844)
@@ -33,6 +33,24 @@ _BRIGHTNESS: Final = """() => getComputedStyle(document.body).backgroundColor.ma
 
 class UnseenError(AssertionError):
     """What was to be seen is not there."""
+
+
+class Fault:
+    """What was wrong with a visit that it surrounds; such an error goes no further."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __enter__(self) -> Self:
+        """Start the visit."""
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
+        """Keep the text of what was not seen, or not found."""
+        if isinstance(error, AssertionError | Error):
+            self.text = str(error).strip()
+            return True
+        return False
 
 
 class Chromium:

@@ -1,8 +1,18 @@
-"""Builders for the lines of an observation's record."""
+"""Builders for the lines of an observation's record, and the report of a record."""
 
+from pathlib import Path
+
+from scheduler.counterfactual import observation_report
 from scheduler.counterfactual.comparison import ComparisonTotals
 from scheduler.counterfactual.fleet_measure import FleetMeasure
-from scheduler.counterfactual.observation_record import ObservationSample, ObservationStart
+from scheduler.counterfactual.observation_record import (
+    ObservationRecord,
+    ObservationSample,
+    ObservationStart,
+    RecordLine,
+    RecordReader,
+)
+from scheduler.counterfactual.observation_report import ObservationReport
 from scheduler.counterfactual.outcomes import ComparedPlacement, OutcomeCounts, PlacementOutcome
 
 NONE = OutcomeCounts()
@@ -63,3 +73,11 @@ def sample(
         still_open=still_open,
         failed_decisions=failed_decisions,
     )
+
+
+def report(path: Path, *lines: RecordLine) -> ObservationReport:
+    """Write a record with these lines, and read its report."""
+    with ObservationRecord(path) as record:
+        for each in lines:
+            record.add(each)
+    return observation_report.report_of(RecordReader(path))

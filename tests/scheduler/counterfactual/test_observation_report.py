@@ -5,29 +5,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scheduler.counterfactual import observation_report
-from scheduler.counterfactual.observation_record import (
-    ObservationRecord,
-    OutcomeLine,
-    RecordError,
-    RecordLine,
-    RecordReader,
-)
-from scheduler.counterfactual.observation_report import MOST_NAMED, MOST_POINTS, ObservationReport
+from scheduler.counterfactual.observation_record import OutcomeLine, RecordError
+from scheduler.counterfactual.observation_report import MOST_NAMED, MOST_POINTS
 from scheduler.counterfactual.outcomes import OutcomeCounts, PlacementOutcome
-from tests.support.observations import BETTER, NONE, WORSE, outcome, sample, start
+from tests.support.observations import BETTER, NONE, WORSE, outcome, report, sample, start
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "record.jsonl"
-
-
-def report(path: Path, *lines: RecordLine) -> ObservationReport:
-    with ObservationRecord(path) as record:
-        for each in lines:
-            record.add(each)
-    return observation_report.report_of(RecordReader(path))
 
 
 def test_the_counts_are_those_of_the_last_sample_of_each_observation(path: Path) -> None:

@@ -10,23 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scheduler.counterfactual import observation_report
-from scheduler.counterfactual.observation_record import ObservationRecord, OutcomeLine, RecordLine, RecordReader
-from scheduler.counterfactual.observation_report import ObservationReport
+from scheduler.counterfactual.observation_record import OutcomeLine
 from scheduler.page import report_page
-from tests.support.observations import BETTER, WORSE, outcome, sample, start
+from tests.support.observations import BETTER, WORSE, outcome, report, sample, start
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "record.jsonl"
-
-
-def report(path: Path, *lines: RecordLine) -> ObservationReport:
-    with ObservationRecord(path) as record:
-        for each in lines:
-            record.add(each)
-    return observation_report.report_of(RecordReader(path))
 
 
 class Page(HTMLParser):

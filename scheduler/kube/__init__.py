@@ -3,7 +3,8 @@ The Kubernetes API: the only package that talks to the API server.
 
     access                     which kubeconfig file, context and namespace a command uses
     kubeconfig, credentials    configuration, tokens and certificates
-    client, paths, errors      HTTP requests and their errors
+    client, paths, errors      requests and their errors
+    http                       the connections that they use
     discovery                  which kinds and versions the API server has
     decode, encode, protobuf   API objects to frozen values, and back
     watch, reflector           list and watch: the protocol without I/O, and the task around it
@@ -13,5 +14,5 @@ The Kubernetes API: the only package that talks to the API server.
     lease, elector             leader election: the state machine without I/O, and the task around it
 
 No decisions, no cluster cache, no logs and no metrics here: results are returned, raised or given to a callback. No
-other package imports `kubernetes` or `aiohttp`, except the health server, which serves with the latter.
+other package imports `kubernetes`.
 """

@@ -15,15 +15,14 @@ import functools
 import math
 import os
 import socket
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self, TypeVar
-from urllib.parse import urlencode
+from typing import Final, NamedTuple, Self, TypeVar
+from urllib.parse import quote, urlencode
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from scheduler.kube import credentials, errors
 from scheduler.kube.credentials import ClientConfig, Credentials
@@ -38,6 +37,8 @@ from scheduler.kube.errors import (
     Unreachable,
     WatchSilent,
 )
+from scheduler.kube.http.connection_pool import ConnectionPool, Origin
+from scheduler.kube.http.http_connection import AnswerHead, HttpConnection
 from scheduler.kube.leader_election.boot_clock import boot_time
 
 _USER_AGENT: Final = "dovetail-scheduler"
@@ -50,17 +51,15 @@ PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.
 PAGE_SIZE: Final = "500"
 
 REQUEST_SECONDS: Final = 30.0
-_CONNECT_SHARE: Final = 0.8
-_LEAST_SECONDS: Final = 0.001
-_READS: Final = frozenset({"GET", "HEAD"})
+_ANSWER_SHARE: Final = 0.2
+"""Of the time of a request, what connecting leaves for the answer."""
+_READ: Final = "GET"
 _WATCHES: Final = 16
 """Connections in addition to those for requests: every watch holds one."""
 _UNAUTHORIZED: Final = 401
 _REDIRECTS: Final = range(300, 400)
 _FIRST_ERROR: Final = 300
-_KEEPALIVE_IDLE_SECONDS: Final = 30
-_KEEPALIVE_INTERVAL_SECONDS: Final = 10
-_KEEPALIVE_PROBES: Final = 3
+_PATH_CHARACTERS: Final = "/:@!$&'()*+,;=~%"
 _sent_before: Final = contextvars.ContextVar("_sent_before", default=math.inf)
 
 
@@ -104,9 +103,10 @@ _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 class Client:
     """A connection to one API server; use `connect`."""
 
-    def __init__(self, session: aiohttp.ClientSession, known: Credentials) -> None:
-        self._session = session
+    def __init__(self, pool: ConnectionPool, known: Credentials) -> None:
+        self._pool = pool
         self._credentials = known
+        self._route: _Route | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -136,13 +136,11 @@ class Client:
     ) -> AsyncIterator[Self]:
         """Open a client by what `load` gives, as `connect` does."""
         known = await asyncio.to_thread(Credentials, load)
-        connector = aiohttp.TCPConnector(limit=max_connections + _WATCHES, socket_factory=_socket, ttl_dns_cache=30)
-        # Compressing costs both sides more than it saves inside a cluster.
-        headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
-        async with aiohttp.ClientSession(
-            connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[_in_time()]
-        ) as session:
-            yield cls(session, known)
+        pool = ConnectionPool(max_connections + _WATCHES)
+        try:
+            yield cls(pool, known)
+        finally:
+            await pool.close()
 
     @property
     def server(self) -> str:
@@ -172,12 +170,13 @@ class Client:
         A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
         query, ends = dict(query or ()), math.inf
-        if method not in _READS:
+        if method != _READ:
             query["timeout"] = f"{max(1, math.floor(timeout_seconds * 1000))}ms"
             ends = min(boot_time() + timeout_seconds, _sent_before.get())
-        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept, headers or {}, ends)
-        async with self._exchange(call) as response:
-            return await response.read()
+        call = _Call(method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends)
+        until = asyncio.get_running_loop().time() + timeout_seconds
+        async with self._answer(call, until) as connection:
+            return await connection.read_all(until)
 
     async def stream_lines(
         self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
@@ -187,10 +186,11 @@ class Client:
 
         Ends when the server ends it; raises WatchSilent when nothing came for `read_timeout_seconds`.
         """
-        timeout = aiohttp.ClientTimeout(total=None, connect=REQUEST_SECONDS, sock_read=read_timeout_seconds)
+        now = asyncio.get_running_loop().time
+        call = _Call(_READ, path, query, read_timeout_seconds, is_stream=True)
         rest = b""
-        async with self._exchange(_Call("GET", path, query, timeout)) as response:
-            while chunk := await _next_chunk(response.content, read_timeout_seconds):
+        async with self._answer(call, now() + read_timeout_seconds) as connection:
+            while chunk := await connection.read(now() + read_timeout_seconds):
                 *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 if lines:
                     yield lines
@@ -222,68 +222,87 @@ class Client:
             raise DecodeError(kind.__name__.strip("_").lower(), path, "(whole answer)", str(error)) from error
 
     @contextlib.asynccontextmanager
-    async def _exchange(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
-        """Return a successful answer; every failure, also while it is read, is raised as a KubeError."""
+    async def _answer(self, call: "_Call", until: float) -> AsyncIterator[HttpConnection]:
+        """Send, and lend the connection on which the answer comes; what goes wrong is raised as a KubeError."""
         try:
-            async with await self._answer(call) as response:
-                if response.status >= _FIRST_ERROR:
-                    raise await self._refusal(call, response)
-                yield response
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(f"{call}: {self.server} cannot be reached: {_because(error)}") from error
-        except aiohttp.SocketTimeoutError as error:  # only a stream has this timeout
-            raise WatchSilent(f"{call}: no answer for {call.timeout.sock_read:g} s") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            lost = Unreachable if call.method in _READS else AnswerLost
+            connection = await self._authorized(call, until)
+            try:
+                yield connection
+            finally:
+                self._pool.release(connection)
+        except OSError as error:
+            if call.is_stream and isinstance(error, TimeoutError):
+                raise WatchSilent(f"{call}: nothing came for {call.seconds:g} s") from error
+            lost = Unreachable if call.method == _READ else AnswerLost
             raise lost(f"{call}: no answer: {_because(error)}") from error
 
-    async def _answer(self, call: "_Call") -> aiohttp.ClientResponse:
+    async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
-        started = boot_time()
         access = await self._credentials.current()
-        response = await self._send(call, access)
-        if response.status == _UNAUTHORIZED and await self._credentials.renew(access.authorization):
-            response.release()
-            response = await self._send(call.after(boot_time() - started), self._credentials.access)
-        return response
+        try:
+            return await self._sent(call, access, until)
+        except Unauthorized as refusal:
+            if not await self._credentials.renew(access.authorization):
+                if self._credentials.problem:
+                    refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
+                raise
+        return await self._sent(call, self._credentials.access, until)
 
-    async def _send(self, call: "_Call", access: ClientConfig) -> aiohttp.ClientResponse:
-        """One request and the head of its answer."""
-        headers = {"Accept": call.accept, **call.headers}
-        if access.authorization:
-            headers["Authorization"] = access.authorization
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        question = f"?{urlencode(call.query)}" if call.query else ""
-        return await self._session.request(
-            call.method,
-            URL(f"{access.server}{call.path}{question}", encoded=True),
-            data=call.body,
-            headers=headers,
-            timeout=call.timeout,
-            ssl=self._credentials.tls or True,
-            server_hostname=access.server_name or None,
-            proxy=access.proxy or None,
-            allow_redirects=False,
-            trace_request_ctx=call,
-        )
+    async def _sent(self, call: "_Call", access: ClientConfig, until: float) -> HttpConnection:
+        """Send once, or a read twice: a connection that was idle may have been closed while the request came."""
+        route = self._route_of(access)
+        connection = await self._connection(route, call, until)
+        may_be_closed = connection.has_answered and call.method == _READ
+        try:
+            return await self._exchange(connection, route, call, until)
+        except ConnectionError:
+            if not may_be_closed or connection.has_heard:
+                raise
+        self._pool.close_idle()
+        return await self._exchange(await self._connection(route, call, until), route, call, until)
 
-    async def _refusal(self, call: "_Call", response: aiohttp.ClientResponse) -> KubeError:
+    def _route_of(self, access: ClientConfig) -> "_Route":
+        """Return the way to the server; connections are kept where only the token is new."""
+        known, tls = self._route, self._credentials.tls
+        if known is None or known.access is not access or known.origin.tls is not tls:
+            origin = Origin.of(access.server, tls, access.server_name, access.proxy)
+            same = known is not None and known.origin == origin
+            self._route = known = _Route.of(access, known.origin if known is not None and same else origin)
+        return known
+
+    async def _connection(self, route: "_Route", call: "_Call", until: float) -> HttpConnection:
+        """Connect, which may take most of the time."""
+        try:
+            return await self._pool.acquire(route.origin, until - call.seconds * _ANSWER_SHARE)
+        except OSError as error:
+            raise Unreachable(f"{call}: {self.server} cannot be reached: {_because(error)}") from error
+
+    async def _exchange(
+        self, connection: HttpConnection, route: "_Route", call: "_Call", until: float
+    ) -> HttpConnection:
+        """Send a request on a connection, which is released where an error is raised or the answer is no success."""
+        refusal: KubeError | None = None
+        try:
+            call.require_time()
+            head = await connection.send(route.request(call), until, is_stream=call.is_stream)
+            if head.status >= _FIRST_ERROR:
+                refusal = self._refusal(call, head, await connection.read_all(until))
+        except BaseException:
+            self._pool.release(connection)
+            raise
+        if refusal is not None:
+            self._pool.release(connection)
+            raise refusal
+        return connection
+
+    def _refusal(self, call: "_Call", head: AnswerHead, body: bytes) -> KubeError:
         """Make the error of an answer that is no success."""
-        if response.status in _REDIRECTS:
-            location = response.headers.get("Location", "elsewhere")
+        if head.status in _REDIRECTS:
+            location = head.text("location") or "elsewhere"
             return ConfigurationError(
                 f"{call}: {self.server} sends us to {location}: write the API server's own address as server"
             )
-        refusal = errors.from_answer(
-            response.status,
-            await response.read(),
-            request=str(call),
-            retry_after=response.headers.get("Retry-After", ""),
-        )
-        if isinstance(refusal, Unauthorized) and self._credentials.problem:
-            refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
-        return refusal
+        return errors.from_answer(head.status, body, request=str(call), retry_after=head.text("retry-after"))
 
 
 async def pages(
@@ -303,79 +322,67 @@ async def pages(
         query["continue"] = page.continue_token
 
 
-async def _next_chunk(content: aiohttp.StreamReader, seconds: float) -> bytes:
-    """Return what comes next of a stream, b"" at its end. Its own timer: aiohttp's stops where chunks are malformed."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await content.readany()
-    except TimeoutError as error:
-        raise WatchSilent(f"nothing came for {seconds:g} s") from error
-
-
 class _Call(NamedTuple):
-    """A request to send, once or twice."""
+    """A request to send, once or twice, and the seconds that it may take; those of a stream until its head is there."""
 
     method: str
     path: str
     query: Mapping[str, str]
-    timeout: aiohttp.ClientTimeout
+    seconds: float
     body: bytes | None = None
     content_type: str = JSON
     accept: str = JSON
     headers: Mapping[str, str] = MappingProxyType({})
     ends: float = math.inf
     """When it must have been sent, by `boot_time`; a read may be sent at any time."""
+    is_stream: bool = False
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 
-    def after(self, seconds: float) -> Self:
-        """Return the same request with the remaining time: a leader's write has to end before its lease does."""
-        if self.timeout.total is None:
-            return self
-        return self._replace(timeout=_within(max(_LEAST_SECONDS, self.timeout.total - seconds)))
+    def require_time(self) -> None:
+        """Raise Unreachable where it must not be sent any more."""
+        if boot_time() > self.ends:
+            raise Unreachable(f"{self}: its time was over before it was sent: the machine or the process was suspended")
 
 
-def _within(seconds: float) -> aiohttp.ClientTimeout:
-    """Make a timeout, of which connecting may take most."""
-    return aiohttp.ClientTimeout(total=seconds, connect=seconds * _CONNECT_SHARE)
+class _Route(NamedTuple):
+    """Where requests go with some credentials, and the headers that all of them have."""
+
+    access: ClientConfig
+    origin: Origin
+    headers: str
+
+    @classmethod
+    def of(cls, access: ClientConfig, origin: Origin) -> Self:
+        """Write the headers. Compressing costs both sides more than it saves inside a cluster."""
+        headers = {"Host": origin.name, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
+        if access.authorization:
+            headers["Authorization"] = access.authorization
+        return cls(access, origin, _lines(headers | origin.proxy_headers))
+
+    def request(self, call: _Call) -> bytes:
+        """Write a request."""
+        question = f"?{urlencode(call.query)}" if call.query else ""
+        target = f"{self.origin.base}{quote(call.path, safe=_PATH_CHARACTERS)}{question}"
+        head = f"{call.method} {target} HTTP/1.1\r\n{self.headers}Accept: {call.accept}\r\n{_lines(call.headers)}"
+        if call.body is not None:
+            head += f"Content-Type: {call.content_type}\r\n"
+        if call.method != _READ:
+            head += f"Content-Length: {len(call.body or b'')}\r\n"
+        return f"{head}\r\n".encode() + (call.body or b"")
 
 
-def _in_time() -> aiohttp.TraceConfig:
-    """Make the check of a request's time after it has a connection, and before its first byte is written."""
-    config = aiohttp.TraceConfig()
-    config.on_request_headers_sent.append(_require_time)
-    return config
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
 
 
-async def _require_time(_session: aiohttp.ClientSession, context: Any, _params: object) -> None:
-    call: _Call = context.trace_request_ctx
-    if boot_time() > call.ends:
-        raise Unreachable(f"{call}: its time was over before it was sent: the machine or the process was suspended")
-
-
-def _because(error: BaseException) -> str:
-    """Return the cause as text; a timeout has none of its own, and aiohttp's texts name Python objects."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return str(error.certificate_error)
-    if isinstance(error, aiohttp.ClientSSLError):
+def _because(error: OSError) -> str:
+    """Return the cause as text; a timeout has none of its own."""
+    if isinstance(error, ssl.SSLError):
         return str(error)
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
-        return os.strerror(error.os_error.errno).lower()
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror).lower()
+    if error.errno:
+        return os.strerror(error.errno).lower()
     return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
-
-
-def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """Make a socket with TCP keepalive: a watch may be silent for minutes."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setblocking(False)  # noqa: FBT003 - socket's own signature
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
-        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_SECONDS),
-        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
-    ):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made

@@ -183,15 +183,32 @@ def _config(
     if proxy is None:
         proxies = urllib.request.getproxies()
         proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    bypassed = urllib.request.proxy_bypass(parts.hostname or "")
     return ClientConfig(
         server=server,
         authorization=authorization,
         tls=Tls(authority, certificate, key, is_verified) if server.startswith("https") else None,
         files=files,
         server_name=server_name,
-        proxy="" if urllib.request.proxy_bypass(parts.hostname or "") else proxy,
+        proxy=_proxy_url(proxy, said_by) if proxy and not bypassed else "",
         refresh_seconds=refresh_seconds,
     )
+
+
+def _proxy_url(text: str, said_by: str) -> str:
+    """Return the URL of a proxy, which may be written without a scheme. Raises ConfigurationError."""
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ConfigurationError(
+            f"{said_by}the proxy {text!r} is not valid: write http://HOST:PORT or https://HOST:PORT, as proxy-url "
+            "in the kubeconfig or in the environment (HTTPS_PROXY)"
+        )
+    return url
 
 
 def tls_context(access: ClientConfig) -> ssl.SSLContext | None:

@@ -8,6 +8,7 @@ import yaml
 
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable
+from tests.support.http_server import Server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -41,12 +42,10 @@ async def test_a_stream_that_is_broken_off_is_an_error(rest: bytes, tmp_path: Pa
         await writer.drain()
         await asyncio.sleep(0.1)  # the head is read first
         writer.write(rest)
-        await writer.drain()
-        writer.close()
 
     async with (
-        await asyncio.start_server(serve, "127.0.0.1", 0) as server,
-        Client.connect(kubeconfig(tmp_path / "config", server.sockets[0].getsockname()[1])) as client,
+        Server(serve).running() as server,
+        Client.connect(kubeconfig(tmp_path / "config", server.port)) as client,
     ):
         with pytest.raises(Unreachable):
             await asyncio.wait_for(read(client), 10)

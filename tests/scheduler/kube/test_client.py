@@ -12,6 +12,7 @@ import yaml
 from e2e.controlplane.plane import ControlPlane
 from scheduler.kube import writes
 from scheduler.kube.client import Client
+from scheduler.kube.credentials import ClientConfig
 from scheduler.kube.discovery import discover
 from scheduler.kube.errors import (
     AnswerLost,
@@ -24,6 +25,7 @@ from scheduler.kube.errors import (
 )
 from solver.domain import PodId
 from tests.scheduler.kube.conftest import Cluster
+from tests.support.http_server import Server, answers, whole
 from tests.support.shell_proxy import LossyProxy
 
 pytestmark = pytest.mark.controlplane
@@ -154,9 +156,8 @@ async def test_a_write_before_any_connection_is_unreachable_when_the_handshake_f
         writer.close()
 
     document = yaml.safe_load(control_plane.kubeconfig.read_text())
-    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    async with Server(hang_up).running() as server:
+        document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{server.port}"
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(document))
         async with Client.connect(path) as client:
@@ -168,16 +169,13 @@ async def test_a_server_that_sends_us_elsewhere_is_a_wrong_address(tmp_path: Pat
     async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 302 Found\r\nLocation: https://login.example.com/\r\nContent-Length: 0\r\n\r\n")
-        await writer.drain()
-        writer.close()
 
     path = tmp_path / "kubeconfig"
-    async with await asyncio.start_server(redirect, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
+    async with Server(redirect).running() as server:
         document = {
             "current-context": "x",
             "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+            "clusters": [{"name": "x", "cluster": {"server": server.url}}],
         }
         path.write_text(json.dumps(document))
         async with Client.connect(path) as client:
@@ -189,34 +187,83 @@ async def test_a_second_try_with_other_credentials_has_only_the_time_that_is_lef
     token = tmp_path / "token"
     token.write_text("old")
 
-    is_over = asyncio.Event()
-
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            for status in ("401 Unauthorized", "200 OK"):
-                await reader.readuntil(b"\r\n\r\n")
-                token.write_text("new")
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1), 1.2)  # ends at once when the client gives up
-                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
-                await writer.drain()
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        is_over.set()
+        for status in ("401 Unauthorized", "200 OK"):
+            await reader.readuntil(b"\r\n\r\n")
+            token.write_text("new")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 1.2)  # ends at once when the client gives up
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
 
     path = tmp_path / "kubeconfig"
-    async with await asyncio.start_server(slow, "127.0.0.1", 0) as listening:
+    async with Server(slow).running() as server:
         document = {
             "current-context": "x",
             "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-            "clusters": [
-                {"name": "x", "cluster": {"server": f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"}}
-            ],
+            "clusters": [{"name": "x", "cluster": {"server": server.url}}],
             "users": [{"name": "x", "user": {"tokenFile": str(token)}}],
         }
         path.write_text(json.dumps(document))
         async with Client.connect(path) as client:
             with pytest.raises(AnswerLost, match="timed out"):
                 await client.request("PUT", "/x", timeout_seconds=2.0)
-        await is_over.wait()
+
+
+class Idle:
+    """A server whose connections end when the second request comes on them; it counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b""):
+            self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode().partition(" ")[0])
+            writer.write(answer)
+
+
+@pytest.fixture
+def idle() -> Idle:
+    return Idle()
+
+
+async def test_a_read_on_a_connection_that_the_server_closes_is_sent_again(idle: Idle) -> None:
+    async with Server(idle.serve).running() as server:
+        config = ClientConfig(server.url, "", None, ("", "", ""))
+        async with Client.with_credentials(lambda: config) as client:
+            assert [await client.request("GET", "/x") for _ in range(2)] == [b"{}", b"{}"]
+    assert idle.asked == ["GET", "GET", "GET"]
+
+
+async def test_a_write_on_a_connection_that_the_server_closes_is_a_lost_answer(idle: Idle) -> None:
+    async with Server(idle.serve).running() as server:
+        config = ClientConfig(server.url, "", None, ("", "", ""))
+        async with Client.with_credentials(lambda: config) as client:
+            await client.request("PUT", "/x")
+            with pytest.raises(AnswerLost, match="the server closed the connection"):
+                await client.request("PUT", "/x")
+    assert idle.asked == ["PUT", "PUT"]
+
+
+async def test_connections_are_kept_when_only_the_token_is_new() -> None:
+    async with Server(answers(*[whole(b"{}")] * 3)).running() as server:
+        tokens = iter("abc")
+        async with Client.with_credentials(
+            lambda: ClientConfig(server.url, f"Bearer {next(tokens)}", None, ("", "", ""), refresh_seconds=0.0)
+        ) as client:
+            for _ in range(2):
+                await client.request("GET", "/x")
+        assert server.connections == 1
+
+
+async def test_a_path_with_odd_characters_is_one_path() -> None:
+    asked: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().partition("\r\n")[0])
+        writer.write(whole(b"{}"))
+
+    async with Server(serve).running() as server:
+        config = ClientConfig(server.url, "", None, ("", "", ""))
+        async with Client.with_credentials(lambda: config) as client:
+            await client.request("GET", "/a b\r\nHost: x/ü?#")
+    assert asked == ["GET /a%20b%0D%0AHost:%20x/%C3%BC%3F%23 HTTP/1.1"]

@@ -354,3 +354,17 @@ def test_the_address_in_a_pod_may_be_of_ipv6(tmp_path: Path) -> None:
     certificate.write_text("")
     with pytest.raises(ConfigurationError, match=r"ca\.crt is empty"):
         credentials.load_in_cluster(token, certificate, environment)
+
+
+def test_a_proxy_may_be_written_without_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "proxy:3128")
+    monkeypatch.setenv("no_proxy", "")
+    assert credentials.load_kubeconfig(kubeconfig(tmp_path)).proxy == "http://proxy:3128"
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "http://", "http://proxy:port", "http://proxy:0"])
+def test_a_proxy_of_another_kind_is_refused(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(ConfigurationError, match=rf"the proxy '{proxy}' is not valid: write http://HOST:PORT"):
+        credentials.load_kubeconfig(kubeconfig(tmp_path))

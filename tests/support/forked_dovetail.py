@@ -20,7 +20,7 @@ LONGEST: Final = 1024 * 1024
 
 
 class ForkedProcess(subprocess.Popen[bytes]):
-    """A process whose parent is the preloaded one: that one writes its exit status to a pipe."""
+    """A process whose parent is the preloader, which writes its exit status to a pipe."""
 
     def __init__(self, pid: int, stdin: int, status: int) -> None:
         """Take the process id, the end of the pipe to its standard input, and that of the pipe with its status."""

@@ -107,9 +107,14 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-if __name__ == "__main__":
-    from scheduler.cli import main
+def run() -> int:
+    """Run the command line, and end when standard input is closed."""
+    from scheduler.cli import main  # noqa: PLC0415 - tests import this module, and not the scheduler
 
     if os.environ.pop("DOVETAIL_END_WITH_STDIN", ""):
         threading.Thread(target=_end_with_stdin, daemon=True).start()
-    sys.exit(main())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from e2e.controlplane.access import Access
 
@@ -28,15 +28,20 @@ class Component:
         self.access: Access | None = None  # to its own /readyz and /metrics, where it serves them
         environment = {**os.environ, "DOVETAIL_END_WITH_STDIN": "1"}
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                cwd=cwd,
-                process_group=0,  # a Ctrl-C is for us: until we have cleaned up, the API server must answer
-            )
+            self._process = self._launch(command, output, environment, cwd)
+
+    def _launch(
+        self, command: Sequence[str | Path], output: BinaryIO, environment: dict[str, str], cwd: Path
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=cwd,
+            process_group=0,  # a Ctrl-C is for us: until we have cleaned up, the API server must answer
+        )
 
     @property
     def pid(self) -> int:

@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no command needs
     try:
         status: int = options.execute(options)
+        if status != ExitStatus.WRONG:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:

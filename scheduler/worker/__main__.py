@@ -20,7 +20,7 @@ from scheduler.worker.serve import serve
 from solver import solve_warm_up_case
 
 
-def _run(control: socket.socket, memory_limit_mib: int) -> None:
+def run_fork_server(control: socket.socket, memory_limit_mib: int) -> None:
     """Fork a worker for every connection that comes over the control socket (SCM_RIGHTS), until it is closed."""
     # A terminal's Ctrl-C goes to the whole process group: it is the shell that decides when these processes end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -54,4 +54,4 @@ def _serve(control: socket.socket, descriptor: int, serve_one: Callable[[socket.
 
 
 if __name__ == "__main__":
-    _run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    run_fork_server(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

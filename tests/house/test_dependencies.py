@@ -33,9 +33,14 @@ def _modules(tree: ast.AST) -> set[str]:
             found |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("find_spec", "importorskip")):
+        elif isinstance(node, ast.Call) and _called(node) in {"find_spec", "importorskip"}:
             found |= {str(each.value) for each in node.args if isinstance(each, ast.Constant)}
     return {each.partition(".")[0] for each in found}
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _imported(*folders: str) -> set[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail, install
+from tests.support.forked_dovetail import ForkedDovetail, Preloader
 from tests.support.shell_world import Start, World
 from tests.support.volume_world import VolumeWorld
 
@@ -34,14 +35,21 @@ def volumes(world: World) -> Iterator[VolumeWorld]:
     made.clear()
 
 
+@pytest.fixture(scope="session")
+def dovetail() -> Iterator[type[Dovetail]]:
+    """Dovetail forked from a process that has imported it."""
+    with Preloader() as preloader:
+        yield type("Forked", (ForkedDovetail,), {"preloader": preloader})
+
+
 @pytest.fixture
-def start(world: World, account: Path, tmp_path: Path) -> Iterator[Start]:
+def start(world: World, account: Path, tmp_path: Path, dovetail: type[Dovetail]) -> Iterator[Start]:
     """Start Dovetail for the world's pods (again); what still runs is ended with the test."""
     with ExitStack() as running:
 
         def begin(kubeconfig: Path = account, *arguments: str, leader_elect: bool = False) -> Dovetail:
             log = tmp_path / f"dovetail-{len(list(tmp_path.iterdir()))}.log"
             names = f"--scheduler-name={world.scheduler}"
-            return running.enter_context(Dovetail.start(kubeconfig, log, names, *arguments, leader_elect=leader_elect))
+            return running.enter_context(dovetail.start(kubeconfig, log, names, *arguments, leader_elect=leader_elect))
 
         yield begin

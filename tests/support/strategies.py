@@ -84,43 +84,58 @@ NUMA: Final = "resource.example.com/numa"
 MODELS: Final = ("A", "B")
 GROUPS: Final = ((), ("a",), ("b",), ("a", "b"), ("b", "c"), ("c", "a"))
 AMOUNTS: Final[tuple[b.Amount, ...]] = (0, 1, 2, 3, 4, "250m", "600m", "1700m", "500u")
+_SELDOM: Final[st.SearchStrategy[bool]] = st.sampled_from((False, False, False, False, False, True))
+"""True in one of six."""
+_CAPACITY: Final[st.SearchStrategy[Capacity]] = st.sampled_from(
+    (
+        b.capacity(4),
+        b.capacity(4, default=1),
+        b.capacity(6, default=2, minimum=2, step=2),
+        b.capacity(6, default=1, minimum=1, maximum=3),
+        b.capacity(6, default=1, valid_values=(1, 3)),
+        b.capacity(3, default="500m", minimum="250m", maximum="2500m", step="250m"),
+        b.capacity(4, default="1500m", minimum="500m", step="500m", counts_whole_units=True),
+    )
+)
+_TAINTS: Final[st.SearchStrategy[tuple[Taint, ...]]] = st.sampled_from(
+    ((), (), (), (b.taint("hot"),), (b.taint("hot", effect="NoExecute"),), (b.taint("note", effect="None"),))
+)
 
 
 @st.composite
 def situations(draw: Draw, features: frozenset[Feature] = ALL_FEATURES, *, most_pods: int = 4) -> Situation:
     """Draw a cluster and a batch; each feature is left out of half of the situations, so that pairs stand out."""
     chosen = frozenset(each for each in sorted(features) if draw(st.booleans()))
-    nodes = draw(_nodes(chosen))
-    slices = draw(_slices(nodes, chosen))
+    nodes = _nodes(draw, chosen)
+    slices = _slices(draw, nodes, chosen)
     published = [
         (DeviceId(each.driver, each.pool, device.name), device, _home(each, device))
         for each in slices
         for device in each.devices
         if each.generation == 1
     ]
-    claims = draw(_claims(chosen, most_pods))
-    pods = draw(_pods(claims, chosen, most_pods))
-    held = draw(_held(published, chosen)) if Feature.USAGE in chosen else []
+    claims = _claims(draw, chosen, most_pods)
+    pods = _pods(draw, claims, chosen, most_pods)
+    held = _held(draw, published, chosen) if Feature.USAGE in chosen else []
     if Feature.ALLOCATED_CLAIMS in chosen:
-        claims = [draw(_allocated(each, published)) for each in claims]
-    running = draw(_running(nodes)) if Feature.NODE_FIT in chosen else []
-    rules = draw(_rules()) if Feature.TAINTS in chosen else []
+        claims = [_allocated(draw, each, published) for each in claims]
+    running = _running(draw, nodes) if Feature.NODE_FIT in chosen else []
+    rules = _rules(draw) if Feature.TAINTS in chosen else []
     classes = (
         b.device_class("gpu", driver=DRIVERS[0]),
         b.device_class("nic", driver=DRIVERS[1]),
         b.device_class("any"),
     )
-    snapshot = b.snapshot(nodes, slices, classes, claims, held, running, rules, draws=draw(_draws(held, chosen)))
+    snapshot = b.snapshot(nodes, slices, classes, claims, held, running, rules, draws=_draws(draw, held, chosen))
     return Situation(snapshot, b.batch(*pods))
 
 
-@st.composite
 def _draws(draw: Draw, held: list[Claim], features: frozenset[Feature]) -> dict[DeviceId, dict[str, b.Amount]]:
     """What some of the devices in use drew of counters when they were allocated, whatever their slices say now."""
     if Feature.COUNTERS not in features:
         return {}
     devices = [result.device for each in held if each.allocation is not None for result in each.allocation.results]
-    return {each: {"card/slices": draw(st.integers(1, 3))} for each in devices if draw(_seldom())}
+    return {each: {"card/slices": draw(st.integers(1, 3))} for each in devices if draw(_SELDOM)}
 
 
 def _home(each: ResourceSlice, device: Device) -> str:
@@ -130,7 +145,6 @@ def _home(each: ResourceSlice, device: Device) -> str:
 # Nodes
 
 
-@st.composite
 def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
     names = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
     nodes = [b.node(name, cpu=3, pods=3, labels={"rack": draw(st.sampled_from("ab"))}) for name in names]
@@ -142,8 +156,8 @@ def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
     return [
         replace(
             each,
-            is_unschedulable=draw(_seldom()),
-            taints=(b.taint("dedicated"),) if draw(_seldom()) else (),
+            is_unschedulable=draw(_SELDOM),
+            taints=(b.taint("dedicated"),) if draw(_SELDOM) else (),
             declared_features=(*each.declared_features, *(("Declared",) if draw(st.booleans()) else ())),
             allocatable=tuple(sorted({"cpu": 1000 * draw(st.integers(1, 3)), "pods": draw(st.integers(1, 3))}.items())),
         )
@@ -151,12 +165,6 @@ def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
     ]
 
 
-def _seldom() -> st.SearchStrategy[bool]:
-    """True in one of six."""
-    return st.sampled_from((False, False, False, False, False, True))
-
-
-@st.composite
 def _running(draw: Draw, nodes: list[Node]) -> list[Pod]:
     return [
         b.pod(f"running-{node.name}", node_name=node.name, cpu=draw(st.integers(0, 2)))
@@ -168,19 +176,17 @@ def _running(draw: Draw, nodes: list[Node]) -> list[Pod]:
 # Devices
 
 
-@st.composite
 def _slices(draw: Draw, nodes: list[Node], features: frozenset[Feature]) -> list[ResourceSlice]:
     slices: list[ResourceSlice] = []
     for node in nodes:
         for driver in DRIVERS:
             if driver == DRIVERS[0] or draw(st.booleans()):
-                slices += draw(_pool(node.name, driver, b.scope(node.name), features))
+                slices += _pool(draw, node.name, driver, b.scope(node.name), features)
     if Feature.WIDE in features:
-        slices += draw(_wide(nodes, features))
+        slices += _wide(draw, nodes, features)
     return slices
 
 
-@st.composite
 def _wide(draw: Draw, nodes: list[Node], features: frozenset[Feature]) -> list[ResourceSlice]:
     driver = draw(st.sampled_from(DRIVERS))
     scopes = (
@@ -190,18 +196,17 @@ def _wide(draw: Draw, nodes: list[Node], features: frozenset[Feature]) -> list[R
         b.scope(),
     )
     if not draw(st.booleans()):
-        return draw(_pool("wide", driver, draw(st.sampled_from(scopes)), features))
+        return _pool(draw, "wide", driver, draw(st.sampled_from(scopes)), features)
     own = (*scopes, b.scope(nodes[-1].name))
-    pool = draw(_pool("wide", driver, b.scope(per_device=True), features))
+    pool = _pool(draw, "wide", driver, b.scope(per_device=True), features)
     return [
         replace(each, devices=tuple(replace(one, scope=draw(st.sampled_from(own))) for one in each.devices))
         for each in pool
     ]
 
 
-@st.composite
 def _pool(draw: Draw, name: str, driver: str, scope: NodeScope, features: frozenset[Feature]) -> list[ResourceSlice]:
-    devices = [draw(_device(f"d{index}", features)) for index in range(draw(st.integers(0, 3)))]
+    devices = [_device(draw, f"d{index}", features) for index in range(draw(st.integers(0, 3)))]
     has_counters = Feature.COUNTERS in features and draw(st.booleans())
     parts, skipped = 1 + has_counters, Feature.NODE_OPERATIONS in features and draw(st.booleans())
     if has_counters:
@@ -212,8 +217,8 @@ def _pool(draw: Draw, name: str, driver: str, scope: NodeScope, features: frozen
     if has_counters:
         budget = {"card": {"slices": draw(st.integers(1, 4))}}
         slices.append(b.resource_slice(name, driver=driver, at=scope, slice_count=parts, counter_sets=budget))
-    if Feature.GENERATIONS in features and draw(_seldom()):
-        slices = draw(_disturbed(slices, b.scope(name) if name != "wide" else scope))
+    if Feature.GENERATIONS in features and draw(_SELDOM):
+        slices = _disturbed(draw, slices, b.scope(name) if name != "wide" else scope)
     return slices
 
 
@@ -225,7 +230,6 @@ def _consumption(groups: tuple[str, ...]) -> st.SearchStrategy[tuple[CounterCons
     return st.integers(0, 3).map(made)
 
 
-@st.composite
 def _disturbed(draw: Draw, slices: list[ResourceSlice], scope: NodeScope) -> list[ResourceSlice]:
     """An older or newer generation beside it, a slice missing, a device twice, slices that disagree."""
     first = slices[0]
@@ -248,7 +252,6 @@ def _disturbed(draw: Draw, slices: list[ResourceSlice], scope: NodeScope) -> lis
             return [*slices, replace(other, slice_count=first.slice_count + 1)]
 
 
-@st.composite
 def _device(draw: Draw, name: str, features: frozenset[Feature]) -> Device:
     attributes: dict[str, b.Attribute] = {"model": draw(st.sampled_from(MODELS))}
     if draw(st.integers(0, 3)):
@@ -256,17 +259,17 @@ def _device(draw: Draw, name: str, features: frozenset[Feature]) -> Device:
     is_shareable = Feature.CAPACITY in features and draw(st.booleans())
     capacities: dict[str, b.Amount | Capacity] = {}
     if Feature.CAPACITY in features:
-        capacities["memory"] = draw(_capacity()) if is_shareable else draw(st.integers(1, 4))
-        if is_shareable and draw(_seldom()):
+        capacities["memory"] = draw(_CAPACITY) if is_shareable else draw(st.integers(1, 4))
+        if is_shareable and draw(_SELDOM):
             capacities = {}
-    has_conditions = Feature.BINDING in features and draw(_seldom())
+    has_conditions = Feature.BINDING in features and draw(_SELDOM)
     return b.device(
         name,
         attributes=attributes,
         capacities=capacities,
         is_shareable=is_shareable,
-        taints=draw(_taints()) if Feature.TAINTS in features else (),
-        binds_to_node=Feature.BINDING in features and draw(_seldom()),
+        taints=draw(_TAINTS) if Feature.TAINTS in features else (),
+        binds_to_node=Feature.BINDING in features and draw(_SELDOM),
         binding_conditions=("Ready",) if has_conditions else (),
         binding_failure_conditions=("Failed",) if has_conditions else (),
     )
@@ -280,27 +283,6 @@ def _numa(features: frozenset[Feature]) -> st.SearchStrategy[b.Attribute]:
     return scalars | lists | st.just("0")
 
 
-def _capacity() -> st.SearchStrategy[Capacity]:
-    return st.sampled_from(
-        (
-            b.capacity(4),
-            b.capacity(4, default=1),
-            b.capacity(6, default=2, minimum=2, step=2),
-            b.capacity(6, default=1, minimum=1, maximum=3),
-            b.capacity(6, default=1, valid_values=(1, 3)),
-            b.capacity(3, default="500m", minimum="250m", maximum="2500m", step="250m"),
-            b.capacity(4, default="1500m", minimum="500m", step="500m", counts_whole_units=True),
-        )
-    )
-
-
-def _taints() -> st.SearchStrategy[tuple[Taint, ...]]:
-    return st.sampled_from(
-        ((), (), (), (b.taint("hot"),), (b.taint("hot", effect="NoExecute"),), (b.taint("note", effect="None"),))
-    )
-
-
-@st.composite
 def _rules(draw: Draw) -> list[DeviceTaintRule]:
     rules = (
         b.taint_rule("hot", b.taint("hot"), driver=DRIVERS[0], device_name="d0"),
@@ -313,29 +295,26 @@ def _rules(draw: Draw) -> list[DeviceTaintRule]:
 # Claims
 
 
-@st.composite
 def _claims(draw: Draw, features: frozenset[Feature], most: int) -> list[Claim]:
-    return [draw(_claim(f"c{index}", features)) for index in range(draw(st.integers(1, most)))]
+    return [_claim(draw, f"c{index}", features) for index in range(draw(st.integers(1, most)))]
 
 
-@st.composite
 def _claim(draw: Draw, name: str, features: frozenset[Feature]) -> Claim:
-    requests = [draw(_request(f"r{index}", features)) for index in range(draw(st.sampled_from((1, 1, 1, 2))))]
+    requests = [_request(draw, f"r{index}", features) for index in range(draw(st.sampled_from((1, 1, 1, 2))))]
     made = b.claim(name, *requests)
     if Feature.CONSTRAINTS in features:
-        made = replace(made, constraints=draw(_constraints(requests)))
+        made = replace(made, constraints=_constraints(draw, requests))
     if Feature.DERIVED in features and made.constraints:
-        derived = [draw(_deriving(each, made.constraints[0].attribute)) for each in made.requests]
+        derived = [_deriving(draw, each, made.constraints[0].attribute) for each in made.requests]
         made = replace(made, requests=tuple(derived))
-    if draw(_seldom()):
+    if draw(_SELDOM):
         made = replace(made, config=(b.config("r0"), b.config()))
-    if Feature.BROKEN_CLAIMS in features and draw(_seldom()):
+    if Feature.BROKEN_CLAIMS in features and draw(_SELDOM):
         broken = (replace(made, is_deleting=True), replace(made, invalid="broken"), replace(made, requests=()))
         made = draw(st.sampled_from(broken))
     return made
 
 
-@st.composite
 def _deriving(draw: Draw, request: Request, attribute: str) -> Request:
     """Derive an attribute for some alternatives of a request, by expressions that fail on no device."""
     expressions = (
@@ -354,24 +333,22 @@ def _deriving(draw: Draw, request: Request, attribute: str) -> Request:
     return replace(request, alternatives=tuple(alternatives))
 
 
-@st.composite
 def _request(draw: Draw, name: str, features: frozenset[Feature]) -> Request:
     if Feature.ALTERNATIVES in features and draw(st.booleans()):
         count = draw(st.integers(1, 2))
-        return b.first_available(name, *(draw(_wanted(f"s{index}", features)) for index in range(count)))
-    return Request(name=name, alternatives=(draw(_wanted("", features)),))
+        return b.first_available(name, *(_wanted(draw, f"s{index}", features) for index in range(count)))
+    return Request(name=name, alternatives=(_wanted(draw, "", features),))
 
 
-@st.composite
 def _wanted(draw: Draw, name: str, features: frozenset[Feature]) -> SubRequest:
-    takes_all = Feature.ALL in features and draw(_seldom())
+    takes_all = Feature.ALL in features and draw(_SELDOM)
     return b.alternative(
         name,
         draw(st.sampled_from(("gpu", "gpu", "nic", "any"))),
         count=1 if takes_all else draw(st.sampled_from((1, 1, 2))),
         mode=AllocationMode.ALL if takes_all else AllocationMode.EXACT_COUNT,
-        selectors=draw(_selectors(features)),
-        is_admin=not name and Feature.ADMIN in features and draw(_seldom()),
+        selectors=_selectors(draw, features),
+        is_admin=not name and Feature.ADMIN in features and draw(_SELDOM),
         tolerations=(b.toleration("hot"),) if Feature.TAINTS in features and draw(st.booleans()) else (),
         capacity={"memory": draw(st.sampled_from(AMOUNTS))}
         if Feature.CAPACITY in features and draw(st.booleans())
@@ -379,7 +356,6 @@ def _wanted(draw: Draw, name: str, features: frozenset[Feature]) -> SubRequest:
     )
 
 
-@st.composite
 def _selectors(draw: Draw, features: frozenset[Feature]) -> tuple[str, ...]:
     palette: list[str] = []
     if Feature.SELECTORS in features:
@@ -393,7 +369,6 @@ def _selectors(draw: Draw, features: frozenset[Feature]) -> tuple[str, ...]:
     return tuple(draw(st.lists(st.sampled_from(palette), max_size=1))) if palette else ()
 
 
-@st.composite
 def _constraints(draw: Draw, requests: list[Request]) -> tuple[Constraint, ...]:
     names = [str(each.result_name(i)) for each in requests for i in range(len(each.alternatives))]
     names += [each.name for each in requests]
@@ -409,25 +384,23 @@ def _constraints(draw: Draw, requests: list[Request]) -> tuple[Constraint, ...]:
 _Published = tuple[DeviceId, Device, str]
 
 
-@st.composite
 def _held(draw: Draw, published: list[_Published], features: frozenset[Feature]) -> list[Claim]:
     """Claims of others: exclusive or a share as the device says, now and then the other way round, or by admins."""
     chosen = draw(st.lists(st.sampled_from(published), max_size=3, unique_by=lambda each: each[0])) if published else []
     held = [
-        b.held(f"held-{index}", draw(_result(index, each, flips=Feature.CAPACITY in features)), node_name=each[2])
+        b.held(f"held-{index}", _result(draw, index, each, flips=Feature.CAPACITY in features), node_name=each[2])
         for index, each in enumerate(chosen)
     ]
-    if draw(_seldom()) and chosen:
+    if draw(_SELDOM) and chosen:
         device_id, _, home = chosen[0]
         gone = b.result("r0", "gone", device_id.pool, driver=device_id.driver)
         held.append(b.held("held-gone", gone, node_name=home))
     return held
 
 
-@st.composite
 def _result(draw: Draw, index: int, published: _Published, *, flips: bool) -> DeviceResult:
     device_id, device, _ = published
-    is_share = device.allow_multiple_allocations != (flips and draw(_seldom()))
+    is_share = device.allow_multiple_allocations != (flips and draw(_SELDOM))
     consumed: dict[str, b.Amount] = {}
     if is_share:
         consumed = {name: draw(st.integers(0, 4)) for name, _ in device.capacities}
@@ -436,16 +409,15 @@ def _result(draw: Draw, index: int, published: _Published, *, flips: bool) -> De
         device_id.device,
         device_id.pool,
         driver=device_id.driver,
-        is_admin=draw(_seldom()),
+        is_admin=draw(_SELDOM),
         share_id=b.share_id(1000 + index) if is_share else "",
         consumed=consumed,
     )
 
 
-@st.composite
 def _allocated(draw: Draw, made: Claim, published: list[_Published]) -> Claim:
     """Now and then a claim that has its device already (by admin access, so that no device is double-booked)."""
-    if not published or not draw(_seldom()):
+    if not published or not draw(_SELDOM):
         return made
     device_id, _, home = draw(st.sampled_from(published))
     given = b.result("r0", device_id.device, device_id.pool, driver=device_id.driver, is_admin=True)
@@ -456,14 +428,13 @@ def _allocated(draw: Draw, made: Claim, published: list[_Published]) -> Claim:
 # Pods
 
 
-@st.composite
 def _pods(draw: Draw, claims: list[Claim], features: frozenset[Feature], most: int) -> list[Pod]:
     names = [each.id.name for each in claims]
-    pods = [draw(_pod(f"p{index}", name, features)) for index, name in enumerate(names)]
+    pods = [_pod(draw, f"p{index}", name, features) for index, name in enumerate(names)]
     if Feature.SHARED_CLAIMS in features:
         shareable = [each.id.name for each in claims if not _takes_all(each)]
         if draw(st.booleans()) and shareable and len(pods) < most:
-            pods.append(draw(_pod("again", draw(st.sampled_from(shareable)), features)))
+            pods.append(_pod(draw, "again", draw(st.sampled_from(shareable)), features))
         if draw(st.booleans()) and shareable:
             entry = PodClaim(entry="second", claim=b.claim(draw(st.sampled_from(shareable))).id)
             pods[0] = replace(pods[0], claims=(*pods[0].claims, entry))
@@ -476,10 +447,9 @@ def _takes_all(claim: Claim) -> bool:
     )
 
 
-@st.composite
 def _pod(draw: Draw, name: str, claim: str, features: frozenset[Feature]) -> Pod:
     made = b.pod(name, claim, cpu=1)
-    if Feature.BROKEN_CLAIMS in features and draw(_seldom()):
+    if Feature.BROKEN_CLAIMS in features and draw(_SELDOM):
         entries = (b.waiting_entry(), b.entry("absent"), b.skipped_entry(), b.entry(claim, template="t"))
         made = replace(made, claims=(*made.claims, draw(st.sampled_from(entries))))
     if Feature.PRIORITIES in features:
@@ -489,10 +459,10 @@ def _pod(draw: Draw, name: str, claim: str, features: frozenset[Feature]) -> Pod
             made,
             requests=(("cpu", 500 * draw(st.integers(1, 4))),),
             tolerations=(b.toleration("dedicated"),) if draw(st.booleans()) else (),
-            node_selector=(("rack", draw(st.sampled_from("ab"))),) if draw(_seldom()) else (),
+            node_selector=(("rack", draw(st.sampled_from("ab"))),) if draw(_SELDOM) else (),
             required_affinity=b.node_selector(b.expressions(b.requirement("rack", "NotIn", "a")))
-            if draw(_seldom())
+            if draw(_SELDOM)
             else None,
-            required_features=("Declared",) if draw(_seldom()) else (),
+            required_features=("Declared",) if draw(_SELDOM) else (),
         )
     return made

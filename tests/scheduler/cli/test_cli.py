@@ -144,8 +144,9 @@ def test_an_output_that_is_closed_takes_nothing() -> None:
 
 @pytest.mark.parametrize("words", [("version", "--client"), ("completion", "bash"), ("config", "--print-schema")])
 def test_an_output_on_a_full_disk_is_no_defect(words: tuple[str, ...]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
-        status, errors = ended(process(*words, stdout=full))
+        status, errors = ended(process(*words, stdout=full, environment=buffered))
     assert (status, errors) == (2, f"dovetail: {words[0]}: the output cannot be written: No space left on device\n")
 
 

@@ -23,7 +23,7 @@ from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slic
 from tests.support.cluster_builders import seen
 from tests.support.controlplane import wait_until
 from tests.support.shell_clock import VirtualClock
-from tests.support.shell_worker import COMMAND
+from tests.support.shell_process import SharedForkServers
 
 LIMITS = Limits(seconds=20.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"))
@@ -40,7 +40,7 @@ class Desk:
         self.clock = VirtualClock()
         self.check = self.health.ready("solver")
         telemetry = SolverTelemetry(self.metrics, self.check, folder, self.clock)
-        self.worker = WorkerSupervisor(LIMITS, COMMAND, on_start=telemetry.started)
+        self.worker = WorkerSupervisor(LIMITS, on_start=telemetry.started, servers=SharedForkServers(LIMITS))
         self.cluster = Cluster()
         for each in WORLD:
             self.cluster.apply(seen(each))

@@ -7,9 +7,12 @@ The command line calls `configure` once; lines of libraries that use the standar
 module gets its logger with `logs.logger()` and passes fields (`pod=…`, `node=…`).
 """
 
+import contextlib
 import io
 import logging
 import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -136,19 +139,17 @@ _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries whose informational lines do not help an operator."""
 
 
-def logger(**fields: object) -> structlog.stdlib.BoundLogger:
+def logger(**fields: object) -> structlog.typing.FilteringBoundLogger:
     """Return a logger with bound fields. `configure` also applies to loggers that were created before."""
-    lazy: structlog.stdlib.BoundLogger = structlog.get_logger(**fields)
+    lazy: structlog.typing.FilteringBoundLogger = structlog.get_logger(**fields)
     return lazy
 
 
 def configure(settings: Logging, stream: TextIO | None = None) -> None:
     """Send every log line of the process, also of libraries, to a stream (default: standard error)."""
     stream = stream or sys.stderr
+    rendering = _rendering(settings.format, stream)
     shared: tuple[structlog.typing.Processor, ...] = (
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
         _bounded,
@@ -156,11 +157,8 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_rendering(settings.format, stream),
-            ],
+            foreign_pre_chain=(structlog.stdlib.add_log_level, structlog.stdlib.ExtraAdder(), *shared),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     root = logging.getLogger()
@@ -169,15 +167,39 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.processors.add_log_level, *shared, partial(_rendered, rendering)],
+        logger_factory=lambda *_: _LineWriter(handler),
+        wrapper_class=structlog.make_filtering_bound_logger(root.level),
         cache_logger_on_first_use=False,
     )
+
+
+def _rendered(
+    rendering: Sequence[structlog.typing.Processor], logger: object, name: str, fields: structlog.typing.EventDict
+) -> str:
+    """Render a line; an exception there must not reach what the line is about."""
+    line: Any = fields
+    try:
+        for each in rendering:
+            line = each(logger, name, line)
+    except Exception as error:  # noqa: BLE001 - as `logging` does with lines of libraries
+        return f"{fields.get('level')}: {name}: a line could not be written: {type(error).__name__}"
+    return str(line)
+
+
+class _LineWriter:
+    """Writes rendered lines of our own where those of libraries go. Like these they are lost where that fails."""
+
+    def __init__(self, handler: logging.StreamHandler[TextIO]) -> None:
+        self._handler: Final = handler
+
+    def msg(self, line: str) -> None:
+        handler = self._handler
+        with handler.lock or contextlib.nullcontext(), contextlib.suppress(OSError, ValueError):
+            handler.stream.write(line + handler.terminator)
+            handler.flush()
+
+    debug = info = warning = error = critical = msg
 
 
 def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.Processor, ...]:

@@ -105,6 +105,21 @@ def test_people_get_aligned_text_without_colours_where_no_terminal_is(stream: io
     assert stream.getvalue().rstrip().endswith("[info     ] cycle              pods=3")
 
 
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_line_that_cannot_be_written_raises_nothing(stream: io.StringIO, form: LogFormat) -> None:
+    class Unprintable:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+        __repr__ = __str__
+
+    logs.configure(Logging(format=form), stream)
+    logs.logger().info(logs.CYCLE, value=Unprintable())
+    assert "could not be written: RuntimeError" in stream.getvalue()
+    stream.close()
+    logs.logger().info(logs.CYCLE)
+
+
 def test_every_event_has_a_name_of_its_own() -> None:
     names = [value for key, value in vars(logs).items() if key.isupper() and isinstance(value, str)]
     assert len(names) == len(set(names)) > 20

@@ -237,7 +237,7 @@ class _PodReport:
         return _Group(tuple(objections), condition, way.index, pools, frozenset(taints.items()))
 
     def _taints(self) -> dict[int, Counter[_DemandTaint]]:
-        """Count tainted devices by node; nodes of one condition may differ in the taints. Devices of all nodes do not."""
+        """Count tainted devices by node: nodes of one condition may differ in them, but not in devices of all nodes."""
         found: defaultdict[int, Counter[_DemandTaint]] = defaultdict(Counter)
         for demand, answers in enumerate(self.problem.requests.answers):
             for index in (index for index, verdict in answers.verdicts.items() if verdict is Verdict.TAINTED):

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import aiohttp
 
@@ -10,6 +11,10 @@ from e2e.controlplane import wire
 from e2e.fleet.shape import Fleet
 
 _CONNECTIONS = 32
+_FEW_WRITES: Final = 5
+"""Writes a second of a cluster in which nothing happens: components renew their Leases."""
+_SETTLE_SECONDS: Final = 180.0
+_NAMESPACES: Final = "/api/v1/namespaces"
 
 
 def publish_to(kubeconfig: Path, fleet: Fleet) -> None:
@@ -26,6 +31,27 @@ async def publish(session: aiohttp.ClientSession, fleet: Fleet) -> None:
     """Create the nodes, then what hangs on them, over a session of an administrator. Raises RequestError."""
     await objects.create(session, (*fleet.nodes, *fleet.classes))
     await objects.create(session, fleet.slices)
+
+
+async def settle(session: aiohttp.ClientSession) -> None:
+    """
+    Wait until controllers have no more to write about what was created; the ttl controller alone annotates each node.
+
+    Until then the API server needs a core for them. Raises RequestError and TimeoutError.
+    """
+    revision = await _revision(session)
+    async with asyncio.timeout(_SETTLE_SECONDS):
+        while True:
+            await asyncio.sleep(1.0)
+            before, revision = revision, await _revision(session)
+            if revision - before <= _FEW_WRITES:
+                return
+
+
+async def _revision(session: aiohttp.ClientSession) -> int:
+    """Return etcd's revision, which grows by one with each write: that of a list of any kind."""
+    found = await objects.request(session, "GET", _NAMESPACES, query={"limit": "1"})
+    return int(found["metadata"]["resourceVersion"])
 
 
 async def withdraw(session: aiohttp.ClientSession, fleet: Fleet) -> None:

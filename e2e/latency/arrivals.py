@@ -1,7 +1,8 @@
 """
 One run: pods come at a steady rate while a scheduler runs, and leave some seconds after they were bound.
 
-Or all of them wait already when the scheduler's process starts: then their seconds count from that start.
+Or all of them wait already when the scheduler's process starts: then their seconds count from that start. It starts
+when controllers have no more to write about the nodes and the pods: the first scheduler would have a busy API server.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from e2e import objects
 from e2e.compare.contestants import Contestant
 from e2e.compare.race import Watch
 from e2e.controlplane.plane import ControlPlane
+from e2e.fleet import publish
 from e2e.latency.latencies import LatencyRun
 from e2e.scenarios.workload import IMAGE, Manifest
 
@@ -89,6 +91,7 @@ class Arrivals:
         watching = asyncio.create_task(watch.run(self._session))
         try:
             waiting = await self._wait(contestant, namespace, pods) if workload.is_start else []
+            await publish.settle(self._session)
             launched = time.monotonic()
             component, _ = await contestant.start(self._plane, self._kubeconfig, watch, {})
             try:

@@ -19,10 +19,8 @@ from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import (
     ApiError,
-    BadRequest,
     DecodeError,
     Gone,
-    Invalid,
     KubeError,
     VersionWentBack,
     WatchSilent,
@@ -184,7 +182,6 @@ class Reflector:
         self._relisted_at = -_RELIST_SECONDS
         self._mirrored = ListWatch(kind)
         self._mirrored.start_listing()
-        self._can_stream = True
         self._backoff = RequestBackoff()
         self._defects = RequestBackoff()
 
@@ -211,28 +208,16 @@ class Reflector:
 
     async def _step(self) -> None:
         """Send one request and handle its whole answer."""
-        if not self._mirrored.needs_listing:
-            await self._watch(self._mirrored.watch_query(_watch_seconds()))
-        elif self._can_stream:
-            await self._stream_listing()
-        else:
-            self._hand_over(self._mirrored.receive_page(await self._page()))
+        if self._mirrored.needs_listing:
+            page = await self._client.request("GET", self.path, query=self._mirrored.page_query())
+            self._hand_over(self._mirrored.receive_page(page))
             self._backoff.reset()
+        else:
+            await self._watch()
 
-    async def _page(self) -> bytes:
-        return await self._client.request("GET", self.path, query=self._mirrored.page_query())
-
-    async def _stream_listing(self) -> None:
-        """List by a watch (KEP-3157); a server that does not support it is asked for pages from then on."""
-        self._mirrored.start_listing()
-        try:
-            await self._watch(self._mirrored.stream_query(_watch_seconds()))
-        except (Invalid, BadRequest):
-            self._can_stream = False
-
-    async def _watch(self, query: dict[str, str]) -> None:
+    async def _watch(self) -> None:
         """Follow a watch to its end."""
-        started = time.monotonic()
+        started, query = time.monotonic(), self._mirrored.watch_query(_watch_seconds())
         heard = False
         lines_of = self._client.stream_lines(
             self.path, query, read_timeout_seconds=self._ages.limit_seconds * _SILENT_SHARE
@@ -246,7 +231,7 @@ class Reflector:
                     self._hand_over(received)
                 heard = heard or received.is_heard
                 self._list_again_after(received)
-                if received.is_heard and not self._mirrored.needs_listing:
+                if received.is_heard:
                     self._backoff.reset()
         if not heard and time.monotonic() - started < _SHORT_SECONDS:
             await asyncio.sleep(self._backoff.seconds())

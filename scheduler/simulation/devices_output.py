@@ -51,8 +51,8 @@ class FleetAnswer:
     """
     A fleet, and what was not read.
 
-    `node_labels` are by node. Without claims (`forbidden`) it is not known which devices are held. `unreadable` are
-    files and documents that cannot be read.
+    `node_labels` are by node; without `has_node` the node that was asked for does not exist. Without claims
+    (`forbidden`) it is not known which devices are held. `unreadable` are files and documents that cannot be read.
 
     `pods` are those with a node, `waiting` those without one in the order of the source, None where they may not be
     listed; both are read only for the map. `knows_conditions` says that a pod without a condition has none.
@@ -66,6 +66,7 @@ class FleetAnswer:
     pods: tuple[Pod, ...] = ()
     waiting: "tuple[PendingPod, ...] | None" = ()
     knows_conditions: bool = True
+    has_node: bool = True
 
     @property
     def knows_holders(self) -> bool:

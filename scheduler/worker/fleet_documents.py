@@ -1,6 +1,6 @@
 """Answers questions about the fleet, in a child of the worker, so that no decision waits for them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -11,16 +11,17 @@ from solver.domain.fleet import Fleet
 
 
 def fleet_document(
-    fleet: Fleet, node_labels: Iterable[tuple[str, Mapping[str, str]]], question: FleetQuestion
+    fleet: Fleet, node_labels: Mapping[str, Mapping[str, str]], question: FleetQuestion
 ) -> FleetDocument:
     """Answer a question. Holders that the caller may not see are removed first: no part of it is about them."""
     hidden: dict[object, set[str]] = {}
     seen = fleet if question.claims.everything else visible_fleet(fleet, question.claims, hidden)
-    devices = selected_devices(seen, question.query, node_labels)
+    node, devices = question.query.node, selected_devices(seen, question.query, node_labels.items())
     counted = [hidden[each.id] for each in devices if each.id in hidden]
     found = FleetDocument(
         api_version=question.api_version,
         kind=question.kind,
+        has_node=bool(devices) or not node or node in node_labels,
         hidden=HiddenCounts(devices=len(counted), namespaces=len(set().union(*counted))),
         pools=selected_pools(fleet, question.query, devices),
         broken_classes=fleet.broken_classes,

@@ -37,14 +37,15 @@ class FleetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     The document: `items` for a question about devices, `supply` and `sizes` for one about groups of them.
 
     `pools` and `broken_classes` are what cannot be used, as in `Fleet`. `hidden` counts the devices of the answer that
-    claims hold which the caller may not list, and their namespaces. `age_seconds` is how long ago the document was
-    made, where the solver had no time for a newer one.
+    claims hold which the caller may not list, and their namespaces. Without `has_node` the node that was asked for
+    does not exist. `age_seconds` is how long ago the document was made, where the solver had no time for a newer one.
     """
 
     api_version: str
     kind: FleetDocumentKind
     age_seconds: float = 0.0
     truncated: bool = False
+    has_node: bool = True
     hidden: HiddenCounts = HiddenCounts()
     items: tuple[FleetDevice, ...] = ()
     supply: GroupedSupply | None = None

@@ -209,7 +209,7 @@ class _Service:
     def _ask_fleet(self, order: frames.AskFleet, snapshot: Snapshot) -> frames.FleetAnswered:
         """Answer a question about the fleet."""
         fleet = fleet_of(snapshot, order.policy, self._cache, node_group_label=order.question.node_group_label)
-        labels = ((node.name, dict(node.labels)) for node in snapshot.nodes)
+        labels = {node.name: dict(node.labels) for node in snapshot.nodes}
         document = fleet_document(fleet, labels, order.question)
         return frames.FleetAnswered(id=order.id, document=frames.encode_raw(document))
 

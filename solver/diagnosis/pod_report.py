@@ -4,7 +4,7 @@ The report on one pod: the plan's decision, groups of nodes with the same answer
 For each group and request it counts the devices of one node that match, are in use, tainted, free and aligned.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -29,6 +29,7 @@ from solver.domain import (
     Policy,
     RequestCount,
     Snapshot,
+    Taint,
     wording,
 )
 from solver.explain import Explanation, device_reasons
@@ -147,6 +148,10 @@ def _is_proven(plan: Plan, pod: Pod) -> bool:
     return all(each.proven for each in levels)
 
 
+_DemandTaint = tuple[int, Taint]
+"""A demand, and a taint that it does not tolerate."""
+
+
 class _Group(NamedTuple):
     """The key of a group of nodes with the same answer."""
 
@@ -154,6 +159,8 @@ class _Group(NamedTuple):
     condition: int
     way: int
     pools: tuple[str, ...] = ()
+    taints: frozenset[tuple[_DemandTaint, int]] = frozenset()
+    """How many of its devices have which taint."""
 
 
 class _Candidate(NamedTuple):
@@ -179,6 +186,8 @@ class _PodReport:
     explanation: Explanation = field(init=False)
     nodes: NodeCases = field(init=False)
     pools: dict[int, tuple[str, ...]] = field(init=False)
+    taints: dict[int, Counter[_DemandTaint]] = field(init=False)
+    """The tainted devices of each node."""
     found: list[_Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -186,6 +195,7 @@ class _PodReport:
         self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
         self.pools = self.explanation.pools.by_node()
+        self.taints = self._taints()
 
     def node_groups(self) -> Iterator[NodeDiagnosis]:
         """Return the groups of nodes, first those that fit, then the largest."""
@@ -222,7 +232,20 @@ class _PodReport:
         objections = [*self._lacking(way, node), *self._rules(way, node)]
         if not self.problem.parts_of(way):
             return _Group(tuple(objections), -1, way.index)
-        return _Group(tuple(objections), int(self.explanation.condition_of[node]), way.index, self.pools.get(node, ()))
+        condition, taints = int(self.explanation.condition_of[node]), self.taints.get(node, Counter())
+        pools = self.pools.get(node, ())
+        return _Group(tuple(objections), condition, way.index, pools, frozenset(taints.items()))
+
+    def _taints(self) -> dict[int, Counter[_DemandTaint]]:
+        """Count tainted devices by node: nodes of one condition may differ in them, but not in devices of all nodes."""
+        found: defaultdict[int, Counter[_DemandTaint]] = defaultdict(Counter)
+        for demand, answers in enumerate(self.problem.requests.answers):
+            for index in (index for index, verdict in answers.verdicts.items() if verdict is Verdict.TAINTED):
+                record = self.problem.inventory.records[index]
+                for node in record.nodes or ():
+                    untolerated = self.explanation.supplies.untolerated(record, demand)
+                    found[node].update((demand, taint) for taint in untolerated)
+        return found
 
     def _excluded(self, node: int) -> Iterator[str]:
         """Say why a node is excluded, whatever is free there."""

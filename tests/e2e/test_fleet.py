@@ -1,10 +1,12 @@
 """The fleet looks like what real drivers publish, keeps the API's limits, and a real API server takes it as it is."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from e2e import objects
@@ -13,6 +15,7 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.fleet import amd, dranet, fleets, nvidia, publish, shape
 from e2e.fleet.pci import NUMA_NODE, PCIE_ROOT
 from e2e.fleet.shape import Fleet, Manifest
+from tests.support.shell_clock import VirtualClock
 
 DEMO = fleets.demo_fleet()
 LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -189,3 +192,15 @@ async def test_a_fleet_that_is_withdrawn_leaves_nothing(control_plane: ControlPl
             for item in (await objects.request(session, "GET", objects.collection_path(each)))["items"]
         ]
     assert not {each["metadata"]["name"] for each in (*fleet.nodes, *fleet.classes, *fleet.slices)} & set(names)
+
+
+async def test_a_cluster_has_settled_when_few_writes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, revisions = VirtualClock(), iter((100, 600, 1100, 1103, 9999))
+
+    async def request(*_: object, **__: object) -> Manifest:
+        return {"metadata": {"resourceVersion": str(next(revisions))}, "items": []}
+
+    monkeypatch.setattr(objects, "request", request)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    await publish.settle(cast(aiohttp.ClientSession, None))
+    assert next(revisions) == 9999

@@ -38,7 +38,7 @@ class FleetInProcess:
         if self.error is not None:
             raise self.error
         fleet = fleet_of(self.snapshot, node_group_label=question.node_group_label)
-        labels = ((node.name, dict(node.labels)) for node in self.snapshot.nodes)
+        labels = {node.name: dict(node.labels) for node in self.snapshot.nodes}
         return FleetReply(msgspec.Raw(msgspec.json.encode(fleet_document(fleet, labels, question))), self.age_seconds)
 
 

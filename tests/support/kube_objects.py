@@ -91,6 +91,5 @@ def line(kind: str, body: Json) -> bytes:
     return encoded({"type": kind, "object": body})
 
 
-def bookmark(version: int, *, ends_listing: bool = False) -> bytes:
-    annotations = {"k8s.io/initial-events-end": "true"} if ends_listing else {}
-    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
+def bookmark(version: int) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})

@@ -274,7 +274,7 @@ class OldLists:
     """
     Answers the next listing of each collection with what it was when this was made: the answer of a cache that hangs.
 
-    Listings come in pages then: a server may refuse to stream them (KEP-3157). `told` is which were old.
+    `told` is which were old.
     """
 
     def __init__(self, access: Access, collections: Sequence[str]) -> None:
@@ -285,8 +285,6 @@ class OldLists:
         """Tell an old list; to be given to a proxy."""
         if is_done or asked.method != "GET" or asked.path not in self._lists:
             return None
-        if "sendInitialEvents" in asked.query:
-            return refusal(422)
         if "watch=" in asked.query or asked.path in self.told:
             return None
         self.told.add(asked.path)

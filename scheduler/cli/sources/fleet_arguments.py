@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -53,8 +53,8 @@ class FleetCommand(NamedTuple):
 
 
 _STATUS: Final = (
-    "Nothing is written to the cluster. Exit status: 0 the list was printed, 2 arguments are wrong or the fleet cannot "
-    "be read, 3 the answer may be wrong, as a warning says."
+    "Nothing is written to the cluster. Exit status: 0 the list was printed, 1 there is no such node, 2 arguments are "
+    "wrong or the fleet cannot be read, 3 the answer may be wrong, as a warning says."
 )
 
 
@@ -195,15 +195,27 @@ def _run_by_reading(options: argparse.Namespace, command: FleetCommand, query: "
 
         devices = selected_devices(found.fleet, query, found.node_labels.items())
         shown = msgspec.structs.replace(found.fleet, pools=selected_pools(found.fleet, query, devices))
-        return dataclasses.replace(found, fleet=shown), command.answer_of(found, devices)
+        is_there = bool(devices) or not query.node or not found.knows_nodes or query.node in found.node_labels
+        return dataclasses.replace(found, fleet=shown, has_node=is_there), command.answer_of(found, devices)
 
     if options.watch:
         watching.watch(ask_cluster, lambda answer: command.show(options, *answer))
     found, answer = ask_cluster()
     if found.unreadable:
         return ExitStatus.WRONG
+    if not found.has_node:
+        return _no_node(command, query, found.node_labels)
     command.show(options, found, answer)
     return completed(ExitStatus.OK, found.forbidden, is_configured=chosen.is_known)
+
+
+def _no_node(command: FleetCommand, query: "FleetQuery", known: Iterable[str]) -> int:
+    """Say that the node of a query does not exist, and which one may be meant."""
+    from solver.domain import wording  # noqa: PLC0415 - it is not needed for help and completion
+
+    close = wording.nearest(query.node, known)
+    say(f"{command.name}: there is no node {query.node}{f': did you mean {close}?' if close else ''}")
+    return ExitStatus.NO
 
 
 def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query: "FleetQuery") -> int:
@@ -226,7 +238,12 @@ def _run_by_scheduler(options: argparse.Namespace, command: FleetCommand, query:
         fleet = Fleet(pools=found.pools, sizes=found.sizes, broken_classes=found.broken_classes)
         command.show(options, FleetAnswer(fleet), command.answer_in(found))
 
-    found = watching.shown(ask_scheduler, show, is_watched=options.watch)
+    if options.watch:
+        watching.watch(ask_scheduler, show)
+    found = ask_scheduler()
+    if not found.has_node:
+        return _no_node(command, query, ())
+    show(found)
     return ended(found.hidden, is_truncated=found.truncated)
 
 

@@ -4,6 +4,7 @@ Safe access to manifests of any content: a value of an unexpected type counts as
 Also reports shapes that the API server refuses and that the decoder would not explain, mostly those of older versions.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -70,6 +71,14 @@ _SCOPES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelectio
 _TYPES: Final = {bool: "bool", int: "int", str: "string"}
 
 
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_NAME: Final = re.compile(_LABEL)
+_SUBDOMAIN_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_LONGEST_LABEL, _LONGEST_NAME = 63, 253
+_SHOWN: Final = 80
+"""Characters of a wrong name that are shown."""
+
+
 class FieldError(NamedTuple):
     """A field and what to write instead."""
 
@@ -79,8 +88,15 @@ class FieldError(NamedTuple):
 
 def of_object(body: Body) -> Iterator[FieldError]:
     """Return the errors in the shape of an object."""
-    if not text(metadata(body).get("name")):
+    name, namespace = (text(metadata(body).get(each)) for each in ("name", "namespace"))
+    if not name:
         yield FieldError("metadata.name", "missing: write a name")
+    elif body.get("kind") == "Namespace":
+        yield from _of_label(name, "metadata.name")
+    elif len(name) > _LONGEST_NAME or _SUBDOMAIN_NAME.fullmatch(name) is None:
+        yield FieldError("metadata.name", _no_name(name, _LONGEST_NAME, "a-z, 0-9, - and ."))
+    if namespace:
+        yield from _of_label(namespace, "metadata.namespace")
     match body.get("kind"):
         case "ResourceClaim":
             yield from _of_claim_spec(spec(body), "spec")
@@ -88,6 +104,18 @@ def of_object(body: Body) -> Iterator[FieldError]:
             yield from _of_template(body)
         case "ResourceSlice":
             yield from _of_slice(spec(body))
+
+
+def _of_label(name: str, field: str) -> Iterator[FieldError]:
+    """Return the error of a name that cannot be that of a namespace."""
+    if len(name) > _LONGEST_LABEL or _LABEL_NAME.fullmatch(name) is None:
+        yield FieldError(field, _no_name(name, _LONGEST_LABEL, "a-z, 0-9 and -"))
+
+
+def _no_name(name: str, longest: int, characters: str) -> str:
+    if len(name) > longest:
+        return f"has {len(name)} characters: write at most {longest}"
+    return f"{name[:_SHOWN]!r}: write only {characters}, with a letter or digit at both ends"
 
 
 def _of_template(body: Body) -> Iterator[FieldError]:

@@ -404,9 +404,27 @@ def test_of_a_fleet_with_an_unreadable_file_nothing_is_said(command: str, tmp_pa
 
 
 def test_an_object_may_stand_behind_the_file(tmp_path: Path, capsys: Capture) -> None:
-    path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(count=3), m.device_class())
-    assert m.run("devices", "-f", path, "node/other", "-o", "json") == 0
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node("bare"), m.node(), m.slice_of(count=3), m.device_class())
+    assert m.run("devices", "-f", path, "node/bare", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["items"] == []
+
+
+@pytest.mark.parametrize("command", ["devices", "free"])
+@pytest.mark.parametrize(("name", "meant"), [("bar", ": did you mean bare?"), ("another-rack", "")])
+def test_a_node_that_does_not_exist_is_named(
+    command: str, name: str, meant: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node("bare"), m.node(), m.slice_of(count=3), m.device_class())
+    assert m.run(command, "-f", path, f"node/{name}", "-o", "json") == 1
+    printed = capsys.readouterr()
+    assert printed.err == f"dovetail: {command}: there is no node {name}{meant}\n"
+    assert printed.out == ""
+
+
+def test_devices_of_a_node_that_is_gone_are_shown(tmp_path: Path, capsys: Capture) -> None:
+    path = m.write_yaml(tmp_path / "cluster.yaml", m.node("bare"), m.slice_of("gone", count=1), m.device_class())
+    assert m.run("devices", "-f", path, "node/gone", "-o", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 1
 
 
 @pytest.mark.parametrize(

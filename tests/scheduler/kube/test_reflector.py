@@ -93,8 +93,7 @@ async def test_every_kind_that_every_server_has_gets_synced(client: Client, kind
         assert seen.errors == []
 
 
-async def test_a_listing_in_pages_gives_the_same_as_a_stream(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For servers without streamed listings; here the pages are small."""
+async def test_a_listing_gives_every_object_in_pages(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "PAGE_SIZE", 2)
     names = {(await cluster.pod(f"pod-{index}")).id.name for index in range(5)}
     mirrored = ListWatch(Kind.PODS)

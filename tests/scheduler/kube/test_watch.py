@@ -47,18 +47,6 @@ def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
     assert (mirrored.resource_version, mirrored.is_synced) == ("11", True)
 
 
-def test_a_streamed_listing_is_whole_with_its_bookmark() -> None:
-    mirrored = ListWatch(Kind.NAMESPACES)
-    mirrored.start_listing()
-    received = took(mirrored, line("ADDED", namespace("a", version=5)))
-    assert keys(received.changes) == [("a", True)]
-    assert mirrored.needs_listing
-    took(mirrored, bookmark(7))
-    assert mirrored.needs_listing
-    took(mirrored, bookmark(9, ends_listing=True))
-    assert (mirrored.resource_version, mirrored.is_synced) == ("9", True)
-
-
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
@@ -92,13 +80,6 @@ def test_a_new_listing_gives_deletions() -> None:
     first = mirrored.receive_page(page(namespace("c", version=4), more="token"))
     assert keys(first.changes) == [("c", True)]
     assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
-
-
-def test_a_new_streamed_listing_gives_deletions_also_while_it_runs() -> None:
-    mirrored = listed(namespace("a"), namespace("b"))
-    mirrored.start_listing()
-    lines = [line("ADDED", namespace("a")), line("DELETED", namespace("a")), bookmark(20, ends_listing=True)]
-    assert keys(took(mirrored, *lines).changes) == [("a", False), ("b", False)]
 
 
 def test_a_listing_that_broke_off_counts_from_the_beginning() -> None:
@@ -234,9 +215,7 @@ def test_a_page_that_is_no_list_is_an_error() -> None:
 def test_pods_that_have_ended_are_not_asked_for() -> None:
     mirrored = listed(kind=Kind.PODS)
     expected = "status.phase!=Succeeded"
-    assert {
-        query["fieldSelector"] for query in (mirrored.page_query(), mirrored.watch_query(1), mirrored.stream_query(1))
-    } == {expected}
+    assert {query["fieldSelector"] for query in (mirrored.page_query(), mirrored.watch_query(1))} == {expected}
 
 
 def test_a_watch_goes_on_from_the_last_version_with_bookmarks() -> None:
@@ -246,12 +225,6 @@ def test_a_watch_goes_on_from_the_last_version_with_bookmarks() -> None:
         "timeoutSeconds": "300",
         "resourceVersion": "77",
     }
-
-
-def test_a_streamed_listing_asks_for_the_newest_state() -> None:
-    query = listed().stream_query(300)
-    assert (query["sendInitialEvents"], query["resourceVersionMatch"]) == ("true", "NotOlderThan")
-    assert "resourceVersion" not in query
 
 
 @given(st.integers(0, 2**32))
@@ -290,10 +263,9 @@ def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None
         if source.random() < 0.3 and items:
             take(mirrored.receive_page(page(*items[:1], more="token")))
             mirrored.start_listing()
-        if source.random() < 0.5:
-            take(mirrored.receive_page(page(*items, version=version)))
-        else:
-            take(took(mirrored, *(line("ADDED", item) for item in items), bookmark(version, ends_listing=True)))
+        cut = source.randint(0, len(items))
+        take(mirrored.receive_page(page(*items[:cut], more="token")))
+        take(mirrored.receive_page(page(*items[cut:], version=version)))
         assert set(believed) == set(truth)
     if not mirrored.needs_listing:
         assert {key: dict(value.labels) for key, value in believed.items()} == {  # type: ignore[attr-defined] # Namespace

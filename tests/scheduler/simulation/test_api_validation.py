@@ -73,7 +73,20 @@ def deployment(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
 
 
+def named(kind: str, **metadata: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", **metadata}}
+
+
 WRONG = [
+    (named("Pod", name="a/b"), "metadata.name", "'a/b': write only a-z, 0-9, - and ., with a letter or digit at both"),
+    (named("Pod", name="Trainer"), "metadata.name", "'Trainer': write only a-z"),
+    (named("Node", name="node-"), "metadata.name", "with a letter or digit at both ends"),
+    (named("Node", name="a..b"), "metadata.name", "write only"),
+    (named("Pod", name="p" * 254), "metadata.name", "has 254 characters: write at most 253"),
+    (named("Namespace", name="a.b"), "metadata.name", "'a.b': write only a-z, 0-9 and -, with"),
+    (named("Namespace", name="n" * 64), "metadata.name", "has 64 characters: write at most 63"),
+    (named("Pod", namespace="Team"), "metadata.namespace", "'Team': write only a-z, 0-9 and -"),
+    (named("Pod", namespace="a/b"), "metadata.namespace", "'a/b': write only"),
     (
         pod(topologySpreadConstraints=[SPREAD | {"maxSkew": 0}]),
         "spec.topologySpreadConstraints[0].maxSkew",

@@ -48,7 +48,7 @@ def question(kind: FleetDocumentKind = FleetDocumentKind.DEVICES, **fields: Any)
 
 def answered(*, free: bool = False, **fields: Any) -> FleetDocument:
     kind = FleetDocumentKind.FREE if free else FleetDocumentKind.DEVICES
-    labels = ((node.name, dict(node.labels)) for node in WORLD.nodes)
+    labels = {node.name: dict(node.labels) for node in WORLD.nodes}
     return fleet_document(fleet_of(WORLD), labels, question(kind, **fields))
 
 
@@ -220,3 +220,12 @@ def test_more_devices_than_are_wanted_are_cut() -> None:
 
     assert (len(document.items), document.truncated) == (3, True)
     assert not answered(limit=4).truncated
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_document_says_where_the_node_that_was_asked_for_does_not_exist(*, free: bool) -> None:
+    assert [answered(free=free, query=FleetQuery(node=each)).has_node for each in ("n1", "n9", "")] == [
+        True,
+        False,
+        True,
+    ]

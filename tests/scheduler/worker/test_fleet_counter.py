@@ -1,15 +1,22 @@
 """The series about devices: counted in a child of the worker, set at once, kept where there is no answer."""
 
 import asyncio
+import contextlib
+from typing import cast
 
+import pytest
+
+from scheduler.cluster import Cluster
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import Settings
 from scheduler.settings.observability import MetricsSettings
 from scheduler.settings.schema import API_VERSION, KIND
 from scheduler.worker.fleet_counter import FleetCounter
+from scheduler.worker.supervisor import WorkerAbsentError, WorkerSupervisor
 from tests.scheduler.worker.test_child import ask, children_of, forked
 from tests.support import builders as b
 from tests.support.cluster_builders import seen
+from tests.support.shell_clock import VirtualClock
 from tests.support.shell_process import Shell, running
 
 SETTINGS = Settings(
@@ -67,3 +74,22 @@ async def test_without_a_worker_the_series_stay() -> None:
     await counter(shell, metrics).count()
 
     assert devices(metrics) == before != {}
+
+
+async def test_the_first_count_leaves_time_to_the_first_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of the worker while it decides for the first time would slow that decision, for which all pods wait."""
+    clock, counted = VirtualClock(0.0), list[float]()
+
+    class Worker:
+        async def wait_until_ready(self) -> None:
+            """It is ready at once."""
+
+        async def ask_child(self, *_: object) -> None:
+            counted.append(clock())
+            raise asyncio.CancelledError if len(counted) > 1 else WorkerAbsentError("none")
+
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    worker = cast(WorkerSupervisor, Worker())
+    with contextlib.suppress(asyncio.CancelledError):
+        await FleetCounter(worker, Cluster(), Metrics(), SETTINGS, also=lambda: None).run()
+    assert counted == [2.0, 2.0 + SETTINGS.metrics.interval_seconds]

@@ -205,6 +205,20 @@ def test_a_taint_of_the_devices() -> None:
     assert only(found).conflict == ("request r: 1 device", "taint sick:NoSchedule on 8 devices")
 
 
+def test_nodes_whose_devices_have_different_taints_are_different_kinds() -> None:
+    taints = {"n1": "sick", "n2": "hot", "n3": "sick"}
+    found = diagnose(
+        *map(b.node, taints),
+        *(b.gpu_slice(node, count=2, taints=(b.taint(taint),)) for node, taint in taints.items()),
+        GPU,
+        b.claim("c", b.request("r")),
+    )
+    assert [(kind.nodes, kind.requests[0].left_out, kind.conflict[1]) for kind in found.nodes] == [
+        (("n1", "n3"), ("2 tainted with sick:NoSchedule",), "taint sick:NoSchedule on 2 devices"),
+        (("n2",), ("2 tainted with hot:NoSchedule",), "taint hot:NoSchedule on 2 devices"),
+    ]
+
+
 def test_a_taint_of_the_node() -> None:
     found = diagnose(b.node("n1", taints=(b.taint("special"),)), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
 

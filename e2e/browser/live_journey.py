@@ -94,6 +94,53 @@ def follows(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     seen.status(r"^8 of ")
 
 
+def hears_nothing(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """A server that is silent on an open connection is said to be, and the picture follows when it goes on."""
+    seen.expects_failures()
+    server.pause()
+    expect(seen.page.get_by_role("alert")).to_contain_text("has been silent for 15 s", timeout=40_000)
+    expect(seen.page.get_by_role("alert")).to_contain_text(_LOST)
+    cluster.without("segment-large")
+    server.go_on()
+    expect(seen.page.get_by_role("alert")).to_be_empty(timeout=60_000)
+    expect(seen.page.locator(".figures-strip .waiting b")).to_have_text("3", timeout=60_000)
+
+
+def is_as_after_a_reload(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """What is sent are changes, and the page that they make is the one that is loaded anew."""
+    del server
+    sent: list[str] = []
+    seen.page.expose_function("heard", sent.append)
+    waiting = seen.page.locator(".figures-strip .waiting b")
+    for name in ("segment-large", "pretraining-0"):
+        cluster.without(name)
+        cluster.objects = [each for each in cluster.objects if each["metadata"]["name"] != name]
+        seen.search(f"pod:{name}")
+        seen.status(r"^0 of " if name == "segment-large" else r"^8 of ")
+        if name == "segment-large":
+            expect(waiting).to_have_text("3", timeout=60_000)
+    expect(seen.page.get_by_role("tabpanel")).to_contain_text("gone", timeout=60_000)
+    seen.search("")
+    followed = _everything(seen)
+    seen.page.reload()
+    expect(seen.map).to_be_visible()
+    loaded = _everything(seen)
+    if followed != loaded:
+        raise UnseenError("the page that followed changes is another one than the page that is loaded anew")
+
+
+def _everything(seen: Visit) -> list[str]:
+    """Return the texts of numbers, devices and queue."""
+    seen.search("namespace:")
+    seen.search("a")
+    found = [seen.page.locator(".figures-strip").inner_text()]
+    for tab in ("Numbers", "Queue", "Found"):
+        seen.tab(tab)
+        found.append(re.sub(r"\b\d+[dhms]\S*", "", seen.page.get_by_role("tabpanel").inner_text()))
+    seen.search("")
+    return found
+
+
 def loses_the_server(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     """A server that is gone is said at once, with the time; the picture stays, and is live again with the server."""
     del cluster
@@ -154,7 +201,9 @@ STOPS: Final[tuple[tuple[str, _Act, dict[str, Any]], ...]] = (
     ("opens the live page", opens, {}),
     ("reads the live queue", reads_the_queue, {}),
     ("sees changes come by themselves", follows, {}),
+    ("sees after changes what a reload shows", is_as_after_a_reload, {}),
     ("sees that the server is gone", loses_the_server, {}),
+    ("sees that the server is silent", hears_nothing, {}),
     ("sees that the cluster cannot be read", loses_the_cluster, {}),
     ("asks whether a manifest fits", fit_journey.asks_whether_it_fits, {}),
     ("pastes something hostile", fit_journey.pastes_something_hostile, {}),

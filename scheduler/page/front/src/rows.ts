@@ -193,9 +193,9 @@ export function queueOf({ queue }: FleetRows): Waiting[] | null {
 
 function stepsOf(queue: Waiting[]): WaitingRow[] {
   let before = 0;
-  return queue.map((pod) => {
-    const step = pod.position === undefined ? null : pod.position - before;
-    before = pod.position ?? before;
+  return queue.map(({ position, ...pod }) => {
+    const step = position === undefined || position === null ? null : position - before;
+    before = position ?? before;
     return [step, pod];
   });
 }

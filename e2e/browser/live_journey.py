@@ -113,7 +113,7 @@ def is_as_after_a_reload(seen: Visit, cluster: Cluster, server: LiveServer) -> N
     for names in (
         ("segment-large", "pretraining-0"),
         ("pretraining-0-gpu",),
-        ("pretraining-1", "pretraining-1-gpu"),
+        ("segment-large", "pretraining-1-gpu"),
         (),
     ):
         waits = seen.page.locator(".figures-strip").inner_text()

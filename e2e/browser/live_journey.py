@@ -94,6 +94,48 @@ def follows(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     seen.status(r"^8 of ")
 
 
+def hears_nothing(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """A server that is silent on an open connection is said to be, and the picture follows when it goes on."""
+    seen.expects_failures()
+    server.pause()
+    expect(seen.page.get_by_role("alert")).to_contain_text("has been silent for 15 s", timeout=40_000)
+    expect(seen.page.get_by_role("alert")).to_contain_text(_LOST)
+    cluster.without("segment-large")
+    server.go_on()
+    expect(seen.page.get_by_role("alert")).to_be_empty(timeout=60_000)
+    expect(seen.page.locator(".figures-strip .waiting b")).to_have_text("3", timeout=60_000)
+
+
+def is_as_after_a_reload(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
+    """Pods and claims go and come: the page that follows them is the page that is loaded anew."""
+    del server
+    seen.search("state:held")
+    for names in (
+        ("segment-large", "pretraining-0"),
+        ("pretraining-0-gpu",),
+        ("segment-large", "pretraining-1-gpu"),
+        (),
+    ):
+        waits = seen.page.locator(".figures-strip").inner_text()
+        cluster.write(each for each in cluster.objects if each["metadata"]["name"] not in names)
+        expect(seen.page.locator(".figures-strip")).not_to_have_text(waits, use_inner_text=True, timeout=60_000)
+        followed = _everything(seen)
+        seen.page.reload()
+        expect(seen.map).to_be_visible()
+        if followed != (loaded := _everything(seen)):
+            raise UnseenError(f"the page that followed is another one than the loaded one: {followed} {loaded}")
+
+
+def _everything(seen: Visit) -> list[str]:
+    """Return the texts of numbers, queue and devices that are held; without ages, which go on."""
+    seen.search("state:held")
+    found = [seen.page.locator(".figures-strip").inner_text()]
+    for tab in ("Numbers", "Queue", "Devices"):
+        seen.tab(tab)
+        found.append(seen.page.get_by_role("tabpanel").inner_text())
+    return [re.sub(r"\b\d+[dhms](\d+[hms])?\b", "", text) for text in found]
+
+
 def loses_the_server(seen: Visit, cluster: Cluster, server: LiveServer) -> None:
     """A server that is gone is said at once, with the time; the picture stays, and is live again with the server."""
     del cluster
@@ -154,7 +196,9 @@ STOPS: Final[tuple[tuple[str, _Act, dict[str, Any]], ...]] = (
     ("opens the live page", opens, {}),
     ("reads the live queue", reads_the_queue, {}),
     ("sees changes come by themselves", follows, {}),
+    ("sees after changes what a reload shows", is_as_after_a_reload, {}),
     ("sees that the server is gone", loses_the_server, {}),
+    ("sees that the server is silent", hears_nothing, {}),
     ("sees that the cluster cannot be read", loses_the_cluster, {}),
     ("asks whether a manifest fits", fit_journey.asks_whether_it_fits, {}),
     ("pastes something hostile", fit_journey.pastes_something_hostile, {}),

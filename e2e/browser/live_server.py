@@ -32,9 +32,22 @@ class LiveServer:
     def stop(self) -> None:
         """Stop it as a supervisor does."""
         if self._process is not None:
+            self.go_on()
             self._process.send_signal(signal.SIGTERM)
             assert self._process.wait(timeout=30) == 0
             self._process = None
+
+    def pause(self) -> None:
+        """Let it say nothing, with its connections open, as where the network is gone."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End the pause."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def __enter__(self) -> Self:
         self.start()

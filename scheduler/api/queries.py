@@ -33,8 +33,8 @@ class Query(msgspec.Struct, frozen=True):
     One question: about a namespace (""; all), a pod of it ("": all), the last `since` seconds.
 
     `limit` is the most items; `by` is what usage is summed up by. `content` was posted, and `count` is how many copies
-    of it are asked about (None: not asked, 0: as many as fit). `fleet`, `groupings` and `group_label` ("": that of
-    the configuration) are for questions about devices.
+    of it are asked about (None: not asked, 0: as many as fit). `watch` asks for every change too. `fleet`, `groupings`
+    and `group_label` ("": that of the configuration) are for questions about devices.
     """
 
     namespace: str = ""
@@ -44,6 +44,7 @@ class Query(msgspec.Struct, frozen=True):
     by: str = "namespace"
     count: int | None = None
     content: bytes = b""
+    watch: bool = False
     fleet: FleetQuery = FleetQuery()
     groupings: tuple[Grouping, ...] = ()
     group_label: str = ""
@@ -90,6 +91,7 @@ def read(parameters: Mapping[str, str], taken: Parameters) -> Query:
         limit=int(_number(parameters, "limit", 200, taken.most_items)),
         by=by[0] if by else "",
         count=_count(parameters),
+        watch=_is_true(parameters, "watch"),
         fleet=FleetQuery(
             node=node,
             nodes=_selector(parameters),
@@ -113,6 +115,13 @@ def _count(parameters: Mapping[str, str]) -> int | None:
     if parameters.get("count", _MAX) == _MAX:
         return 0 if "count" in parameters else None
     return int(_number(parameters, "count", 1, _MOST_COPIES))
+
+
+def _is_true(parameters: Mapping[str, str], name: str) -> bool:
+    value = parameters.get(name, "false")
+    if value not in {"true", "false"}:
+        raise QueryError(f"{name}: {value!r} is not valid, write true or false")
+    return value == "true"
 
 
 def _selector(parameters: Mapping[str, str]) -> LabelSelector | None:

@@ -75,7 +75,7 @@ def _address(text: str, *, has_tokens: bool) -> "Address":
 
 
 async def _serve(options: argparse.Namespace, settings: "Settings", address: "Address") -> None:
-    from scheduler.page import fit_questions, live_fleet, page_server  # noqa: PLC0415 - the solver takes a while to import
+    from scheduler.page import fit_questions, live_fleet, page_server, page_watches  # noqa: PLC0415 - the solver takes a while to import
 
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -83,7 +83,7 @@ async def _serve(options: argparse.Namespace, settings: "Settings", address: "Ad
         is_live = not manifests(options) and not options.snapshot
         scheduler = _scheduler(options) if is_live else None
         fit = None if options.snapshot else fit_questions.FitQuestions(_fit_source(options, settings))
-        subjects = page_server.PageSubjects(live_fleet.LiveFleet(_reader(options, settings)), scheduler, fit)
+        subjects = page_watches.PageSubjects(live_fleet.LiveFleet(_reader(options, settings)), scheduler, fit)
         entrance = await ends.enter_async_context(_entrance(options, settings)) if options.tls_cert_file else None
         try:
             bound = await ends.enter_async_context(page_server.serving(subjects, address, entrance))

@@ -12,6 +12,7 @@ from scheduler.api.refusals import Refusal
 from scheduler.history.records import DecisionRecord
 from scheduler.kube.errors import Forbidden, KubeError
 from scheduler.page import history_listing
+from scheduler.page.watched_document import WatchedDocument
 from scheduler.visibility import HiddenCounts
 
 AskScheduler = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
@@ -59,8 +60,15 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     events: tuple[EventRow, ...]
 
 
-async def answer(ask: AskScheduler, query: Query, token: str = "") -> Decisions:
-    """Answer about all pods, or about one, as the scheduler answers the caller of a token. Raise `Refusal`."""
+async def answer(ask: AskScheduler | None, query: Query, token: str = "") -> Decisions:
+    """
+    Answer about all pods, or about one, as the scheduler answers the caller of a token. Raise `Refusal`.
+
+    `ask` is None where the page has no scheduler.
+    """
+    if ask is None:
+        message = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
+        raise Refusal(404, message, reason="NotFound")
     asked = {"namespace": query.namespace, "pod": query.pod, "since": _SECONDS, "limit": _MOST_RECORDS}
     try:
         received = await ask("history", {name: value for name, value in asked.items() if value}, token)
@@ -71,6 +79,12 @@ async def answer(ask: AskScheduler, query: Query, token: str = "") -> Decisions:
         raise Refusal(503, str(error)) from error
     except msgspec.MsgspecError as error:
         raise Refusal(503, f"the scheduler is of another version: {error}") from error
+
+
+def watched(found: Decisions) -> WatchedDocument:
+    """Make the document that is watched."""
+    fields = {"oldest": found.oldest, "truncated": found.truncated, "hidden": found.hidden}
+    return WatchedDocument(msgspec.json.encode(found), {"decisions": found.decisions, "events": found.events}, fields)
 
 
 def _document(found: HistoryAnswer) -> Decisions:

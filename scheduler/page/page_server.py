@@ -2,19 +2,19 @@
 The HTTP server of `dovetail page`, a process of its own.
 
     GET /                   the page
-    GET /v1alpha1/state     when the fleet was read, which picture that gives, and what goes wrong
     GET /v1alpha1/map       the picture: the document of `dovetail map`
     GET /v1alpha1/decisions the last decisions of the running scheduler, or the way of a pod (`namespace`, `pod`)
     POST /v1alpha1/fit      whether the pods of the manifests that are sent would start now; nothing is written
 
-The page asks for the state every few seconds, and for the picture where it is another one. Where callers have tokens,
-each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only requests that name this
-machine as their host: a name of a foreign site that leads here is refused, and so is what a foreign site posts.
+With `watch=true` the first two are followed by what changes (`scheduler.page.page_watches`), as the page does. Where
+callers have tokens, each sees what it may list (`scheduler.api.caller_api`). Without tokens the server answers only
+requests that name this machine as their host: a name of a foreign site that leads here is refused, and so is what a
+foreign site posts.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,16 +26,15 @@ from scheduler.api.answer_threads import in_thread
 from scheduler.api.caller_api import AnswerRule, CallerApi, Callers
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.http_server import Certificate
-from scheduler.api.queries import API_VERSION, PREFIX, Parameters, Query
+from scheduler.api.queries import PREFIX, Parameters, Query
 from scheduler.api.refusals import Refusal
 from scheduler.observe.metrics import Metrics
 from scheduler.page import decision_answers, fit_questions, map_page, visible_part
-from scheduler.page.decision_answers import AskScheduler, Decisions
-from scheduler.page.fit_questions import FitQuestion, FitQuestions
-from scheduler.page.live_fleet import LiveFleet, ReadingFailure
+from scheduler.page.decision_answers import Decisions
+from scheduler.page.fit_questions import FitQuestion
+from scheduler.page.page_watches import DecisionsWatch, MapWatch, PageSubjects
 from scheduler.settings import Address
 
-_NONE: Final = Parameters(())
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -43,54 +42,6 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class PageSubjects(msgspec.Struct, frozen=True):
-    """
-    What the page shows.
-
-    `ask_scheduler` is None where it shows no decisions, and `fit` where nothing can be placed: in a saved decision.
-    """
-
-    fleet: LiveFleet
-    ask_scheduler: AskScheduler | None = None
-    fit: FitQuestions | None = None
-
-
-class PageState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """
-    The document. `picture` is the tag of the map; it and `age_seconds` are None where nothing has been read yet.
-
-    `failure` says why the fleet cannot be read now; the picture is the last one then. `has_decisions` says that there
-    are answers about decisions, and `has_fit` about manifests; objects in these that name no namespace are in
-    `namespace`.
-    """
-
-    api_version: str = API_VERSION
-    kind: Literal["PageState"] = "PageState"
-    picture: str | None
-    age_seconds: float | None
-    failure: ReadingFailure | None
-    has_decisions: bool
-    has_fit: bool
-    namespace: str
-
-
-async def _state(about: PageSubjects, query: Query, rights: CallerRights) -> PageState:
-    del query
-    reading = await about.fleet.last()
-    found = PageState(
-        picture=None,
-        age_seconds=None,
-        failure=about.fleet.failure,
-        has_decisions=about.ask_scheduler is not None,
-        has_fit=about.fit is not None,
-        namespace=about.fit.source.namespace if about.fit else "",
-    )
-    if reading is None:
-        return found
-    picture = await about.fleet.picture(reading, await visible_part.visible_to(rights, reading))
-    return msgspec.structs.replace(found, picture=picture.tag, age_seconds=round(about.fleet.age_seconds, 1))
 
 
 async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgspec.Raw:
@@ -103,9 +54,6 @@ async def _map(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
 
 
 async def _decisions(about: PageSubjects, query: Query, rights: CallerRights) -> Decisions:
-    if about.ask_scheduler is None:
-        message = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
-        raise Refusal(404, message, reason="NotFound")
     return await decision_answers.answer(about.ask_scheduler, query, rights.token)
 
 
@@ -129,9 +77,8 @@ async def _fit(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
-    "state": AnswerRule(_state, _NONE, Listed.PODS, Listed.SLICES),
-    "map": AnswerRule(_map, _NONE, Listed.PODS, Listed.SLICES),
-    "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod")), Listed.PODS),
+    "map": AnswerRule(_map, Parameters(("watch",)), Listed.PODS, Listed.SLICES, watch=MapWatch),
+    "decisions": AnswerRule(_decisions, Parameters(("namespace", "pod", "watch")), Listed.PODS, watch=DecisionsWatch),
     "fit": AnswerRule(_fit, Parameters(("namespace", "count")), Listed.PODS, Listed.SLICES, has_content=True),
 }
 """The answers by the last part of their path."""

@@ -119,6 +119,11 @@ def _answer(request: Request) -> tuple[int, Any]:
         return response.status, json.load(response)
 
 
+def _events(response: Any) -> Iterator[str]:
+    """Read the names of events as they come."""
+    return (line.decode().split()[1] for line in response if line.startswith(b"event: "))
+
+
 @pytest.fixture
 def served(world: World) -> Iterator[Served]:
     world.add_nodes(1, devices=2)
@@ -165,7 +170,7 @@ def test_the_account_of_the_component_reads_everything_and_callers_see_what_they
     assert "cannot list resourceslices.resource.k8s.io at the cluster scope" in refusal["message"]
 
     assert served.ask("map", "")[0] == 401
-    assert served.ask("state", "no-token")[0] == 401
+    assert served.ask("map?watch=true", "no-token")[0] == 401
 
 
 def test_the_page_comes_whole_through_the_proxy_of_the_api_server(served: Served) -> None:
@@ -186,6 +191,10 @@ def test_the_page_comes_whole_through_the_proxy_of_the_api_server(served: Served
     assert policy == own_policy
     with get("v1alpha1/map") as response:
         assert json.load(response)["kind"] == "FleetMap"
+    with get("v1alpha1/map?watch=true") as response:  # each event comes at once, and none is kept back
+        assert [next(_events(response)), next(_events(response))] == ["whole", "state"]
+        served.world.pod("more")
+        assert next(_events(response)) in {"state", "change"}
 
 
 def test_make_run_serves_a_page(control_plane: ControlPlane) -> None:
@@ -193,7 +202,7 @@ def test_make_run_serves_a_page(control_plane: ControlPlane) -> None:
 
         def is_served() -> bool:
             try:
-                return _answer(Request(f"{url}v1alpha1/state"))[0] == 200  # noqa: S310 - the address of our own server
+                return _answer(Request(f"{url}v1alpha1/map"))[0] == 200  # noqa: S310 - the address of our own server
             except OSError:
                 return False
 

@@ -47,7 +47,7 @@ class Source:
     async def tag(self) -> str:
         reading = await self.settled()
         assert reading is not None
-        return (await self.live.picture(reading, VisiblePart())).tag
+        return (await self.live.picture(reading, VisiblePart())).version.tag
 
 
 async def test_it_is_read_when_asked_for_and_not_more_often_than_every_two_seconds() -> None:
@@ -101,7 +101,7 @@ async def test_the_age_is_that_of_the_last_reading_when_it_began() -> None:
     source.seconds = 1.0
     await source.settled()
     source.clock.advance(4.0)
-    assert source.live.age_seconds == 5.0
+    assert source.live.seconds_since(source.live.read_at) == 5.0
 
 
 async def test_what_cannot_be_read_is_said_since_it_began_and_the_last_picture_stays() -> None:
@@ -116,7 +116,7 @@ async def test_what_cannot_be_read_is_said_since_it_began_and_the_last_picture_s
     assert failures[0] is not None
     assert failures[0].message == "the API server does not answer"
     assert failures[1] == failures[0]
-    assert source.live.age_seconds == 120.0
+    assert source.live.seconds_since(source.live.read_at) == 120.0
     source.problem = ""
     source.clock.advance(60.0)
     await source.settled()

@@ -12,10 +12,11 @@ import pytest
 
 from scheduler.page import fit_questions, map_page, page_server
 from scheduler.page.fit_questions import FitQuestion, FitQuestions, FitSource
-from scheduler.page.page_server import PageSubjects
+from scheduler.page.page_watches import PageSubjects
 from scheduler.settings import Address
 from tests.scheduler.page.test_decision_answers import Scheduler
 from tests.scheduler.page.test_live_fleet import Source
+from tests.support.event_reader import EventReader
 
 NO_DECISIONS = "this page has no decisions: it is not connected to the API of a running scheduler (docs/page.md)"
 
@@ -31,24 +32,10 @@ async def served(
 
 async def get(source: Source, path: str, **headers: str) -> tuple[int, Any, Any]:
     async with served(source) as (session, url), session.get(f"{url}{path}", headers=headers) as response:
+        if response.content_type == "text/event-stream":  # it does not end
+            return response.status, None, response.headers
         is_json = response.content_type == "application/json"
         return response.status, await (response.json() if is_json else response.text()), response.headers
-
-
-async def test_the_state_names_the_picture_and_its_age() -> None:
-    source = Source()
-    status, state, _ = await get(source, "/v1alpha1/state")
-    assert status == 200
-    assert state == {
-        "apiVersion": "api.dovetail.dev/v1alpha1",
-        "kind": "PageState",
-        "picture": await source.tag(),
-        "ageSeconds": 0.0,
-        "failure": None,
-        "hasDecisions": False,
-        "hasFit": False,
-        "namespace": "",
-    }
 
 
 async def test_the_map_is_the_document_of_dovetail_map_and_is_compressed() -> None:
@@ -59,11 +46,9 @@ async def test_the_map_is_the_document_of_dovetail_map_and_is_compressed() -> No
     assert headers["Content-Encoding"] in {"gzip", "deflate"}
 
 
-async def test_a_fleet_that_cannot_be_read_is_a_state_and_no_map() -> None:
+async def test_a_fleet_that_cannot_be_read_is_no_map() -> None:
     source = Source()
     source.problem = "pods may not be read"
-    _, state, _ = await get(source, "/v1alpha1/state")
-    assert (state["picture"], state["ageSeconds"], state["failure"]["message"]) == (None, None, "pods may not be read")
     status, refusal, _ = await get(source, "/v1alpha1/map")
     assert (status, refusal["kind"]) == (503, "Status")
     assert refusal["message"] == "the fleet cannot be read: pods may not be read"
@@ -85,12 +70,12 @@ async def test_the_page_loads_nothing_from_elsewhere_and_stands_in_no_frame() ->
     ("host", "status"),
     [("127.0.0.1:1", 200), ("localhost:8765", 200), ("[::1]:8765", 200), ("evil.example", 403), ("[", 403), ("", 403)],
 )
-@pytest.mark.parametrize("path", ["/", "/v1alpha1/state", "/v1alpha1/map"])
+@pytest.mark.parametrize("path", ["/", "/v1alpha1/map", "/v1alpha1/map?watch=true"])
 async def test_only_requests_that_name_this_machine_are_answered(host: str, status: int, path: str) -> None:
     assert (await get(Source(), path, Host=host))[0] == status
 
 
-@pytest.mark.parametrize("path", ["/v1alpha1/secrets", "/v1alpha1/state?namespace=a", "/other"])
+@pytest.mark.parametrize("path", ["/v1alpha1/secrets", "/v1alpha1/map?namespace=a", "/other"])
 async def test_other_paths_and_parameters_are_refused(path: str) -> None:
     assert (await get(Source(), path))[0] in {400, 404}
 
@@ -103,8 +88,8 @@ async def test_a_page_without_a_scheduler_has_no_decisions() -> None:
 async def test_a_page_with_a_scheduler_has_its_decisions() -> None:
     source, scheduler = Source(), Scheduler()
     async with served(source, scheduler) as (session, url):
-        async with session.get(f"{url}/v1alpha1/state") as response:
-            assert (await response.json())["hasDecisions"] is True
+        async with session.get(f"{url}/v1alpha1/map?watch=true") as response:
+            assert (await EventReader(response).until("state")).data["hasDecisions"] is True
         async with session.get(f"{url}/v1alpha1/decisions?namespace=team&pod=a") as response:
             assert [each["what"] for each in (await response.json())["events"]] == ["Bound", "Nominated", "Waits"]
     assert scheduler.asked[0][1]["pod"] == "a"

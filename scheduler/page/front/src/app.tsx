@@ -11,6 +11,7 @@ import { layOut, type Grouping, type Layout } from "./layout";
 import type { Connection } from "./live";
 import type { Place } from "./paint";
 import { Found, Numbers, Queue } from "./panels";
+import { useNow } from "./now";
 import { useView, VIEWS, type ViewName } from "./navigation";
 import { QueueView } from "./queue_view";
 import { rememberedTheme, rememberTheme, type ThemeChoice } from "./preferences";
@@ -265,7 +266,7 @@ function Figures({ fleet }: { fleet: Fleet }) {
   const shown = (value: number | undefined): string => (knowsHolders ? count(value ?? 0) : "?");
   const all = Math.max(1, total.total ?? 0);
   const figures: [string, string, number | null, string][] = [
-    ["Devices", known("resourceslices", count(total.total ?? 0)), null, forbidden.includes("nodes") ? "nodes are not listed" : `on ${counted(fleet.document.nodes.name.length, "node")}`],
+    ["Devices", known("resourceslices", count(total.total ?? 0)), null, forbidden.includes("nodes") ? "nodes are not listed" : `on ${counted(fleet.nodes.filter((node) => !node.isPool).length, "node")}`],
     ["Held", shown(total.held), total.held ?? 0, ""],
     ["Free", shown(total.free), total.free ?? 0, total.shared ? `${count(total.shared)} with shares in use` : ""],
     ["Blocked", shown(total.blocked), total.blocked ?? 0, total.blocked ? "by partitions in use" : ""],
@@ -451,15 +452,6 @@ function usePrinting(choice: ThemeChoice, setChoice: (choice: ThemeChoice) => vo
       removeEventListener("afterprint", after);
     };
   }, [choice]);
-}
-
-function useNow(milliseconds: number): number {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), milliseconds);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
 }
 
 function useShortcuts(shortcuts: Record<string, () => void>): void {

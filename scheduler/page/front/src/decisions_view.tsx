@@ -1,7 +1,8 @@
 // What the running scheduler decided, how well, and what happened to pods: the answers of `dovetail history`.
 import { useEffect, useState } from "preact/hooks";
-import { ask } from "./live";
-import { clock, count, second, visible } from "./text";
+import { useNow } from "./now";
+import { clock, count, duration, second, visible } from "./text";
+import { changed, watch, type Lost } from "./watch";
 
 interface DecisionRow {
   time: string;
@@ -34,49 +35,41 @@ interface Decisions {
   events: EventRow[];
 }
 
-const PAUSE = 5_000;
-
 interface Answer {
   found: Decisions | null;
-  problem: string;
+  /** When the scheduler was asked, in milliseconds. */
+  askedAt: number;
+  lost: Lost | null;
 }
 
-/** Asks every few seconds while it is shown; what was found stays while the scheduler does not answer. */
+const NOTHING: Answer = { found: null, askedAt: 0, lost: null };
+
+/** Follows what the scheduler remembers; what was found stays while it does not answer. */
 function useDecisions(query: string): Answer {
-  const [answer, setAnswer] = useState<Answer>({ found: null, problem: "" });
+  const [answer, setAnswer] = useState(NOTHING);
   useEffect(() => {
-    let timer = 0;
-    let isOver = false;
-    const step = async (): Promise<void> => {
-      let change: Partial<Answer>;
-      try {
-        change = document.hidden ? {} : { found: await ask<Decisions>(`decisions${query}`), problem: "" };
-      } catch (error) {
-        change = { problem: error instanceof Error ? error.message : String(error) };
-      }
-      if (isOver) return;
-      setAnswer((before) => ({ ...before, ...change }));
-      timer = window.setTimeout(() => void step(), PAUSE);
-    };
-    setAnswer({ found: null, problem: "" });
-    void step();
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
+    setAnswer(NOTHING);
+    return watch<Decisions>(`decisions?watch=true${query}`, {
+      whole: (found) => setAnswer((before) => ({ ...before, found })),
+      change: (change) => setAnswer((before) => ({ ...before, found: before.found && changed(before.found, change) })),
+      state: () => setAnswer((before) => ({ ...before, askedAt: Date.now(), lost: null })),
+      lost: (lost, isForbidden) => setAnswer((before) => ({ ...(isForbidden ? NOTHING : before), lost })),
+      wanted: (message) => setAnswer({ ...NOTHING, lost: { since: Date.now(), message } }),
+    });
   }, [query]);
   return answer;
 }
 
 export function DecisionsView() {
-  const { found, problem } = useDecisions("");
+  const answer = useDecisions("");
+  const { found } = answer;
   return (
     <section class="view" aria-labelledby="decisions-title">
       <div class="view-head">
         <h2 id="decisions-title">The last decisions</h2>
-        <Remark found={found} />
+        <Remark {...answer} />
       </div>
-      <Problem found={found} problem={problem} />
+      <Problem {...answer} />
       {found && !found.decisions.length && <p class="hint">Nothing was decided in the last 24 hours that the scheduler remembers.</p>}
       {found && found.decisions.length > 0 && <DecisionTable rows={found.decisions} />}
       {found && found.events.length > 0 && (
@@ -90,16 +83,17 @@ export function DecisionsView() {
 }
 
 export function PodView({ namespace, name }: { namespace: string; name: string }) {
-  const { found, problem } = useDecisions(`?namespace=${encodeURIComponent(namespace)}&pod=${encodeURIComponent(name)}`);
+  const answer = useDecisions(`&namespace=${encodeURIComponent(namespace)}&pod=${encodeURIComponent(name)}`);
+  const { found } = answer;
   return (
     <section class="view" aria-labelledby="pod-title">
       <div class="view-head">
         <h2 id="pod-title">
           The way of pod {visible(name)} <span class="quiet">{visible(namespace)}</span>
         </h2>
-        <Remark found={found} />
+        <Remark {...answer} />
       </div>
-      <Problem found={found} problem={problem} />
+      <Problem {...answer} />
       {found && !found.events.length && <p class="hint">The scheduler remembers nothing of this pod.</p>}
       {found && found.events.length > 0 && <EventTable rows={found.events} />}
     </section>
@@ -123,22 +117,25 @@ export function NoDecisions() {
 
 export const wayOf = (namespace: string, name: string): string => `#pod/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 
-function Problem({ found, problem }: Answer) {
+function Problem({ found, lost }: Answer) {
+  const since = lost && found ? `Connection lost since ${second(lost.since)} UTC: ` : "The scheduler cannot be asked: ";
   return (
     <p role="alert" class={found ? "odd" : "hint"}>
-      {problem ? `${found ? "Not asked again: " : "The scheduler cannot be asked: "}${problem}` : !found ? "The scheduler is asked …" : ""}
+      {lost ? since + lost.message : !found ? "The scheduler is asked …" : ""}
     </p>
   );
 }
 
-/** Since when there is anything, and what is left out. */
-function Remark({ found }: { found: Decisions | null }) {
+/** How old the answer is, since when there is anything, and what is left out. */
+function Remark({ found, askedAt }: Answer) {
+  const now = useNow(1_000);
   if (!found) return null;
   const { pods = 0, namespaces = 0 } = found.hidden;
   const left = pods ? `; left out, because you may not list them: ${count(pods)} pods of ${count(namespaces)} namespaces` : "";
   return (
     <p class="quiet">
-      {found.oldest ? `remembered since ${clock(Date.parse(found.oldest))}` : ""}
+      {duration((now - askedAt) / 1000)} old
+      {found.oldest ? `, remembered since ${clock(Date.parse(found.oldest))}` : ""}
       {found.truncated && ", only the newest are shown"}
       {left}
     </p>

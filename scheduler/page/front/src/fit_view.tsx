@@ -1,6 +1,6 @@
 // "Would this fit?": a manifest goes to the server, and the answer of `dovetail fit` comes back. Nothing is written.
 import { useEffect, useState } from "preact/hooks";
-import { ask } from "./live";
+import { ask } from "./server";
 import { clock, count, counted, visible } from "./text";
 
 interface Placement {

@@ -1,82 +1,8 @@
-// The fleet as objects, made from the document's columns (scheduler/page/fleet_map.py).
+// The fleet as objects, made from the rows of its document.
+import { queueOf, type DeviceRow, type Facts, type FleetRows, type NodeRow, type Waiting } from "./rows";
 import { visible } from "./text";
 
-type Column = number[];
-
-export interface Largest {
-  claim: number;
-  node: number;
-  root: number | null;
-  domain: number | null;
-}
-
-export interface Supply {
-  class?: string | null;
-  type?: string | null;
-  group?: string | null;
-  total: number;
-  held: number;
-  free: number;
-  shared: number;
-  blocked: number;
-  unusable: number;
-  tainted: number;
-  largest: Largest;
-  fragmentation: number | null;
-}
-
-export interface Cause {
-  pod: string;
-  node: string;
-  held: number;
-  stranded: number;
-}
-
-export interface Waiting {
-  position?: number;
-  namespace: string;
-  name: string;
-  priority?: number;
-  since?: string;
-  schedulerName: string;
-  reason: string;
-  why: string;
-  message?: string;
-  gang?: string;
-  nominatedNode?: string;
-}
-
-export interface FleetDocument {
-  apiVersion: string;
-  kind: string;
-  readAt: string;
-  source: string;
-  version: string;
-  knowsHolders: boolean;
-  knowsConditions: boolean;
-  forbidden: string[];
-  /** How much of other namespaces is left out. */
-  hidden: { pods?: number; devices?: number; namespaces?: number };
-  total: Partial<Supply>;
-  unusable: Record<string, number>;
-  supply: {
-    items: Supply[];
-    fragmentation: number | null;
-    causes: Cause[];
-    unusablePools: { driver: string; pool: string; message: string }[];
-    brokenClasses: string[];
-  };
-  queue: Waiting[] | null;
-  nodes: { name: Column; group: Column; domain: Column; exists: Column; labels: Record<string, Column> };
-  devices: Record<DeviceColumn, Column>;
-  holders: Record<"device" | "claim" | "request" | "share" | "part" | "admin", Column>;
-  claims: Record<"namespace" | "name" | "since" | "source", Column> & { pods: Column[]; consumers: Column[] };
-  pods: Record<"namespace" | "name" | "gang" | "gone", Column>;
-  texts: string[];
-}
-
-type DeviceText = "name" | "driver" | "pool" | "type" | "classes" | "root" | "state" | "cause" | "why" | "card" | "left";
-type DeviceColumn = DeviceText | "node" | "reach" | "part" | "used" | "tainted" | "suspect";
+export type { Supply, Waiting } from "./rows";
 
 export type State = "free" | "shared" | "held" | "blocked" | "unusable" | "unknown";
 
@@ -140,7 +66,7 @@ export interface Device {
 }
 
 export interface Fleet {
-  document: FleetDocument;
+  document: Facts & { queue: Waiting[] | null };
   readAt: number;
   /** When a live picture was drawn, in milliseconds of this browser's clock. */
   drawnAt?: number;
@@ -149,91 +75,89 @@ export interface Fleet {
   labels: Map<string, (string | null)[]>;
 }
 
-export function fleetOf(document: FleetDocument): Fleet {
-  const texts = document.texts.map(visible);
-  const text = (index: number | undefined): string => (index === undefined || index < 0 ? "" : (texts[index] ?? ""));
-  const pods: Pod[] = document.pods.name.map((name, row) => ({
-    namespace: text(document.pods.namespace[row]),
-    name: text(name),
-    gang: text(document.pods.gang[row]),
-    gone: document.pods.gone[row] === 1,
-  }));
-  const claims: Claim[] = document.claims.name.map((name, row) => ({
-    row,
-    namespace: text(document.claims.namespace[row]),
-    name: text(name),
-    since: Date.parse(text(document.claims.since[row])),
-    source: text(document.claims.source[row]),
-    pods: (document.claims.pods[row] ?? []).flatMap((pod) => pods[pod] ?? []),
-    consumers: (document.claims.consumers[row] ?? []).map(text),
-  }));
-  const { nodes, labels } = nodesOf(document, text);
-  const devices = devicesOf(document, text, nodes);
-  for (const [row, device] of document.holders.device.entries()) {
-    const claim = claims[document.holders.claim[row] ?? -1];
-    if (!claim) continue;
-    devices[device]?.holders.push({
-      claim,
-      request: text(document.holders.request[row]),
-      share: text(document.holders.share[row]),
-      part: (document.holders.part[row] ?? 1000) / 1000,
-      admin: document.holders.admin[row] === 1,
+type Text = (text: string) => string;
+
+export function fleetOf(rows: FleetRows): Fleet {
+  const { nodes: nodeRows, devices: deviceRows, claims: claimRows, pods: podRows, queue: _, ...facts } = rows;
+  const known = new Map<string, string>();
+  const text: Text = (raw) => {
+    let found = known.get(raw);
+    if (found === undefined) known.set(raw, (found = visible(raw)));
+    return found;
+  };
+  const pods = new Map<string, Pod>();
+  for (const [namespace, name, gang, gone] of podRows) {
+    pods.set(`${namespace}/${name}`, { namespace: text(namespace), name: text(name), gang: text(gang), gone: gone === 1 });
+  }
+  const claims = new Map<string, Claim>();
+  for (const [row, [namespace, name, since, source, holding, consumers]] of claimRows.entries()) {
+    claims.set(`${namespace}/${name}`, {
+      row,
+      namespace: text(namespace),
+      name: text(name),
+      since: Date.parse(since),
+      source,
+      pods: holding.flatMap((pod) => pods.get(pod.join("/")) ?? []),
+      consumers: consumers.map(text),
     });
   }
+  const { nodes, labels } = nodesOf(nodeRows, text);
+  const devices = devicesOf(deviceRows, text, nodes, claims);
   for (const device of devices) device.text = searched(device);
-  return { document, readAt: Date.parse(document.readAt), nodes, devices, labels };
+  return { document: { ...facts, queue: queueOf(rows) }, readAt: Date.parse(facts.readAt), nodes, devices, labels };
 }
 
-type Text = (index: number | undefined) => string;
-
-function nodesOf(document: FleetDocument, text: Text) {
-  const columns = document.nodes;
+function nodesOf(rows: NodeRow[], text: Text) {
+  const keys = [...new Set(rows.flatMap((row) => Object.keys(row[4])))].sort();
   const labels = new Map<string, (string | null)[]>();
-  for (const [key, column] of Object.entries(columns.labels)) {
-    labels.set(visible(key), column.map((index) => (index < 0 ? null : text(index))));
+  for (const key of keys) {
+    labels.set(text(key), rows.map(([, , , , own]) => (Object.hasOwn(own, key) ? text(own[key] ?? "") : null)));
   }
-  const nodes: FleetNode[] = columns.name.map((name, row) => ({
+  const nodes: FleetNode[] = rows.map(([name, group, domain, exists, own], row) => ({
     row,
     name: text(name),
-    group: text(columns.group[row]),
-    domain: text(columns.domain[row]),
-    exists: columns.exists[row] === 1,
+    group: text(group),
+    domain: text(domain),
+    exists: exists === 1,
     isPool: false,
     devices: [],
-    text: [...labels].map(([key, values]) => (values[row] == null ? "" : `${key}=${values[row]}`)).join("\n").toLowerCase(),
+    text: keys.map((key) => (Object.hasOwn(own, key) ? text(`${key}=${own[key]}`) : "")).join("\n").toLowerCase(),
   }));
   return { nodes, labels };
 }
 
-function devicesOf(document: FleetDocument, text: Text, nodes: FleetNode[]): Device[] {
-  const columns = document.devices;
+function devicesOf(rows: DeviceRow[], text: Text, nodes: FleetNode[], claims: Map<string, Claim>): Device[] {
+  const byName = new Map(nodes.map((node) => [node.name, node]));
   const pools = new Map<string, FleetNode>();
-  return columns.name.map((name, row) => {
-    const pool = text(columns.pool[row]);
-    const node = nodes[columns.node[row] ?? -1] ?? poolNode(pool, columns.reach[row] ?? 0, pools, nodes);
-    const device: Device = {
+  return rows.map((cells, row) => {
+    const [name, reach, device, driver, pool, type, classes, root, state, cause, why, card, part, used, left, tainted, suspect, holders] = cells;
+    const node = (name && byName.get(text(name))) || poolNode(text(pool), reach, pools, nodes);
+    const made: Device = {
       row,
       node,
-      name: text(name),
-      driver: text(columns.driver[row]),
-      pool,
-      type: text(columns.type[row]),
-      classes: text(columns.classes[row]).replaceAll(",", ", "),
-      root: text(columns.root[row]),
-      state: text(columns.state[row]) as State,
-      cause: text(columns.cause[row]),
-      why: text(columns.why[row]),
-      card: text(columns.card[row]),
-      part: (columns.part[row] ?? 1000) / 1000,
-      used: (columns.used[row] ?? -1) / 1000,
-      left: text(columns.left[row]),
-      tainted: columns.tainted[row] === 1,
-      suspect: columns.suspect[row] === 1,
-      holders: [],
+      name: text(device),
+      driver: text(driver),
+      pool: text(pool),
+      type: text(type),
+      classes: text(classes).replaceAll(",", ", "),
+      root: text(root),
+      state: state as State,
+      cause: text(cause),
+      why: text(why),
+      card: text(card),
+      part: part / 1000,
+      used: used / 1000,
+      left: text(left),
+      tainted: tainted === 1,
+      suspect: suspect === 1,
+      holders: holders.flatMap(([namespace, name, request, share, taken, admin]) => {
+        const claim = claims.get(`${namespace}/${name}`);
+        return claim ? [{ claim, request: text(request), share: text(share), part: taken / 1000, admin: admin === 1 }] : [];
+      }),
       text: "",
     };
-    node.devices.push(device);
-    return device;
+    node.devices.push(made);
+    return made;
   });
 }
 
@@ -277,12 +201,3 @@ function searched(device: Device): string {
 export const NAMESPACES = (device: Device): string[] => [
   ...new Set(device.holders.filter((each) => !each.admin).map((each) => each.claim.namespace)),
 ];
-
-/** Reads the document that stands in the page; null: there is none, its server has one. */
-export async function embedded(): Promise<FleetDocument | null> {
-  const packed = document.getElementById("document")?.textContent ?? "";
-  if (!packed) return null;
-  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return (await new Response(stream).json()) as FleetDocument;
-}

@@ -150,13 +150,14 @@ async def test_closing_ends_a_connection_that_is_being_made(monkeypatch: pytest.
 
 @on_both_loops
 async def test_a_connection_that_ends_as_it_is_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = HttpConnection.connection_made
+    connect = vars(connection_pool)["_open"]
 
-    def lost(connection: HttpConnection, transport: asyncio.BaseTransport) -> None:
-        made(connection, transport)
+    async def lost(connection: HttpConnection, *arguments: Any) -> None:
+        await connect(connection, *arguments)
         connection.abort()
+        await asyncio.sleep(0.05)
 
-    monkeypatch.setattr(HttpConnection, "connection_made", lost)
+    monkeypatch.setattr(connection_pool, "_open", lost)
     async with Server(silent).running() as server, pool_of(1) as pool:
         with pytest.raises(ConnectionError):
             await pool.acquire(Origin.of(server.url, None), soon())

@@ -69,10 +69,13 @@ class Origin(NamedTuple):
     def of(cls, server: str, tls: ssl.SSLContext | None, server_name: str = "", proxy: str = "") -> Self:
         """Read the URLs of the server and of its proxy ("": none)."""
         parts = urlsplit(server)
-        host, name = parts.hostname or "", parts.netloc.rpartition("@")[2]
+        host, name = unquote(parts.hostname or ""), parts.netloc.rpartition("@")[2]
+        bare, _, zone = host.partition("%")
+        if zone:  # it means something on this machine only (RFC 6874)
+            name = f"[{bare}]{name.rpartition(']')[2]}"
         base = server if proxy and tls is None else parts.path
         before = Proxy.of(proxy) if proxy else None
-        return cls(host, _port(parts), name, base, tls, server_name or host.rstrip("."), before)
+        return cls(host, _port(parts), name, base, tls, server_name or bare.rstrip("."), before)
 
     @property
     def proxy_headers(self) -> dict[str, str]:
@@ -95,6 +98,7 @@ class ConnectionPool:
         self._idle: list[tuple[float, HttpConnection]] = []
         """Since when, and which; the one that was used last is the last."""
         self._closes = asyncio.Event()
+        self._is_closed = False
 
     async def acquire(self, origin: Origin, until: float) -> HttpConnection:
         """Return a connection, an idle one where there is one. Raises OSError, and TimeoutError after `until`."""
@@ -123,7 +127,8 @@ class ConnectionPool:
             self._idle.pop()[1].abort()
 
     async def close(self) -> None:
-        """Close all connections, and return when they are closed."""
+        """Close all connections, also those that are being made, and return when they are closed."""
+        self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()
         while self._open:
@@ -157,6 +162,9 @@ class ConnectionPool:
         except BaseException:
             self._forget(connection)
             raise
+        if self._is_closed or not connection.is_reusable:
+            connection.abort()
+            raise ConnectionError("the connection is closed")
         return connection
 
 
@@ -165,7 +173,11 @@ async def _open(
 ) -> asyncio.Transport:
     """Connect, with TLS where there is a context."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    try:
+        server_name.encode("idna")
+        found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{address[0]!r} or {server_name!r} is no valid host name: {error}") from error
     made = await aiohappyeyeballs.start_connection(
         found, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS, socket_factory=_socket
     )

@@ -79,7 +79,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def send(self, request: bytes, until: float, *, is_stream: bool = False) -> AnswerHead:
         """Send a request, and return the head of its answer: of a stream at once, else when the answer is whole."""
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or not self.is_reusable:
             raise ConnectionError("the connection is closed")
         self._begin(is_stream=is_stream)
         self._transport.write(request)
@@ -95,6 +95,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def read_all(self, until: float) -> bytes:
         """Return the rest of the body."""
+        self._is_stream = False
         while not self._is_whole:
             await self._wait(until, for_whole=True)
         return self._taken()
@@ -114,9 +115,7 @@ class HttpConnection(asyncio.Protocol):
         """Wait for more of the answer, or for the rest of it."""
         if self._problem is not None:
             raise self._problem
-        if self._is_paused and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
+        self._resume()
         self._until, self._waits_for_whole = until, for_whole
         # One timer serves many waits: it is set again when it fires too early.
         if self._timer is None or self._timer.when() > until:
@@ -126,6 +125,11 @@ class HttpConnection(asyncio.Protocol):
             await self._waiter
         finally:
             self._waiter = None
+
+    def _resume(self) -> None:
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -177,7 +181,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the answer end: one without a length ends so (RFC 9112, 6.3), another one is cut."""
         headers = self._head.headers if self._head is not None else None
-        if headers is not None and not headers.keys() & {b"content-length", b"transfer-encoding"}:
+        if exc is None and headers is not None and not headers.keys() & {b"content-length", b"transfer-encoding"}:
             self._is_whole = True
         problem = exc if isinstance(exc, OSError) else ConnectionError("the server closed the connection")
         self._fail(problem)
@@ -218,3 +222,4 @@ class HttpConnection(asyncio.Protocol):
             return
         self._is_whole = True
         self._is_kept_alive = self._parser.should_keep_alive()
+        self._resume()

@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
+import socket
+import ssl
 from collections.abc import AsyncIterator
+from typing import Any
 
+import aiohappyeyeballs
 import pytest
 
 from scheduler.kube.http import connection_pool
 from scheduler.kube.http.connection_pool import ConnectionPool, Origin
+from scheduler.kube.http.http_connection import HttpConnection
 from tests.support.http_server import Server, answers, on_both_loops, whole
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -20,6 +25,10 @@ async def pool_of(limit: int) -> AsyncIterator[ConnectionPool]:
         yield pool
     finally:
         await asyncio.wait_for(pool.close(), 10)
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
 
 
 def soon(seconds: float = 10.0) -> float:
@@ -116,6 +125,60 @@ async def test_closing_ends_connections_that_are_in_use() -> None:
             await connection.send(REQUEST, soon())
 
 
+@on_both_loops
+async def test_closing_ends_a_connection_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = asyncio.Event()
+    connect = aiohappyeyeballs.start_connection
+
+    async def slow(*arguments: Any, **fields: Any) -> socket.socket:
+        await goes_on.wait()
+        return await connect(*arguments, **fields)
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", slow)
+    async with Server(answers(whole(b"{}"))).running() as server:
+        pool = ConnectionPool(1)
+        asking = [asyncio.create_task(ask(pool, Origin.of(server.url, None))) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        closing = asyncio.create_task(pool.close())
+        await asyncio.sleep(0.05)
+        goes_on.set()
+        await asyncio.wait_for(closing, 5)
+        for each in asking:
+            with pytest.raises(ConnectionError):
+                await each
+
+
+@on_both_loops
+async def test_a_connection_that_ends_as_it_is_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = vars(connection_pool)["_open"]
+
+    async def lost(connection: HttpConnection, *arguments: Any) -> None:
+        await connect(connection, *arguments)
+        connection.abort()
+        await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(connection_pool, "_open", lost)
+    async with Server(silent).running() as server, pool_of(1) as pool:
+        with pytest.raises(ConnectionError):
+            await pool.acquire(Origin.of(server.url, None), soon())
+
+
+@pytest.mark.parametrize(
+    ("host", "server_name"),
+    [
+        pytest.param("a..b", "", id="an empty label"),
+        pytest.param("a" * 64, "", id="a long label"),
+        pytest.param("127.0.0.1", ".x", id="a server name that begins with a dot"),
+    ],
+)
+@on_both_loops
+async def test_a_host_name_that_cannot_be_one_is_an_os_error(host: str, server_name: str) -> None:
+    async with Server(silent).running() as server, pool_of(1) as pool:
+        origin = Origin.of(f"https://{host}:{server.port}", ssl.create_default_context(), server_name)
+        with pytest.raises(OSError, match="no valid host name"):
+            await pool.acquire(origin, soon())
+
+
 def test_an_origin_is_read_from_urls() -> None:
     here = Origin.of("https://[fd00::1]:6443/k8s/c-1", None, "kubernetes", "")
     assert (here.host, here.port, here.name, here.base) == ("fd00::1", 6443, "[fd00::1]:6443", "/k8s/c-1")
@@ -125,3 +188,9 @@ def test_an_origin_is_read_from_urls() -> None:
     assert proxied.proxy is not None
     assert proxied.proxy[:3] == ("proxy", 443, True)
     assert proxied.proxy_headers == {"Proxy-Authorization": "Basic bWU6cEBzcw=="}
+
+
+def test_the_zone_of_an_address_is_only_for_this_machine() -> None:
+    for written in ("fe80::1%25eth0", "fe80::1%eth0"):
+        origin = Origin.of(f"https://[{written}]:6443", None)
+        assert (origin.host, origin.name, origin.server_name) == ("fe80::1%eth0", "[fe80::1]:6443", "fe80::1")

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
 
 import pytest
@@ -194,3 +196,44 @@ async def test_a_stream_that_is_not_read_makes_the_server_wait() -> None:
         while part := await connection.read(soon()):
             read += len(part)
         assert read == size
+
+
+@on_both_loops
+async def test_a_stream_whose_last_part_was_not_read_leaves_a_connection_that_is_read_again() -> None:
+    large = whole(bytes((1 << 20) + 1))  # with the last byte it is too much
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(large)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(whole(b"{}"))
+
+    async with connected(serve) as connection:
+        await connection.send(REQUEST, soon(), is_stream=True)
+        async with asyncio.timeout(10):
+            while not connection.is_reusable:  # noqa: ASYNC110 - nothing says that the answer is whole
+                await asyncio.sleep(0.01)
+        assert await asyncio.wait_for(body_of(connection), 5) == b"{}"
+
+
+@on_both_loops
+async def test_a_long_answer_to_a_stream_can_be_read_whole() -> None:
+    async with connected(answers(whole(bytes(4 << 20)))) as connection:
+        await connection.send(REQUEST, soon(), is_stream=True)
+        await asyncio.sleep(0.2)
+        assert len(await connection.read_all(soon(5))) == 4 << 20
+
+
+@on_both_loops
+async def test_an_answer_without_a_length_is_cut_by_a_reset() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n{")
+        await asyncio.sleep(0.1)
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    async with connected(serve) as connection:
+        with pytest.raises(ConnectionResetError):
+            await body_of(connection)

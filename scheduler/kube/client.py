@@ -182,7 +182,7 @@ class Client:
         self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
     ) -> AsyncGenerator[list[bytes], None]:
         """
-        GET a stream (a watch): each item is the whole lines that one read gave, at least one.
+        GET a stream (a watch): each item is the whole lines that one read gave; the first is empty: the stream is open.
 
         Ends when the server ends it; raises WatchSilent when nothing came for `read_timeout_seconds`.
         """
@@ -190,6 +190,7 @@ class Client:
         call = _Call(_READ, path, query, read_timeout_seconds, is_stream=True)
         rest = b""
         async with self._answer(call, now() + read_timeout_seconds) as connection:
+            yield []
             while chunk := await connection.read(now() + read_timeout_seconds):
                 *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 if lines:

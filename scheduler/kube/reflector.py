@@ -224,6 +224,7 @@ class Reflector:
         )
         async with contextlib.aclosing(lines_of) as reads:
             async for lines in reads:
+                self.synced.set()  # a listing alone grows old: a kind that may not be watched is not synced
                 received = Received()
                 try:
                     self._mirrored.receive_lines(lines, received)
@@ -258,8 +259,6 @@ class Reflector:
             raise received.went_back
         if received.is_heard and not self._mirrored.needs_listing:
             self._ages.heard(self.kind, self._mirrored.resource_version)
-        if self._mirrored.is_synced and not self.synced.is_set():
-            self.synced.set()
 
     async def _recover(self, error: KubeError) -> None:
         """Report, wait, and continue from the last version, or list again where that one may lead nowhere."""

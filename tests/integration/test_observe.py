@@ -138,5 +138,5 @@ def test_a_right_that_is_missing_is_named(world: World, tmp_path: Path) -> None:
     )
     assert ended.returncode == 2
     assert "403 Forbidden" in ended.stderr
-    assert "cannot watch resource" in ended.stderr
+    assert "cannot list resource" in ended.stderr
     assert "ClusterRole dovetail-observe" in ended.stderr

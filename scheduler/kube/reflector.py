@@ -154,7 +154,8 @@ class Reflector:
     `on_changes` gets the changes of one read, in order. Then `ages` notes that they show the objects as they are now.
     `on_error` gets the kind and an error that is retried, or an object without a name. `on_unreadable` gets an object
     that cannot be decoded, once per version (default: `on_error`), `on_readable` the key of one that can be decoded
-    again or is deleted. `synced` is set after the first complete listing. No exception ends the task.
+    again or is deleted. `synced` is set when a watch is open after the first complete listing: a listing alone grows
+    old. No exception ends the task.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class Reflector:
         )
         async with contextlib.aclosing(lines_of) as reads:
             async for lines in reads:
-                self.synced.set()  # a listing alone grows old: a kind that may not be watched is not synced
+                self.synced.set()
                 received = Received()
                 try:
                     self._mirrored.receive_lines(lines, received)

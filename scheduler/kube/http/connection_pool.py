@@ -44,11 +44,6 @@ class Proxy(NamedTuple):
             authorization = f"Basic {base64.b64encode(known.encode()).decode()}"
         return cls(parts.hostname or "", _port(parts), parts.scheme == "https", authorization)
 
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        """What verifies the proxy itself."""
-        return ssl.create_default_context() if self.is_tls else None
-
 
 class Origin(NamedTuple):
     """
@@ -73,9 +68,16 @@ class Origin(NamedTuple):
         bare, _, zone = host.partition("%")
         if zone:  # it means something on this machine only (RFC 6874)
             name = f"[{bare}]{name.rpartition(']')[2]}"
-        base = server if proxy and tls is None else parts.path
+        base = f"{parts.scheme}://{name}{parts.path}" if proxy and tls is None else parts.path
         before = Proxy.of(proxy) if proxy else None
         return cls(host, _port(parts), name, base, tls, server_name or bare.rstrip("."), before)
+
+    @property
+    def proxy_tls(self) -> ssl.SSLContext | None:
+        """What verifies a proxy over TLS: the server's authority, as in kubectl; without one the system's."""
+        if self.proxy is None or not self.proxy.is_tls:
+            return None
+        return self.tls or ssl.create_default_context()
 
     @property
     def proxy_headers(self) -> dict[str, str]:
@@ -156,7 +158,7 @@ class ConnectionPool:
             if origin.proxy is None:
                 await _open(connection, (origin.host, origin.port), origin.tls, origin.server_name)
             elif origin.tls is None:
-                await _open(connection, origin.proxy[:2], origin.proxy.tls, origin.proxy.host)
+                await _open(connection, origin.proxy[:2], origin.proxy_tls, origin.proxy.host)
             else:
                 await _tunnel(connection, origin, origin.proxy, until)
         except BaseException:
@@ -186,7 +188,9 @@ async def _open(
             lambda: connection, sock=made, ssl=tls, server_hostname=server_name if tls is not None else None
         )
     except BaseException:
-        made.close()
+        # Both loops close the descriptor; uvloop's, given up before it knows the socket, would leave it to the socket too.
+        if not isinstance(loop, asyncio.BaseEventLoop):
+            made.detach()
         raise
     return transport
 
@@ -198,7 +202,7 @@ async def _tunnel(connection: HttpConnection, origin: Origin, proxy: Proxy, unti
     authorization = f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
     request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n"
     before = HttpConnection()
-    transport = await _open(before, proxy[:2], proxy.tls, proxy.host)
+    transport = await _open(before, proxy[:2], origin.proxy_tls, proxy.host)
     try:
         head = await before.send(request.encode(), until, is_stream=True)
         made = None

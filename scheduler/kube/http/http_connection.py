@@ -203,6 +203,8 @@ class HttpConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Take the head, unless it is one of those before the final answer (1xx)."""
         status = self._parser.get_status_code()
+        if self._headers.get(b"content-encoding", b"identity") != b"identity":
+            raise ConnectionError("the answer is compressed, which nothing asked for: look at the proxies in between")
         if status >= _FIRST_FINAL_STATUS:
             self._head = AnswerHead(status, self._headers)
         self._headers = {}

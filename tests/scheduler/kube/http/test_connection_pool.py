@@ -5,6 +5,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohappyeyeballs
@@ -194,3 +195,20 @@ def test_the_zone_of_an_address_is_only_for_this_machine() -> None:
     for written in ("fe80::1%25eth0", "fe80::1%eth0"):
         origin = Origin.of(f"https://[{written}]:6443", None)
         assert (origin.host, origin.name, origin.server_name) == ("fe80::1%eth0", "[fe80::1]:6443", "fe80::1")
+
+
+@on_both_loops
+async def test_a_handshake_that_fails_leaves_no_descriptor() -> None:
+    async def hang_up(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        return
+
+    tls = ssl.create_default_context()
+    async with Server(hang_up).running() as server, pool_of(1) as pool:
+        origin = Origin.of(f"https://127.0.0.1:{server.port}", tls)
+        opened = []
+        for _ in range(20):
+            with pytest.raises(OSError):  # noqa: PT011 - the loops have different ones
+                await pool.acquire(origin, soon())
+            await asyncio.sleep(0.02)
+            opened.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+        assert max(opened[10:]) <= max(opened[:10])

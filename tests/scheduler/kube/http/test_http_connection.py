@@ -84,6 +84,7 @@ async def test_a_server_that_closes_after_its_answer_is_not_asked_again() -> Non
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "too long", id="headers without an end"),
         pytest.param(b"", "closed", id="nothing"),
+        pytest.param(whole(b"x", b"Content-Encoding: gzip"), "no HTTP", id="compressed"),
         pytest.param(whole(b"{}")[:-1], "closed", id="half a body"),
         pytest.param(CHUNKED + b"1\r\n{\r\n", "closed", id="no last chunk"),
     ],

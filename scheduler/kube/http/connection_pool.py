@@ -188,7 +188,7 @@ async def _open(
             lambda: connection, sock=made, ssl=tls, server_hostname=server_name if tls is not None else None
         )
     except BaseException:
-        # Both loops close the descriptor; uvloop's, given up before it knows the socket, would leave it to the socket too.
+        # Both loops close the descriptor. uvloop, given up before it knows the socket, leaves it to the socket as well.
         if not isinstance(loop, asyncio.BaseEventLoop):
             made.detach()
         raise

@@ -1,20 +1,18 @@
 """`dovetail page`: arguments, and a process that serves until it is stopped."""
 
-import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.request import urlopen
 
+import aiohttp
 import pytest
 
 from tests.scheduler.cli.test_map import WAITING
 from tests.support import manifests as m
-from tests.support.controlplane import wait_until
+from tests.support.event_reader import EventReader, changed
 
 Capture = pytest.CaptureFixture[str]
 
@@ -31,26 +29,25 @@ def running(*words: object) -> Iterator[str]:
         assert process.wait(30) == 0
 
 
-def asked(url: str, name: str) -> Any:
-    with urlopen(f"{url}v1alpha1/{name}", timeout=30) as response:  # noqa: S310 - the address of our own server
-        return json.load(response)
-
-
-def test_the_page_follows_its_source(tmp_path: Path) -> None:
+async def test_the_page_follows_its_source(tmp_path: Path) -> None:
     path = m.write_yaml(tmp_path / "cluster.yaml", m.node(), m.slice_of(), m.device_class(), WAITING)
     with running("-f", path) as url:
-        wait_until(lambda: asked(url, "state")["picture"], seconds=120)
-        found = asked(url, "map")
-        assert (found["source"], found["total"]["total"]) == ("manifests cluster.yaml", 2)
-        assert [each["name"] for each in found["queue"]] == ["late"]
-        before = asked(url, "state")
-        m.write_yaml(path, m.node(), m.slice_of(), m.device_class())
-        wait_until(lambda: asked(url, "state")["picture"] != before["picture"], seconds=120)
-        assert asked(url, "map")["queue"] == []
-        path.write_text("kind: [", encoding="utf-8")
-        wait_until(lambda: asked(url, "state")["failure"], seconds=120)
-        assert "cluster.yaml" in asked(url, "state")["failure"]["message"]
-        assert asked(url, "map")["queue"] == []
+        async with aiohttp.ClientSession() as session, session.get(f"{url}v1alpha1/map?watch=true") as response:
+            events = EventReader(response)
+            first = (await events.until("whole")).data
+            assert (first["source"], first["total"]["total"]) == ("manifests cluster.yaml", 2)
+            assert [each["name"] for each in first["queue"]] == ["late"]
+            m.write_yaml(path, m.node(), m.slice_of(), m.device_class())
+            seen = first
+            while seen["queue"]:
+                found = await events.until("whole", "change")
+                seen = found.data if found.name == "whole" else changed(seen, found.data)
+            path.write_text("kind: [", encoding="utf-8")
+            while (state := await events.until("state")).data["failure"] is None:
+                pass
+            assert "cluster.yaml" in state.data["failure"]["message"]
+            async with session.get(f"{url}v1alpha1/map") as last:
+                assert (await last.json())["queue"] == []
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,11 @@ class ConnectionPool:
             self._idle.pop()[1].abort()
 
     async def close(self) -> None:
-        """Close all connections, also those that are being made, and return when they are closed."""
+        """Close all connections, and return when they are closed. One that is being made closes as soon as it is made."""
         self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()
-        while self._open:
+        while any(each.is_made for each in self._open):
             self._closes.clear()
             await self._closes.wait()
 

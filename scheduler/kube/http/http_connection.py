@@ -62,6 +62,11 @@ class HttpConnection(asyncio.Protocol):
     # for the pool and the client
 
     @property
+    def is_made(self) -> bool:
+        """Whether it has a transport: before, there is nothing to abort."""
+        return self._transport is not None
+
+    @property
     def is_reusable(self) -> bool:
         """Whether another request can be sent: the last answer is whole, and both sides keep the connection open."""
         is_open = self._transport is not None and not self._transport.is_closing() and self._problem is None

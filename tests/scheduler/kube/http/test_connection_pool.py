@@ -144,10 +144,8 @@ async def test_closing_ends_a_connection_that_is_being_made(monkeypatch: pytest.
         pool = ConnectionPool(1)
         asking = [asyncio.create_task(ask(pool, Origin.of(server.url, None))) for _ in range(2)]
         await asyncio.sleep(0.05)
-        closing = asyncio.create_task(pool.close())
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(pool.close(), 5)
         goes_on.set()
-        await asyncio.wait_for(closing, 5)
         for each in asking:
             with pytest.raises(ConnectionError):
                 await each

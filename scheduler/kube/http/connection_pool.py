@@ -129,7 +129,7 @@ class ConnectionPool:
             self._idle.pop()[1].abort()
 
     async def close(self) -> None:
-        """Close all connections, and return when they are closed. One that is being made closes as soon as it is made."""
+        """Close all connections, and return when they are closed. One that is being made closes once it is made."""
         self._is_closed = True
         for connection in tuple(self._open):
             connection.abort()

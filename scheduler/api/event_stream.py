@@ -1,7 +1,7 @@
 """
 Server-Sent Events (WHATWG HTML, 9.2) to callers that are slow or gone.
 
-Nothing is queued for a caller: it is looked for its next events when it has taken the last ones. So a caller that lags
+Nothing is queued for a caller: its next events are made when it has taken the last ones. So a caller that lags
 takes the memory of one event, which others share, and of two pieces.
 """
 

@@ -44,7 +44,7 @@ def pastes_something_hostile(seen: Visit, cluster: object, server: object) -> No
     markup = "<img src=x onerror=alert(1)>"
     seen.page.get_by_label("Manifest").fill(clusters.asking(1, 1).replace("name: train", f"name: '{markup}'"))
     seen.page.get_by_role("button", name="Ask").click()
-    expect(seen.page.get_by_role("row", name=markup)).to_be_visible(timeout=60_000)
+    expect(seen.page.get_by_text(f"Job research/{markup}")).to_be_visible(timeout=60_000)
     seen.page.get_by_label("Manifest").fill("a: " + "[" * 100_000)
     seen.page.get_by_role("button", name="Ask").click()
     expect(seen.page.get_by_text("nested deeper than 200 levels")).to_be_visible(timeout=60_000)

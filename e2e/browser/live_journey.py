@@ -236,13 +236,9 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
                 seen.page.locator("summary").first.click()
                 yield _picture(seen, pictures / f"live-queue-{name}.png")
                 yield from fit_journey.photograph(seen, pictures, name)
-        with visit(chromium, server.address) as seen:
-            seen.expects_failures()
-            server.stop()
-            expect(seen.page.get_by_role("alert")).to_contain_text("Connection lost since", timeout=30_000)
-            yield _picture(seen, pictures / "live-disconnected.png")
-            seen.page.get_by_role("link", name="Queue").click()
-            yield _picture(seen, pictures / "live-queue-disconnected.png")
+        for name, window in windows.items():
+            with visit(chromium, server.address, **window) as seen:
+                yield from _photograph_lost(seen, server, pictures, name)
     cluster.write(clusters.empty())
     with (
         LiveServer("-f", str(cluster.path)) as server,
@@ -268,6 +264,20 @@ def photograph(chromium: Chromium, folder: Path, pictures: Path) -> Iterator[Pat
     shows_what_a_token_may_see(chromium, look)
     reads_decisions(chromium, look)
     yield from taken
+
+
+def _photograph_lost(seen: Visit, server: LiveServer, pictures: Path, window: str) -> Iterator[Path]:
+    """Take pictures of the page while its server is silent, and when it is gone."""
+    seen.expects_failures()
+    server.pause()
+    expect(seen.page.get_by_role("alert")).to_contain_text("has been silent for 15 s", timeout=40_000)
+    yield _picture(seen, pictures / f"live-silent-{window}.png")
+    server.stop()
+    expect(seen.page.get_by_role("alert")).to_contain_text("does not answer", timeout=60_000)
+    yield _picture(seen, pictures / f"live-disconnected-{window}.png")
+    seen.page.get_by_role("link", name="Queue").click()
+    yield _picture(seen, pictures / f"live-queue-disconnected-{window}.png")
+    server.start()
 
 
 _Look = Callable[[Visit, str], None]

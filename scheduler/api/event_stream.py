@@ -1,15 +1,17 @@
 """
 Server-Sent Events (WHATWG HTML, 9.2) to callers that are slow or gone.
 
-Nothing is queued for a caller: it is asked for its next events when it has taken the last ones. So a caller that lags
-takes the memory of one document, which others share, and of a piece.
+Nothing is queued for a caller: its next events are made when it has taken the last ones. So a caller that lags
+takes the memory of one event, which others share, and of two pieces.
 """
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Sequence
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -32,16 +34,17 @@ _HEADERS: Final = {
 }
 
 
-class StreamEvent(NamedTuple):
+@dataclass(frozen=True)
+class StreamEvent:
     """An event. `data` has no line break; `tag` names the version of the document that the caller has then."""
 
     name: str
     data: bytes
     tag: str = ""
 
-    @property
+    @cached_property
     def encoded(self) -> bytes:
-        """The bytes that are sent."""
+        """The bytes that are sent; callers share them."""
         tag = f"id: {self.tag}\n" if self.tag else ""
         return b"".join((f"event: {self.name}\n{tag}data: ".encode(), self.data, b"\n\n"))
 

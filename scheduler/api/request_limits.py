@@ -52,7 +52,8 @@ class CallerCounts:
     def counted(self, caller: str) -> Iterator[None]:
         """Count one while the block runs. Raise `Refusal` where there are too many."""
         if self._open[caller] >= self._of_one:
-            raise Refusal(429, f"too many {self._what} of {caller} at once", retry_after=1)
+            of_one = f" of {caller}" if caller else ""
+            raise Refusal(429, f"too many {self._what}{of_one} at once", retry_after=1)
         if self.total >= self._of_all:
             raise Refusal(429, f"too many {self._what} at once", retry_after=1)
         self._open[caller] += 1

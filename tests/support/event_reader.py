@@ -34,10 +34,11 @@ class EventReader:
         return ReadEvent(name, json.loads(content) if content else None, fields.get("id", ""))
 
     async def until(self, *names: str) -> ReadEvent:
-        """Wait for an event with one of some names."""
-        while (found := await self.next()).name not in names:
-            pass
-        return found
+        """Wait for an event with one of some names, for half a minute at most."""
+        async with asyncio.timeout(30):
+            while (found := await self.next()).name not in names:
+                pass
+            return found
 
 
 def changed(before: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:

@@ -94,3 +94,8 @@ async def test_a_caller_that_takes_nothing_for_long_is_left(monkeypatch: pytest.
 def test_an_event_is_written_as_the_standard_has_it() -> None:
     assert StreamEvent("whole", b"text", "7").encoded == b"event: whole\nid: 7\ndata: text\n\n"
     assert StreamEvent("state", b"{}").encoded == b"event: state\ndata: {}\n\n"
+
+
+def test_callers_of_the_same_event_share_its_bytes() -> None:
+    event = StreamEvent("whole", b"text", "7")
+    assert event.encoded is event.encoded

@@ -164,7 +164,7 @@ def test_what_cannot_be_decided_about_is_a_mistake_and_nothing_else(asker: Asker
 def test_texts_of_users_come_back_as_they_are(asker: Asker) -> None:
     name = "<script>alert(1)</script>"
     found = json.loads(text_of(asker.ask(m.pod(name))))
-    assert [each["pod"] for each in found["placements"]] == [f"red/{name}"]
+    assert [each["object"] for each in found["problems"]] == [f"Pod red/{name}"]
 
 
 class TestCallersWithSomeNamespaces:

@@ -333,6 +333,27 @@ async def test_watches_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> No
                 assert response.status == 200
 
 
+async def test_a_limit_of_the_one_user_of_a_page_names_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_api, "_WATCHES_OF_ONE_CALLER", 0)
+    async with served(Source()) as (session, url), session.get(f"{url}/v1alpha1/map?watch=true") as response:
+        assert (await response.json())["message"] == "too many watches at once"
+
+
+async def test_a_server_that_stops_ends_its_watches() -> None:
+    source = Source()
+    async with aiohttp.ClientSession() as session:
+        async with page_server.serving(PageSubjects(source.live), Address("127.0.0.1", 0)) as bound:
+            response = await session.get(f"http://{bound}/v1alpha1/map?watch=true")
+            reader = EventReader(response)
+            await reader.until("state")
+        with pytest.raises((asyncio.IncompleteReadError, aiohttp.ClientError)):
+            await reader.until("refused")
+        readings = source.readings
+        source.clock.advance(60.0)
+        await asyncio.sleep(0.2)
+        assert source.readings == readings
+
+
 async def test_a_caller_hears_of_the_server_while_its_rights_are_looked_up(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:

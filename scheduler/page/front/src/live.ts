@@ -51,10 +51,14 @@ function follow(show: (change: (before: Live) => Live) => void): () => void {
       show((before) => told(before, state, found));
     },
     lost: (lost, isForbidden) => {
+      if (isForbidden) rows = made = null;
       const kept = (before: Live): Live => (isForbidden ? { ...before, fleet: null, readAt: null } : before);
       show((before) => ({ ...kept(before), wanted: null, lost }));
     },
-    wanted: (wanted) => show((before) => ({ ...before, fleet: null, readAt: null, wanted })),
+    wanted: (wanted) => {
+      rows = made = null;
+      show((before) => ({ ...before, fleet: null, readAt: null, wanted }));
+    },
   });
 }
 

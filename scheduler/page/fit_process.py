@@ -20,7 +20,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.page import fit_answer
 from scheduler.page.fit_answer import FitAnswer, FitVisibility
 from scheduler.page.fit_questions import SECONDS, FitFailure, FitQuestion, FitSource
-from scheduler.settings import Settings, served, unserved
+from scheduler.settings import Settings, SettingsError, served, unserved
 from scheduler.simulation import defaults, fitting, live_cluster, simulator
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
@@ -83,6 +83,11 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         name, settings = served(question.source.settings, fitting.scheduler_of(made))
     except fitting.SchedulerNameError as error:
         message = f"{error}: ask about those of one scheduler"
+        return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
+    except SettingsError:
+        message = (
+            f"no profile can have such a name: write one, such as {question.source.settings.profiles[0].scheduler_name}"
+        )
         return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
     case = made.case(name)
     reaching = tuple(_reaching(case, question.namespaces))

@@ -161,6 +161,13 @@ def test_what_cannot_be_decided_about_is_a_mistake_and_nothing_else(asker: Asker
     assert (found.fits, found.placements, bool(found.problems)) == (None, (), True)
 
 
+def test_a_scheduler_that_no_profile_can_name_is_a_mistake(asker: Asker) -> None:
+    found = json.loads(text_of(asker.ask(m.pod("p", schedulerName="<script>"))))
+    assert [(each["field"], each["message"]) for each in found["problems"]] == [
+        ("spec.schedulerName", "no profile can have such a name: write one, such as dovetail")
+    ]
+
+
 def test_texts_of_users_come_back_as_they_are(asker: Asker) -> None:
     name = "<script>alert(1)</script>"
     found = json.loads(text_of(asker.ask(m.pod(name))))

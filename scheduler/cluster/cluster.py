@@ -67,9 +67,11 @@ class Cluster:
         self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
-                return self._apply_pod(PodId(*split_key(change.key)), _expect(change.value, Pod))
+                pod, pod_id = _expect(change.value, Pod), PodId(*split_key(change.key))
+                return self._apply_pod(pod.id if pod is not None and pod.id == pod_id else pod_id, pod)
             case Kind.CLAIMS:
-                return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
+                claim, claim_id = _expect(change.value, Claim), ClaimId(*split_key(change.key))
+                return self._apply_claim(claim.id if claim is not None and claim.id == claim_id else claim_id, claim)
             case kind if kind in gangs.KINDS:
                 return self._store.gangs.apply(kind, change.key, change.value)
             case kind if kind in STORAGE_KINDS:

@@ -373,9 +373,7 @@ class Cluster:
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
         after = _expect(change.value, TABLES[change.kind])
         before = self._store.swap(change.kind, change.key, after)
-        if before == after:
-            return ()
-        return (Transition(kind=change.kind, key=change.key, before=before, after=after),)
+        return () if before == after else (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Apply the assumptions to these objects again; return a transition for each that changed."""

@@ -16,7 +16,7 @@ import msgspec
 from rich.table import Table
 
 from e2e.fleet import nvidia
-from e2e.fleet.shape import Manifest
+from e2e.fleet.shape import Manifest, images
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.cluster.interning import DeviceInterner
@@ -132,6 +132,8 @@ def _changes(watch: ListWatch, body: bytes) -> list[Change]:
 def _stages(nodes: int) -> Iterator[Stage]:
     pods = devices = nodes * _DEVICES_PER_NODE
     fleets = [nvidia.gpu_node(f"node-{number:05}") for number in range(nodes)]
+    for fleet in fleets:
+        fleet.nodes[0]["status"]["images"] = list(images())
     yield "node", nodes, _published(Kind.NODES, (each.nodes for each in fleets))
     slices = _published(Kind.SLICES, (each.slices for each in fleets))
     yield "device", devices, chain(_published(Kind.CLASSES, [fleets[0].classes]), slices)

@@ -1,7 +1,7 @@
 """What every node and every slice has, of any vendor, and the fleet that they add up to."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ KIB_PER_GIB = 2**20
 RESERVED_CPU = 2  # what a kubelet keeps for the system of a large machine
 RESERVED_MEMORY_GIB = 12
 KUBELET_VERSION = "v1.36.3"
+IMAGES = 50  # as many as a kubelet reports
 STARTED = "2026-09-01T06:00:00Z"
 
 
@@ -117,6 +118,14 @@ def node(name: str, machine: Machine, *, zone: str = "zone-a", labels: Mapping[s
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         },
     }
+
+
+def images() -> Iterator[Manifest]:
+    """Make the images of a node, half of them too small for image locality."""
+    for number in range(IMAGES):
+        name = f"registry.example.com/team/image-{number:02}"
+        names = [f"{name}@sha256:{number:064x}", f"{name}:v1.{number}.0"]
+        yield {"names": names, "sizeBytes": (1 if number % 2 else 100) * 2**20 + number}
 
 
 def device_class(name: str, expression: str, *, extended_resource: str = "") -> Manifest:

@@ -1,6 +1,5 @@
 """A cluster of which every device is held: four running pods on each node of eight GPUs, and pods that wait."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import aiohttp
@@ -8,6 +7,7 @@ import aiohttp
 from e2e import objects
 from e2e.fleet import publish
 from e2e.fleet.fleets import gpu_fleet
+from e2e.fleet.shape import images
 from e2e.objects import Manifest
 from e2e.questions import busy_cluster
 from e2e.questions.busy_cluster import NAMESPACES
@@ -19,8 +19,6 @@ WAITING_PODS: Final = 10_000
 SPECS: Final = 100
 _SIZES: Final = {"0": 3, "3": 2, "5": 2, LAST: 1}
 """GPUs of the pods of a node, by the first of them."""
-_IMAGES: Final = 50
-"""As many as a kubelet reports."""
 _MOST_GPUS: Final = 8
 _AT_ONCE: Final = 2000
 
@@ -31,7 +29,7 @@ async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
         return
     fleet = gpu_fleet(nodes)
     for node in fleet.nodes:
-        node["status"]["images"] = list(_images())
+        node["status"]["images"] = list(images())
     await publish.publish(session, fleet)
     await objects.create(session, busy_cluster.namespaces())
     sizes = range(1, _MOST_GPUS + 1)
@@ -61,11 +59,3 @@ def waiting_pod(number: int) -> Manifest:
 def namespace_of(node: int) -> str:
     """Return the namespace of a node's pod with one GPU."""
     return NAMESPACES[(node + _SIZES[LAST]) % len(NAMESPACES)]
-
-
-def _images() -> Iterator[Manifest]:
-    """Make the images of a node, half of them too small for image locality."""
-    for number in range(_IMAGES):
-        name = f"registry.example.com/team/image-{number:02}"
-        names = [f"{name}@sha256:{number:064x}", f"{name}:v1.{number}.0"]
-        yield {"names": names, "sizeBytes": (1 if number % 2 else 100) * 2**20 + number}

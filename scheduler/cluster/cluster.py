@@ -67,9 +67,11 @@ class Cluster:
         self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
-                return self._apply_pod(PodId(*split_key(change.key)), _expect(change.value, Pod))
+                pod, pod_id = _expect(change.value, Pod), PodId(*split_key(change.key))
+                return self._apply_pod(pod.id if pod is not None and pod.id == pod_id else pod_id, pod)
             case Kind.CLAIMS:
-                return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
+                claim, claim_id = _expect(change.value, Claim), ClaimId(*split_key(change.key))
+                return self._apply_claim(claim.id if claim is not None and claim.id == claim_id else claim_id, claim)
             case kind if kind in gangs.KINDS:
                 return self._store.gangs.apply(kind, change.key, change.value)
             case kind if kind in STORAGE_KINDS:
@@ -371,9 +373,7 @@ class Cluster:
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
         after = _expect(change.value, TABLES[change.kind])
         before = self._store.swap(change.kind, change.key, after)
-        if before == after:
-            return ()
-        return (Transition(kind=change.kind, key=change.key, before=before, after=after),)
+        return () if before == after else (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
     def _refresh(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Apply the assumptions to these objects again; return a transition for each that changed."""

@@ -2,20 +2,22 @@
 Shares equal parts of decoded objects (hash consing).
 
 The pods of a Deployment differ in their names and agree in nearly everything else: labels, requests, tolerations,
-selectors. The API server sends each pod in full, and decoding makes new copies. Shell and worker both pass their
-objects through an `Interner`, so that a further pod costs little more than its name.
+selectors. The API server sends each pod in full, and decoding makes new copies. Nodes agree in most labels and images,
+allocations in the names of driver, pool and devices. Shell and worker both pass their objects through an `Interner`, so
+that a further pod costs little more than its name.
 
 Devices of one model agree in most attributes and in all capacities. In the shell decoding shares these. Frames copy
 them in full, so the worker passes its slices through a `DeviceInterner`: a further device costs little more than its
 own attributes.
 """
 
+from operator import is_not
 from typing import Any, Final, cast
 
 import msgspec
 
 from scheduler.change import Object
-from solver.domain import Capacity, Claim, Device, Pod, ResourceSlice
+from solver.domain import Allocation, Capacity, Claim, ClaimId, Device, DeviceId, Node, Pod, PodId, ResourceSlice
 
 _LIMIT_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of values that the table keeps alive; values that objects use cost nothing extra."""
@@ -23,6 +25,11 @@ _ENTRY_BYTES: Final = 150
 """Bytes of a table entry besides its value: the dictionary slot and the key."""
 _MOST_KINDS: Final = 256
 """Slices of different devices whose devices are kept for comparison."""
+_MOST_TEXTS: Final = 2**15
+"""Names of namespaces, drivers, pools, devices and requests that are kept for sharing."""
+_PARTS: Final = {"labels": "label", "images": "image", "allocatable": "amount"}
+"""Fields of which each pair is shared too: pods often differ in one label only (`pod-index`), nodes in one image."""
+_set: Final = msgspec.structs.force_setattr
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Pod: (
         "labels",
@@ -51,13 +58,15 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
         "creation",
     ),
     Claim: ("requests", "constraints", "config", "finalizers"),
+    Node: ("labels", "taints", "allocatable", "images", "declared_features"),
+    Allocation: ("config", "node_selector"),
 }
 """Fields that objects of one owner share, by kind. Each has values of one type, so equal values are interchangeable."""
 
 
 class Interner:
     """
-    Replaces equal parts of pods, claims and devices by one copy.
+    Replaces equal parts of pods, claims and nodes by one copy, and names in pods, claims and slices.
 
     The table keeps values of at most `limit_bytes` alive. It has two generations: when the young one has half of the
     bytes, the old one is dropped and the young one becomes old. A value that is used again moves to the young one.
@@ -69,6 +78,7 @@ class Interner:
         self._old: dict[tuple[str, Any], Any] = {}
         self._bytes = 0
         self._old_bytes = 0
+        self._texts: Final[dict[str, str]] = {}
 
     @property
     def kept_bytes(self) -> int:
@@ -77,12 +87,20 @@ class Interner:
 
     def share(self, value: Object | None) -> None:
         """Replace parts of a newly decoded object, which nothing else refers to yet, by the shared copies."""
-        if value is None:
-            return
-        for name in _FIELDS.get(type(value), ()):
-            part = getattr(value, name)
-            if part:
-                msgspec.structs.force_setattr(value, name, self._shared(name, part))
+        if len(self._texts) >= _MOST_TEXTS:
+            self._texts.clear()  # what has a text keeps it
+        match value:
+            case None:
+                return
+            case Pod():
+                self._share_pod_names(value)
+            case Claim():
+                self._share_claim_names(value)
+                if value.allocation is not None:
+                    self._share_fields(value.allocation)
+            case ResourceSlice():
+                self._share_slice_names(value)
+        self._share_fields(value)
 
     def own_bytes(self, value: Pod | Claim) -> int:
         """Estimate the bytes of an object that it does not share with others; call it before `share`."""
@@ -92,6 +110,41 @@ class Interner:
             for name in value.__struct_fields__
             if (part := getattr(value, name)) and not (name in shared and self._knows(name, part))
         )
+
+    def _share_fields(self, value: msgspec.Struct) -> None:
+        for name in _FIELDS.get(type(value), ()):
+            part = getattr(value, name)
+            if part:
+                _set(value, name, self._shared(name, part))
+
+    def _share_pod_names(self, pod: Pod) -> None:
+        shared = self._texts.setdefault
+        if (namespace := shared(pod.id.namespace, pod.id.namespace)) is not pod.id.namespace:
+            _set(pod, "id", PodId(namespace, pod.id.name))
+        for each in pod.claims:
+            _set(each, "entry", shared(each.entry, each.entry))
+            if each.claim is not None and each.claim.namespace is not namespace:
+                _set(each, "claim", ClaimId(shared(each.claim.namespace, each.claim.namespace), each.claim.name))
+
+    def _share_claim_names(self, claim: Claim) -> None:
+        shared = self._texts.setdefault
+        if (namespace := shared(claim.id.namespace, claim.id.namespace)) is not claim.id.namespace:
+            _set(claim, "id", ClaimId(namespace, claim.id.name))
+        for consumer in claim.reserved_for:
+            _set(consumer, "resource", shared(consumer.resource, consumer.resource))
+        for each in claim.allocation.results if claim.allocation is not None else ():
+            _set(each, "request", shared(each.request, each.request))
+            driver, pool, name = before = each.device
+            after = shared(driver, driver), shared(pool, pool), shared(name, name)
+            if any(map(is_not, after, before)):
+                _set(each, "device", DeviceId(*after))
+
+    def _share_slice_names(self, value: ResourceSlice) -> None:
+        shared = self._texts.setdefault
+        _set(value, "driver", shared(value.driver, value.driver))
+        _set(value, "pool", shared(value.pool, value.pool))
+        for device in value.devices:
+            _set(device, "name", shared(device.name, device.name))
 
     def _knows(self, name: str, part: Any) -> bool:
         key = (name, part)
@@ -104,8 +157,8 @@ class Interner:
             return found
         found = self._old.get(key)
         if found is None:
-            # Pods often differ in one label only (`pod-index`), so the pairs are shared too.
-            found = tuple(self._shared("label", pair) for pair in part) if name == "labels" else part
+            pair_name = _PARTS.get(name)
+            found = tuple([self._shared(pair_name, pair) for pair in part]) if pair_name else part
         self._keep((name, found), found)
         return found
 
@@ -145,12 +198,11 @@ class DeviceInterner:
 
 def _share_with(other: Device, device: Device) -> None:
     """Put equal attributes and capacities of another device into a device."""
-    set_field = msgspec.structs.force_setattr
     if len(device.attributes) == len(other.attributes):
         pairs = zip(device.attributes, other.attributes, strict=True)
-        set_field(device, "attributes", tuple(shared if own == shared else own for own, shared in pairs))
+        _set(device, "attributes", tuple(shared if own == shared else own for own, shared in pairs))
     if device.capacities == other.capacities:
-        set_field(device, "capacities", other.capacities)
+        _set(device, "capacities", other.capacities)
 
 
 def size_of(value: object) -> int:

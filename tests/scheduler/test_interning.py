@@ -9,7 +9,7 @@ from scheduler.cluster import Cluster
 from scheduler.cluster.interning import DeviceInterner, Interner, size_of
 from scheduler.kube.decode.objects import decode
 from scheduler.worker import frames
-from solver.domain import Claim, ClaimId, Pod, PodId, ResourceSlice
+from solver.domain import Allocation, Claim, ClaimId, Node, Pod, PodId, ResourceSlice
 from tests.support import kube_objects
 
 _LABELS = {f"example.com/label-{number}": f"value-{number}" for number in range(500)}
@@ -116,6 +116,79 @@ def test_slices_of_many_kinds_are_not_kept_for_ever() -> None:
         interner.share(msgspec.structs.replace(_slice("c"), driver=f"driver-{number}"))
     interner.share(again)
     assert first.devices[0].attributes[0] is not again.devices[0].attributes[0]
+
+
+def _image(name: str) -> dict[str, Any]:
+    return {"names": [f"registry.example.com/{name}:v1"], "sizeBytes": 2**30}
+
+
+def test_nodes_share_labels_images_and_amounts() -> None:
+    interner = Interner()
+    first, second = (
+        cast("Node", decode(Kind.NODES, kube_objects.encoded(_node(name, _image("all"), _image(f"own-{name}")))))
+        for name in ("a", "b")
+    )
+    for each in (first, second):
+        interner.share(each)
+    shared = [mine is other for mine, other in zip(first.images, second.images, strict=True)]
+    assert dict(zip(["all", "own"], shared, strict=True)) == {"all": True, "own": False}
+    assert first.allocatable is second.allocatable
+    assert sum(mine is other for mine, other in zip(first.labels, second.labels, strict=True)) == 1
+
+
+def _node(name: str, *images: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"example.com/own": name, "example.com/zone": "one"}},
+        "status": {"allocatable": {"cpu": "8", "memory": "1Gi"}, "images": list(images)},
+    }
+
+
+def _allocated(name: str) -> Claim:
+    """Make a claim of which nothing is shared: the names in it are those of other JSON texts."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}]
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": name}
+    claim = kube_objects.claim(name)
+    claim["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}}
+    found = decode(Kind.CLAIMS, kube_objects.encoded(claim))
+    assert isinstance(found, Claim)
+    return found
+
+
+def test_allocations_on_one_node_share_its_names() -> None:
+    interner, first, second = Interner(), _allocated("gpu-1"), _allocated("gpu-2")
+    for each in (first, second):
+        interner.share(each)
+    assert (first, second) == (_allocated("gpu-1"), _allocated("gpu-2"))
+    one, two = (cast("Allocation", each.allocation) for each in (first, second))
+    assert one.node_selector is two.node_selector
+    assert one.results[0].device.driver is two.results[0].device.driver
+    assert one.results[0].device.pool is two.results[0].device.pool
+    assert one.results[0].request is two.results[0].request
+    assert first.id.namespace is second.id.namespace
+
+
+def test_an_object_that_is_shared_again_keeps_its_parts() -> None:
+    interner, claim = Interner(), _allocated("gpu-1")
+    interner.share(claim)
+    claim_id, device = claim.id, cast("Allocation", claim.allocation).results[0].device
+    interner.share(claim)
+    assert claim.id is claim_id
+    assert cast("Allocation", claim.allocation).results[0].device is device
+
+
+def test_the_cluster_keeps_one_id_of_an_object() -> None:
+    cluster, pod, claim = Cluster(), _pod("a"), _claim("b")
+    for kind, value in ((Kind.PODS, pod), (Kind.CLAIMS, claim)):
+        cluster.apply(Change(kind=kind, key=str(value.id), value=value))
+    assert next(iter(cluster._store.pods)) is pod.id  # noqa: SLF001 - no one else sees which copy it is
+    assert next(iter(cluster._store.claims)) is claim.id  # noqa: SLF001 - the same
+
+
+def test_names_that_nothing_has_any_more_are_dropped() -> None:
+    interner = Interner()
+    for number in range(40_000):
+        interner.share(Pod(id=PodId(f"namespace-{number}", "a"), uid="u"))
+    assert len(interner._texts) <= 2**15  # noqa: SLF001 - memory shows nowhere else
 
 
 def test_what_is_gone_is_shared_by_nothing() -> None:

@@ -184,15 +184,32 @@ async def _open(
         found, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS, socket_factory=_socket
     )
     try:
-        transport, _ = await loop.create_connection(
-            lambda: connection, sock=made, ssl=tls, server_hostname=server_name if tls is not None else None
-        )
+        transport, _ = await loop.create_connection(lambda: connection, sock=made)
     except BaseException:
         # Both loops close the descriptor. uvloop, given up before it knows the socket, leaves it to the socket as well.
         if not isinstance(loop, asyncio.BaseEventLoop):
             made.detach()
         raise
-    return transport
+    # uvloop sends at the end of its iteration, unless a buffer is full. A process may be stopped until then: a write
+    # would be sent after its time, which was checked before it.
+    transport.set_write_buffer_limits(high=0)
+    return transport if tls is None else await _encrypted(transport, connection, tls, server_name)
+
+
+async def _encrypted(
+    transport: asyncio.Transport, connection: HttpConnection, tls: ssl.SSLContext, server_name: str
+) -> asyncio.Transport:
+    """Begin TLS on a connection."""
+    try:
+        made = await asyncio.get_running_loop().start_tls(transport, connection, tls, server_hostname=server_name)
+    except BaseException:
+        transport.abort()
+        raise
+    if made is None:
+        transport.abort()
+        raise ConnectionError("the connection was closed while TLS began")
+    connection.connection_made(made)
+    return made
 
 
 async def _tunnel(connection: HttpConnection, origin: Origin, proxy: Proxy, until: float) -> None:
@@ -205,17 +222,13 @@ async def _tunnel(connection: HttpConnection, origin: Origin, proxy: Proxy, unti
     transport = await _open(before, proxy[:2], origin.proxy_tls, proxy.host)
     try:
         head = await before.send(request.encode(), until, is_stream=True)
-        made = None
-        if head.status in _SUCCESS:
-            loop = asyncio.get_running_loop()
-            made = await loop.start_tls(transport, connection, origin.tls, server_hostname=origin.server_name)
     except BaseException:
         transport.abort()
         raise
-    if made is None:
+    if head.status not in _SUCCESS:
         transport.abort()
         raise ConnectionError(f"the proxy {proxy.host}:{proxy.port} does not connect: it answers {head.status}")
-    connection.connection_made(made)
+    await _encrypted(transport, connection, origin.tls, origin.server_name)
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

@@ -1,6 +1,7 @@
 """What the page is sent while it is open: the picture, changes, how old it is, and an end where a right ends."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -341,9 +342,9 @@ async def test_a_limit_of_the_one_user_of_a_page_names_no_user(monkeypatch: pyte
 
 async def test_a_server_that_stops_ends_its_watches() -> None:
     source = Source()
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session, contextlib.AsyncExitStack() as ends:
         async with page_server.serving(PageSubjects(source.live), Address("127.0.0.1", 0)) as bound:
-            response = await session.get(f"http://{bound}/v1alpha1/map?watch=true")
+            response = await ends.enter_async_context(session.get(f"http://{bound}/v1alpha1/map?watch=true"))
             reader = EventReader(response)
             await reader.until("state")
         with pytest.raises((asyncio.IncompleteReadError, aiohttp.ClientError)):

@@ -168,7 +168,7 @@ class CallerApi(Generic[S]):
         return stream.response
 
     def _refusal(self, name: str, error: Exception) -> Refusal:
-        """Return what a caller is told of an error; note one that is a defect."""
+        """Return the answer to an error; note one that is a defect."""
         if isinstance(error, Refusal):
             return error
         if isinstance(error, KubeError):

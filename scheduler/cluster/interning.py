@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from scheduler.change import Object
-from solver.domain import Allocation, Capacity, Claim, ClaimId, Device, DeviceId, Node, Pod, PodId, ResourceSlice
+from solver.domain import Allocation, Capacity, Claim, ClaimId, Device, DeviceId, Node, Pod, ResourceSlice
 
 _LIMIT_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of values that the table keeps alive; values that objects use cost nothing extra."""
@@ -118,33 +118,38 @@ class Interner:
                 _set(value, name, self._shared(name, part))
 
     def _share_pod_names(self, pod: Pod) -> None:
-        shared = self._texts.setdefault
-        if (namespace := shared(pod.id.namespace, pod.id.namespace)) is not pod.id.namespace:
-            _set(pod, "id", PodId(namespace, pod.id.name))
+        text = self._text
+        self._share_id(pod)
         for each in pod.claims:
-            _set(each, "entry", shared(each.entry, each.entry))
-            if each.claim is not None and each.claim.namespace is not namespace:
-                _set(each, "claim", ClaimId(shared(each.claim.namespace, each.claim.namespace), each.claim.name))
+            _set(each, "entry", text(each.entry))
+            if each.claim is not None and each.claim.namespace is not pod.id.namespace:
+                _set(each, "claim", ClaimId(text(each.claim.namespace), each.claim.name))
 
     def _share_claim_names(self, claim: Claim) -> None:
-        shared = self._texts.setdefault
-        if (namespace := shared(claim.id.namespace, claim.id.namespace)) is not claim.id.namespace:
-            _set(claim, "id", ClaimId(namespace, claim.id.name))
+        text = self._text
+        self._share_id(claim)
         for consumer in claim.reserved_for:
-            _set(consumer, "resource", shared(consumer.resource, consumer.resource))
+            _set(consumer, "resource", text(consumer.resource))
         for each in claim.allocation.results if claim.allocation is not None else ():
-            _set(each, "request", shared(each.request, each.request))
-            driver, pool, name = before = each.device
-            after = shared(driver, driver), shared(pool, pool), shared(name, name)
+            _set(each, "request", text(each.request))
+            before, after = each.device, DeviceId(*map(text, each.device))
             if any(map(is_not, after, before)):
-                _set(each, "device", DeviceId(*after))
+                _set(each, "device", after)
 
     def _share_slice_names(self, value: ResourceSlice) -> None:
-        shared = self._texts.setdefault
-        _set(value, "driver", shared(value.driver, value.driver))
-        _set(value, "pool", shared(value.pool, value.pool))
+        text = self._text
+        _set(value, "driver", text(value.driver))
+        _set(value, "pool", text(value.pool))
         for device in value.devices:
-            _set(device, "name", shared(device.name, device.name))
+            _set(device, "name", text(device.name))
+
+    def _share_id(self, value: Pod | Claim) -> None:
+        """Share the namespace; the name is the object's own."""
+        if (namespace := self._text(value.id.namespace)) is not value.id.namespace:
+            _set(value, "id", type(value.id)(namespace, value.id.name))
+
+    def _text(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
 
     def _knows(self, name: str, part: Any) -> bool:
         key = (name, part)

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from scheduler.kube import kubeconfig
 from scheduler.kube.errors import ConfigurationError
+from scheduler.kube.http.connection_pool import basic_authorization
 
 TOKEN_FILE_SECONDS: Final = 60.0
 """Period in which a token file is read again; the kubelet renews tokens long before they expire."""
@@ -128,7 +129,7 @@ def _authorization(folder: Path, user: Mapping[str, Any]) -> str:
     if token:
         return f"Bearer {token.strip()}"
     if "username" in user and "password" in user:
-        return f"Basic {base64.b64encode(':'.join((user['username'], user['password'])).encode()).decode()}"
+        return basic_authorization(user["username"], user["password"])
     return ""
 
 

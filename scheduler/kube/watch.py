@@ -78,14 +78,12 @@ class ListWatch:
     """
     The state of the protocol for one kind.
 
-    `resource_version` is where a watch continues ("": nothing is listed yet). `is_synced` says whether there was a
-    complete listing; it stays true during a later one.
+    `resource_version` is where a watch continues ("": nothing is listed yet).
     """
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.resource_version = ""
-        self.is_synced = False
         self._known: dict[str, _Known] = {}
         self._seen: set[str] | None = None
         self._has_nameless = False
@@ -257,7 +255,6 @@ class ListWatch:
         for key in [key for key in self._known if key not in seen and not self._has_nameless]:
             self._forget(key, received)
         self.resource_version = self._newest = resource_version or _ANY_VERSION
-        self.is_synced = True
 
     def _go_on_from(self, version: str) -> None:
         """Continue after this version, where there is one."""

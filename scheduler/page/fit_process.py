@@ -82,13 +82,10 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
     try:
         name, settings = served(question.source.settings, fitting.scheduler_of(made))
     except fitting.SchedulerNameError as error:
-        message = f"{error}: ask about those of one scheduler"
-        return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
+        return _wrong_scheduler(made, f"{error}: ask about those of one scheduler")
     except SettingsError:
-        message = (
-            f"no profile can have such a name: write one, such as {question.source.settings.profiles[0].scheduler_name}"
-        )
-        return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
+        known = question.source.settings.profiles[0].scheduler_name
+        return _wrong_scheduler(made, f"no profile can have such a name: write one, such as {known}")
     case = made.case(name)
     reaching = tuple(_reaching(case, question.namespaces))
     if reaching or not case.own:
@@ -103,6 +100,10 @@ def answer(question: FitQuestion) -> FitAnswer | FitFailure:
         warnings=warnings[: fit_answer.MOST_ROWS],
         forbidden=cluster.forbidden,
     )
+
+
+def _wrong_scheduler(made: CaseBuilder, message: str) -> FitAnswer:
+    return fit_answer.wrong((*made.problems, ManifestProblem(_NAME, "", "spec.schedulerName", message)))
 
 
 def _decided(question: FitQuestion, case: SimulationCase, settings: Settings, name: str) -> FitAnswer:

@@ -1,12 +1,14 @@
 """One HTML file: its content, its front end, and a policy that lets nothing else run or load."""
 
 import base64
+import gzip
 import hashlib
 from html import escape
 from importlib import resources
 from typing import Final, NamedTuple
 
 _BUNDLE: Final = resources.files("scheduler.page") / "bundle"
+_LEVEL: Final = 6
 _FILE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -58,6 +60,11 @@ def html_file(title: str, content: str, front: FrontEnd, *, policy: str = "", mo
         content=content,
         script=front.script,
     )
+
+
+def packed(content: bytes) -> bytes:
+    """Pack a document for a front end, which unpacks it: gzip in base64. The same content gives the same bytes."""
+    return base64.b64encode(gzip.compress(content, _LEVEL, mtime=0))
 
 
 def _hash(text: str) -> str:

@@ -1,18 +1,15 @@
 """The page of a map: one HTML file with the document in it, or without one, to be served."""
 
-import base64
-import gzip
 from typing import Final
 
 import msgspec
 
 from scheduler.page.fleet_map import KIND, FleetMap
-from scheduler.page.html_file import front_end, html_file
+from scheduler.page.html_file import front_end, html_file, packed
 from scheduler.simulation.printing import API_VERSION
 
 _NAME: Final = "map"
 _TITLE: Final = "Fleet map"
-_LEVEL: Final = 6
 _ICON: Final = '\n<link rel="icon" href="data:,">'
 """Without one browsers ask the server for it."""
 _CONTENT: Final = """\
@@ -28,8 +25,7 @@ def encoded(found: FleetMap) -> bytes:
 
 def page(document: bytes) -> str:
     """Return the page of an encoded map. The same document gives the same page."""
-    packed = base64.b64encode(gzip.compress(document, _LEVEL, mtime=0)).decode()
-    return html_file(_TITLE, _CONTENT.format(document=packed), front_end(_NAME))
+    return html_file(_TITLE, _CONTENT.format(document=packed(document).decode()), front_end(_NAME))
 
 
 def served() -> tuple[str, str]:

@@ -7,8 +7,6 @@ has new rows. Rows of pods that come and go shift those after them, so no row ma
 """
 
 import asyncio
-import base64
-import gzip
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -18,9 +16,9 @@ import msgspec
 
 from scheduler.api.answer_threads import in_thread
 from scheduler.api.event_stream import StreamEvent
+from scheduler.page.html_file import packed
 
 Operations = list[int | list[msgspec.Raw]]
-_LEVEL: Final = 6
 
 
 class DocumentVersion(NamedTuple):
@@ -73,8 +71,8 @@ class WatchedDocument:
     def _event_since(self, old: DocumentVersion | None) -> StreamEvent:
         change = self._change_since(old) if old else None
         if change is not None and len(change) < len(self.document):
-            return StreamEvent("change", _packed(change), self.version.tag)
-        return StreamEvent("whole", _packed(self.document), self.version.tag)
+            return StreamEvent("change", packed(change), self.version.tag)
+        return StreamEvent("whole", packed(self.document), self.version.tag)
 
     def _change_since(self, old: DocumentVersion) -> bytes | None:
         """Return the change, None where there are other tables or fields."""
@@ -139,8 +137,3 @@ def _tag(content: Mapping[str, Sequence[bytes]]) -> str:
         found.update(f"{name} {len(parts)}\n".encode())
         found.update(b"\n".join(parts))
     return found.hexdigest()[:32]
-
-
-def _packed(content: bytes) -> bytes:
-    """Pack what a browser unpacks, as the document in the file of `dovetail map`."""
-    return base64.b64encode(gzip.compress(content, _LEVEL, mtime=0))

@@ -156,7 +156,7 @@ def test_whatever_decoding_raises_is_the_objects_own_problem(
     received = watch.receive_page(page(body, hostile))
     assert [each.key.rpartition("/")[2] for each in received.problems] == ["hostile"]
     assert len([each for each in received.changes if not each.key.endswith("hostile")]) == 1
-    assert watch.is_synced
+    assert not watch.needs_listing
     intake = Intake(Cluster())
     for change in received.changes:
         assert not intake.take(change).problem

@@ -26,6 +26,11 @@ _KEEPALIVE_INTERVAL_SECONDS: Final = 10
 _KEEPALIVE_PROBES: Final = 3
 
 
+def basic_authorization(name: str, password: str) -> str:
+    """Return the value of a header for name and password (RFC 7617)."""
+    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
+
+
 class Proxy(NamedTuple):
     """An HTTP proxy, over TLS or not; `authorization` is the value of Proxy-Authorization, "" without."""
 
@@ -40,8 +45,7 @@ class Proxy(NamedTuple):
         parts = urlsplit(url)
         authorization = ""
         if parts.username is not None:
-            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            authorization = f"Basic {base64.b64encode(known.encode()).decode()}"
+            authorization = basic_authorization(unquote(parts.username), unquote(parts.password or ""))
         return cls(parts.hostname or "", _port(parts), parts.scheme == "https", authorization)
 
 

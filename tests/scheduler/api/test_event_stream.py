@@ -50,7 +50,7 @@ async def _unwatched(_: Counting, __: Query, ___: CallerRights) -> msgspec.Raw:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[tuple[Counting, asyncio.StreamReader]]:
-    """A caller that reads only what it is told to."""
+    """A caller that reads when the test reads."""
     counting = Counting()
     rule = AnswerRule(_unwatched, Parameters(("watch",)), Listed.PODS, watch=lambda about, _, __: about)
     api = CallerApi[Counting]({"all": rule}, OwnUser(), Metrics())

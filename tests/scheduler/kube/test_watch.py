@@ -34,17 +34,17 @@ def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
     mirrored.start_listing()
     received = mirrored.receive_page(page(namespace("a"), namespace("b"), version=10))
     assert keys(received.changes) == [("a", True), ("b", True)]
-    assert (mirrored.resource_version, mirrored.is_synced, mirrored.needs_listing) == ("10", True, False)
+    assert (mirrored.resource_version, mirrored.needs_listing) == ("10", False)
 
 
 def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
     mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     mirrored.receive_page(page(namespace("a"), more="token"))
-    assert (mirrored.needs_listing, mirrored.is_synced) == (True, False)
+    assert mirrored.needs_listing
     assert mirrored.page_query() == {"limit": "500", "continue": "token"}
     mirrored.receive_page(page(namespace("b"), version=11))
-    assert (mirrored.resource_version, mirrored.is_synced) == ("11", True)
+    assert (mirrored.resource_version, mirrored.needs_listing) == ("11", False)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_malformed_object_takes_no_other_with_it() -> None:
     received = mirrored.receive_page(page(namespace("a"), bad, namespace("b")))
     assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
     assert [(problem.key, problem.field) for problem in received.problems] == [("bad", "metadata.labels[...]")]
-    assert mirrored.is_synced
+    assert not mirrored.needs_listing
 
 
 def unreadable(name: str, *, version: int = 12) -> dict[str, Any]:

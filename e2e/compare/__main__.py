@@ -15,7 +15,7 @@ from rich.console import Console
 from e2e import dovetail, plots
 from e2e.arguments import at_least_one
 from e2e.compare import samples
-from e2e.compare.contestants import Contestant, contestants
+from e2e.compare.contestants import Contestant, contestants, schedulers
 from e2e.compare.race import Race
 from e2e.compare.samples import Sample
 from e2e.controlplane import wire
@@ -27,7 +27,7 @@ from e2e.fleet import publish
 from e2e.scenarios.joint import joint_scenarios
 from e2e.scenarios.workload import Scenario, large_scenarios, scenarios
 
-WIDTH = 100
+WIDTH = 120
 CONNECTIONS = 64
 INTERRUPTED = 130
 
@@ -71,7 +71,7 @@ async def _measure_on(plane: ControlPlane, kubeconfig: Path, options: argparse.N
     async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
         race = Race(plane, session, kubeconfig)
         chosen_scenarios = [_known()[name] for name in options.scenario or _usual()]
-        chosen = [contestants()[name] for name in options.scheduler or contestants()]
+        chosen = [contestants()[name] for name in options.scheduler or schedulers()]
         for scenario, runs in turns(chosen_scenarios, chosen, options.repeat):
             print(f"{scenario.name}: {scenario.about}", file=sys.stderr)
             measured += await _run_all(race, session, scenario, runs)
@@ -113,7 +113,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
     parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
-    parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
+    schedulers_help = "only this one; repeatable; writer: decides nothing, for one-gpu and gpu-pairs"
+    parser.add_argument("--scheduler", action="append", choices=[*contestants()], help=schedulers_help)
     parser.add_argument("--repeat", type=at_least_one, default=1, metavar="N", help="runs of each (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/compare-TIME.json)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")

@@ -1,6 +1,11 @@
-"""The compared schedulers: Dovetail as deployed, and kube-scheduler with default client limits and with high ones."""
+"""
+The compared schedulers: Dovetail as deployed, and kube-scheduler with default client limits and with high ones.
+
+`writer` is none: it writes what a scheduler has to write, so it shows what the API server bears.
+"""
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,11 +14,13 @@ from typing import Any, Protocol
 
 import yaml
 
-from e2e.controlplane.plane import WITHOUT_CLIENT_LIMITS, ControlPlane
+from e2e.compare import writer
+from e2e.controlplane.plane import REPOSITORY, WITHOUT_CLIENT_LIMITS, ControlPlane
 from e2e.controlplane.processes import Component
 from e2e.dovetail import Dovetail
 
 START_SECONDS = 60.0
+_POLL_SECONDS = 0.005
 Profile = Mapping[str, Any]
 """Settings of a Dovetail profile beside those that it has anyway; other contestants have none."""
 
@@ -52,13 +59,18 @@ class Contestant:
                 error = component.error(f"has not bound a pod without claims after {START_SECONDS:.0f} s")
                 component.stop()
                 raise error
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(_POLL_SECONDS)
         return component, bound
+
+
+def schedulers() -> Mapping[str, Contestant]:
+    """Return those that run unless others are named, by the words of the command line."""
+    return {"dovetail": DOVETAIL, "kube-scheduler": PEER_UNLIMITED, "kube-scheduler-50qps": PEER_DEFAULT}
 
 
 def contestants() -> Mapping[str, Contestant]:
     """Return all of them, by the words of the command line."""
-    return {"dovetail": DOVETAIL, "kube-scheduler": PEER_UNLIMITED, "kube-scheduler-50qps": PEER_DEFAULT}
+    return {**schedulers(), writer.NAME: WRITER}
 
 
 def _dovetail(plane: ControlPlane, kubeconfig: Path, profile: Profile) -> Component:
@@ -77,6 +89,21 @@ def _peer(client_qps: int | None) -> Callable[[ControlPlane, Path, Profile], Com
     return lambda plane, _kubeconfig, _profile: plane.start_kube_scheduler(client_qps=client_qps)
 
 
+def _writer(plane: ControlPlane, kubeconfig: Path, _profile: Profile) -> Component:
+    log = plane.folder / "writer.log"
+    log.unlink(missing_ok=True)
+    component = Component(writer.NAME, [sys.executable, "-m", writer.__name__, kubeconfig], log, cwd=REPOSITORY)
+    end = time.monotonic() + START_SECONDS
+    while component.tail() != writer.READY:
+        if not component.is_running() or time.monotonic() > end:
+            error = component.error(f"is not ready after {START_SECONDS:.0f} s")
+            component.stop()
+            raise error
+        time.sleep(_POLL_SECONDS)
+    return component
+
+
 DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)
 PEER_UNLIMITED = Contestant("kube-scheduler, 5000 QPS", "default-scheduler", _peer(WITHOUT_CLIENT_LIMITS), "starter")
 PEER_DEFAULT = Contestant("kube-scheduler, 50 QPS", "default-scheduler", _peer(None), "starter")
+WRITER = Contestant(writer.NAME, writer.NAME, _writer)

@@ -86,6 +86,7 @@ class Race:
             turn=turn,
             pods=scenario.pods,
             bound=len(bound),
+            first=min(bound.values(), default=began) - began,
             seconds=max([began, *bound.values()]) - began,
             whole=whole_nodes(left),
             findings=_findings(left, _namespaces(manifests)),

@@ -11,19 +11,24 @@ from rich.table import Table
 from e2e.plots import Panel, Series
 from e2e.spread import spread
 
-COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "WHOLE", "AUDIT")
+COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "DOVETAIL", "WHOLE", "AUDIT")
 
 CAPTION = (
-    "From the moment that the scheduler was ready, with all pods waiting, to the last binding. "
-    "Of several runs the median (least–most). WHOLE: nodes none of whose devices is in use afterwards."
+    "LAST BIND: since the scheduler was ready, with all pods waiting. PODS/S: from the first binding to the last. "
+    "DOVETAIL: how many times as many Dovetail binds a second, in the same turn. Of several runs the median "
+    "(least–most). WHOLE: nodes none of whose devices is in use afterwards."
 )
+_NAMES = 2
+"""The first columns, of names; the others have numbers."""
+_OWN = "dovetail"
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """
     One run of one scenario with one scheduler.
 
-    `seconds` is from the moment that the scheduler was ready to begin, with all pods waiting, to the last binding;
+    `first` and `seconds` are from the moment that the scheduler was ready to begin, with all pods waiting, to the first
+    and the last binding (`first` is 0 where it was not recorded);
     `whole` counts the nodes none of whose devices was in use afterwards (None where it was not recorded), `findings`
     is what the audit found wrong with what was in the API server then.
     """
@@ -34,6 +39,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     bound: int
     seconds: float
+    first: float = 0.0
     whole: int | None = None
     findings: tuple[str, ...] = ()
 
@@ -44,8 +50,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float:
-        """Pods bound per second."""
-        return self.bound / self.seconds if self.seconds else 0.0
+        """Pods bound per second, from the first binding to the last."""
+        between = self.seconds - self.first
+        return (self.bound - bool(self.first)) / between if between > 0 else 0.0
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -57,6 +64,7 @@ class Line(msgspec.Struct, frozen=True):
     unplaced: str
     last_bind: str
     rate: str
+    dovetail: str
     whole: str
     audit: str
 
@@ -69,14 +77,14 @@ def lines(samples: Sequence[Sample]) -> tuple[Line, ...]:
     scenarios = list(dict.fromkeys(scenario for scenario, _ in groups))
     schedulers = list(dict.fromkeys(scheduler for _, scheduler in groups))
     keys = [(scenario, scheduler) for scenario in scenarios for scheduler in schedulers]
-    return tuple(_line(groups[key]) for key in keys if key in groups)
+    return tuple(_line(groups[key], groups.get((key[0], _OWN), [])) for key in keys if key in groups)
 
 
 def render(samples: Sequence[Sample]) -> Table:
     """Lay out the table; a rule between scenarios."""
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
-    for column in table.columns[2:]:
-        column.justify = "right"
+    for index, column in enumerate(table.columns):
+        column.no_wrap, column.justify = index < _NAMES, "left" if index < _NAMES else "right"
     shown = ""
     for line in lines(samples):
         if shown and line.scenario != shown:
@@ -84,7 +92,15 @@ def render(samples: Sequence[Sample]) -> Table:
         name = "" if line.scenario == shown else line.scenario
         shown = line.scenario
         table.add_row(
-            name, line.scheduler, line.bound, line.unplaced, line.last_bind, line.rate, line.whole, line.audit
+            name,
+            line.scheduler,
+            line.bound,
+            line.unplaced,
+            line.last_bind,
+            line.rate,
+            line.dovetail,
+            line.whole,
+            line.audit,
         )
     return table
 
@@ -118,8 +134,15 @@ def read(path: Path) -> tuple[Sample, ...]:
     return msgspec.json.decode(path.read_bytes(), type=tuple[Sample, ...])
 
 
-def _line(samples: Sequence[Sample]) -> Line:
+def _ratios(samples: Sequence[Sample], own: Sequence[Sample]) -> list[float]:
+    """Compare Dovetail's rates with those of another scheduler, turn by turn."""
+    rates = {each.turn: each.rate for each in own if each.scheduler != samples[0].scheduler}
+    return [rates[each.turn] / each.rate for each in samples if each.turn in rates and each.rate]
+
+
+def _line(samples: Sequence[Sample], own: Sequence[Sample]) -> Line:
     first = samples[0]
+    ratios = _ratios(samples, own)
     findings = sum(len(sample.findings) for sample in samples)
     whole = [sample.whole for sample in samples if sample.whole is not None]
     return Line(
@@ -129,6 +152,7 @@ def _line(samples: Sequence[Sample]) -> Line:
         spread([sample.unplaced for sample in samples], "{:.0f}"),
         spread([sample.seconds for sample in samples], "{:.1f}") + " s",
         spread([sample.rate for sample in samples], "{:.0f}" if first.rate >= 10 else "{:.1f}"),
+        "× " + spread(ratios, "{:.2f}") if ratios else "",
         spread(whole, "{:.0f}") if whole else "",
         f"{findings} wrong" if findings else "clean",
     )

@@ -59,9 +59,13 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def large_scenarios() -> dict[str, Scenario]:
-    """Return those that take minutes and run only when named: a cluster of 500 nodes."""
-    made = [one_gpu(nodes=500, pods=2000), gpu_pairs(nodes=500, pods=1000)]
-    return {f"{scenario.name}-500": replace(scenario, name=f"{scenario.name}-500") for scenario in made}
+    """Return those that take minutes and run only when named: clusters of 500 and of 5,000 nodes."""
+    made = {
+        500: [one_gpu(nodes=500, pods=2000), gpu_pairs(nodes=500, pods=1000)],
+        5000: [one_gpu(nodes=5000, pods=2000)],
+    }
+    named = [replace(each, name=f"{each.name}-{nodes}") for nodes, found in made.items() for each in found]
+    return {scenario.name: scenario for scenario in named}
 
 
 def examples() -> Scenario:

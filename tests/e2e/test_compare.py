@@ -11,7 +11,7 @@ from rich.console import Console
 from e2e import dovetail
 from e2e.compare import samples
 from e2e.compare.__main__ import main, turns
-from e2e.compare.contestants import DOVETAIL, PEER_DEFAULT, PEER_UNLIMITED
+from e2e.compare.contestants import DOVETAIL, PEER_DEFAULT, PEER_UNLIMITED, WRITER
 from e2e.compare.race import Race
 from e2e.compare.samples import Sample
 from e2e.controlplane import wire
@@ -30,10 +30,19 @@ def sample(
     scheduler: str = "dovetail",
     bound: int = 10,
     seconds: float = 2.0,
+    first: float = 0.0,
+    turn: int = 0,
     findings: tuple[str, ...] = (),
 ) -> Sample:
     return Sample(
-        scenario=scenario, scheduler=scheduler, turn=0, pods=12, bound=bound, seconds=seconds, findings=findings
+        scenario=scenario,
+        scheduler=scheduler,
+        turn=turn,
+        pods=12,
+        bound=bound,
+        seconds=seconds,
+        first=first,
+        findings=findings,
     )
 
 
@@ -59,6 +68,17 @@ def test_findings_of_all_turns_are_counted() -> None:
 
 def test_a_run_that_bound_nothing_has_no_rate() -> None:
     assert sample(bound=0, seconds=0.0).rate == 0.0
+
+
+def test_the_rate_counts_from_the_first_binding_to_the_last() -> None:
+    assert sample(bound=11, seconds=3.0, first=1.0).rate == 5.0
+
+
+def test_a_rate_is_compared_with_dovetails_rate_of_the_same_turn() -> None:
+    own = [sample(turn=0, seconds=1.0), sample(turn=1, seconds=2.0)]
+    others = [sample(scheduler="writer", turn=turn, seconds=2.0) for turn in (0, 1, 2)]
+    dovetail, writer = samples.lines([*own, *others])
+    assert (dovetail.dovetail, writer.dovetail) == ("", "× 1.50 (1.00–2.00)")
 
 
 def test_lines_come_by_scenario_whatever_the_order_of_the_turns() -> None:
@@ -89,7 +109,7 @@ def test_the_table_has_a_line_for_each_scheduler() -> None:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
         console.print(samples.render([sample(), sample(scheduler="kube-scheduler, 50 QPS")]))
-    assert [line.split()[:2] for line in capture.get().splitlines() if " s " in line] == [
+    assert [line.split()[:2] for line in capture.get().splitlines() if "clean" in line] == [
         ["s", "dovetail"],
         ["kube-scheduler,", "50"],
     ]
@@ -145,15 +165,15 @@ def renamed(value: Any, scheduler: str) -> Any:
 
 
 @pytest.mark.controlplane
-async def test_a_small_comparison_binds_every_pod_with_both(control_plane: ControlPlane) -> None:
+async def test_a_small_comparison_binds_every_pod(control_plane: ControlPlane) -> None:
     kubeconfig = dovetail.install(control_plane)
     scenario, fleet = workload.one_gpu(nodes=3, pods=20), workload.one_gpu(nodes=3, pods=20).fleet()
     async with wire.session(control_plane.kubeconfig, 32) as session:
         race = Race(control_plane, session, kubeconfig)
         await publish.publish(session, fleet)
         try:
-            measured = [await race.run(scenario, each, 0) for each in (PEER_UNLIMITED, DOVETAIL)]
+            measured = [await race.run(scenario, each, 0) for each in (PEER_UNLIMITED, DOVETAIL, WRITER)]
         finally:
             await publish.withdraw(session, fleet)
-    assert [(each.bound, each.unplaced, each.findings) for each in measured] == [(20, 0, ())] * 2
+    assert [(each.bound, each.unplaced, each.findings) for each in measured] == [(20, 0, ())] * 3
     assert all(0 < each.seconds < 30 for each in measured)

@@ -25,7 +25,7 @@ _AT_ONCE: Final = 2000
 
 async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
     """Create nodes and running pods, unless an earlier run has. Raises RequestError."""
-    if await objects.exists(session, f"/api/v1/namespaces/{namespace_of(nodes - 1)}/pods/run-{nodes - 1:04}-{LAST}"):
+    if await objects.exists(session, holder_path(nodes - 1)):
         return
     fleet = gpu_fleet(nodes)
     for node in fleet.nodes:
@@ -54,6 +54,11 @@ def waiting_pod(number: int) -> Manifest:
     pod = busy_cluster.waiting_pod(f"waiting-{number:05}", NAMESPACES[number % len(NAMESPACES)], template)
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = f"{1000 + spec}m"
     return pod
+
+
+def holder_path(node: int) -> str:
+    """Return the path of a node's pod with one GPU."""
+    return f"/api/v1/namespaces/{namespace_of(node)}/pods/run-{node:04}-{LAST}"
 
 
 def namespace_of(node: int) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from e2e.controlplane import wire
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
-from e2e.objects import delete
+from e2e.objects import delete, exists
 from e2e.scale import full_cluster, process_use
 from e2e.scale.figures import Figure
 
@@ -119,7 +119,7 @@ class LargeCluster:
 
     async def _free(self, watch: "_Bindings", count: int) -> list[float]:
         """Delete the pods that hold one GPU, one a second, and return how long each GPU was free."""
-        candidates = iter(range(self.nodes))
+        candidates = await self._holding_nodes(count)
         waits, began = list[float](), time.monotonic()
 
         async def free(node: int) -> None:
@@ -132,10 +132,18 @@ class LargeCluster:
                 waits.append(max(0.0, await taken - deleted))
 
         async with asyncio.TaskGroup() as tasks:
-            for number in range(count):
+            for number, node in enumerate(candidates):
                 await asyncio.sleep(max(0.0, began + number - time.monotonic()))
-                tasks.create_task(free(next(candidates)))
+                tasks.create_task(free(node))
         return waits
+
+    async def _holding_nodes(self, count: int) -> list[int]:
+        """Return nodes whose pod with one GPU is there: an earlier run may have deleted some."""
+        found = list[int]()
+        for node in range(self.nodes):
+            if len(found) < count and await exists(self.session, full_cluster.holder_path(node)):
+                found.append(node)
+        return found
 
 
 class _Bindings:

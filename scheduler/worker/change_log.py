@@ -27,6 +27,8 @@ class ChangeLog:
         self._last: Final[dict[tuple[Kind, str], Change]] = {}
         self._unsent: Final[dict[tuple[Kind, str], None]] = {}
         self._has_replica = False
+        self.appended = 0
+        """How many changes were added: while it stays, the objects stay as they are."""
 
     def __len__(self) -> int:
         """Return the number of changes that `take_unsent` would give."""
@@ -39,6 +41,7 @@ class ChangeLog:
 
     def append(self, change: Change) -> None:
         """Add a change that the shell's `Cluster` has applied."""
+        self.appended += 1
         key = (change.kind, change.key)
         self._unsent.pop(key, None)
         if change.value is None and not self._has_replica:

@@ -140,6 +140,11 @@ class WorkerSupervisor:
         return self._changes.object_count
 
     @property
+    def change_count(self) -> int:
+        """How many changes `note` has been given."""
+        return self._changes.appended
+
+    @property
     def pid(self) -> int | None:
         """The process id of the worker, None if there is none."""
         return self._process.pid if self._process is not None else None

@@ -85,6 +85,7 @@ class Explanation:
     budget: Budget | None = None
     """The budget of hints; None for no limit."""
     conditions: list[Condition] = field(default_factory=list)
+    rooms: dict[int, _Room] = field(default_factory=dict)  # by class
     condition_of: npt.NDArray[np.int64] = field(init=False)
     fit_cache: FitCache = field(init=False)
     supplies: DeviceSupplies = field(init=False)
@@ -102,11 +103,8 @@ class Explanation:
 
     def __post_init__(self) -> None:
         problem = self.problem
-        self.fit_cache, self.hints, self.supplies = (
-            FitCache(problem),
-            Hints.within(problem, self.budget),
-            DeviceSupplies(problem),
-        )
+        self.fit_cache, self.supplies = FitCache(problem), DeviceSupplies(problem)
+        self.hints = Hints.within(problem, self.budget)
         self.unsatisfiable, self.oversized = UnsatisfiableRequirements(problem), OversizedDevices(problem)
         self.affinity_targets, self.pools = AffinityTargets(self.unsatisfiable), PoolReasons(problem)
         self.gang_classes = frozenset(index for rule in problem.rules.gangs for index in rule.classes)
@@ -182,6 +180,8 @@ class Explanation:
         A node that is reserved for another pod counts as reserved only if the pod would fit there. Of several classes
         of a family each has nodes of its own.
         """
+        if pod_class.index in self.rooms:
+            return self.rooms[pod_class.index]
         held = np.zeros(self.problem.node_count, dtype=np.bool_)
         held[list(self.problem.rules.reserved.get(pod_class.index, ()))] = True
         allowed, own = pod_class.verdicts.allowed | held, own_nodes(pod_class, family, len(held))
@@ -199,7 +199,8 @@ class Explanation:
         serving = self._serving(pod_class, allowed | others)
         reserved = allowed & serving & held
         refused = (allowed | others) & ~serving
-        return _Room(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
+        found = _Room(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
+        return self.rooms.setdefault(pod_class.index, found)
 
     def _insufficient(self, pod_class: PodClass, own: Mask) -> Iterator[ExcludedNodes]:
         """Return the nodes with too little of a resource, for the pod or for it and its devices (KEP-5517)."""
@@ -220,9 +221,14 @@ class Explanation:
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
         """Return the nodes (of some) whose devices can serve one pod of a class alone."""
         parts = self.problem.parts_of(pod_class)
-        numbers = np.unique(self.condition_of[nodes]).tolist()
-        serving = [each for each in numbers if self.fit_cache.serve(parts, self.conditions[each]) is not None]
-        return nodes & np.isin(self.condition_of, serving)
+        serving = np.zeros(len(self.conditions), dtype=np.bool_)
+        for number in self._numbers_of(nodes):
+            serving[number] = self.fit_cache.serve(parts, self.conditions[number]) is not None
+        return nodes & serving[self.condition_of]
+
+    def _numbers_of(self, nodes: Mask) -> list[int]:
+        """Return the numbers of the conditions that some nodes have."""
+        return np.flatnonzero(np.bincount(self.condition_of[nodes], minlength=len(self.conditions))).tolist()
 
     def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
         """Return the nodes that can serve one pod of a family alone."""
@@ -348,8 +354,7 @@ class Explanation:
 
     def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
         """Return a hint how many devices would fit now, for a pod with one request for several devices."""
-        numbers = np.unique(self.condition_of[roomy]).tolist()
-        found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
+        found = (self.conditions[number] for number in self._numbers_of(roomy)[:_MOST_CONDITIONS])
         count, needed = unsatisfiable.most_devices(self.problem, self.problem.parts_of(pod_class), found)
         return (
             f"{count} of {needed} would fit now; this needs a new template, because claims are immutable"

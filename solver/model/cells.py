@@ -59,10 +59,9 @@ class Cells:
             for place in self.places:
                 self._place_of[place.indices] = place.index
         nodes = np.flatnonzero((per_node > 0) & (self._place_of >= 0))
-        found, where = np.unique(self._place_of[nodes], return_inverse=True)
-        sums = np.zeros(len(found), dtype=np.int64)
-        np.add.at(sums, where, per_node[nodes])
-        return [(self.places[index], total) for index, total in zip(found.tolist(), sums.tolist(), strict=True)]
+        # The sums are exact: what nodes have room for is far below 2^53.
+        sums = np.bincount(self._place_of[nodes], weights=per_node[nodes], minlength=len(self.places))
+        return [(self.places[index], int(sums[index])) for index in np.flatnonzero(sums).tolist()]
 
 
 def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:

@@ -6,7 +6,8 @@ The scheduling cycle, and what feeds it.
     commit   check · write · confirm or forget · put back (`binding_cycle`)
 
 The cycles overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
-decided at once; pods collect in the queue only during a solve, or while units of earlier plans are still written.
+decided at once. While units of earlier plans are written, pods collect for a batching window: a decision costs as much
+CPU time as the writes of some pods, so one for each pod would take that time from the API server.
 Costly pods are decided beside the batches (`costly_loop`), and their plans are carried out between two batches.
 """
 
@@ -33,6 +34,9 @@ from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken, so that a slow write delays no pod."""
+_WINDOW_SHARE: Final = 4.0
+"""The batching window in durations of the last decision: at most a fifth of the time goes into decisions."""
+_LONGEST_WINDOW_SECONDS: Final = 0.05
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
 _INTERNAL_ERROR: Final = (
@@ -73,6 +77,7 @@ class SchedulingCycle:
         parts.attempt_metrics.connect(parts.queue.counts)
         self._last_units = 0
         self._last_seconds = 0.0
+        self._window_ends = 0.0
         parts.queue.connect(EquivalenceKeys(parts.cluster.claim, self._has_history, self._is_overdue).of)
         parts.prebind.connect(self.see, self._ended.set)
         parts.commit.connect(self._requeue_for_events)
@@ -120,6 +125,7 @@ class SchedulingCycle:
         while True:
             await self._wait_for_work()
             await self._wait_for_commits()
+            await self._end_batching_window()
             await asyncio.sleep(0)  # where batch after batch has only pods without claims, nothing else waits
             await self._parts.decider.wait_until_able()
             for formed in self._formation.form(self._max_pods):
@@ -175,6 +181,8 @@ class SchedulingCycle:
                 self.give_up(batch.pods, _INTERNAL_ERROR)
                 return Batch(pods=())
             self._apply_decision(decision, started)
+            ended = self._clock()
+            self._window_ends = ended + min(_LONGEST_WINDOW_SECONDS, _WINDOW_SHARE * (ended - started))
         self._parts.costly_loop.take_in(decision)
         self._parts.queue.give_back(decision.without_worker.pods, self._clock())
         return decision.deferred
@@ -349,8 +357,19 @@ class SchedulingCycle:
                 async with asyncio.timeout(None if due is None else due - now):
                     await self._changed.wait()
 
-    async def _wait_for_commits(self) -> None:
-        """Wait while too many units are written; units that wait for their devices write nothing and do not count."""
-        while len(self._commits) - self._parts.prebind.count > max(self._last_units, _UNITS_BEHIND):
+    async def _wait_for_commits(self, most: int | None = None) -> None:
+        """
+        Wait while more units than `most` are written, by default while there are too many for another plan.
+
+        Units that wait for their devices write nothing and do not count.
+        """
+        most = max(self._last_units, _UNITS_BEHIND) if most is None else most
+        while len(self._commits) - self._parts.prebind.count > most:
             self._ended.clear()
             await self._ended.wait()
+
+    async def _end_batching_window(self) -> None:
+        """Wait until the window of the last decision ends, or nothing is written any more."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, self._window_ends - self._clock())):
+                await self._wait_for_commits(0)

@@ -32,7 +32,7 @@ class ConcurrencyLimit:
     nothing about a busy one's.
     """
 
-    def __init__(self, start: int = 16, most: int = 64, least: int = 8) -> None:
+    def __init__(self, start: int = 32, most: int = 64, least: int = 8) -> None:
         self._least: Final = min(least, most)
         self._most: Final = most
         self._value = float(min(max(start, self._least), most))

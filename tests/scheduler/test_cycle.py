@@ -415,7 +415,7 @@ async def test_pods_that_arrive_while_a_batch_is_solved_are_collected() -> None:
 
 
 async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None:
-    hall = Hall()
+    hall = Hall(clock=lambda: 0.0)
     hall.committing.may_write.clear()
     async with running(hall):
         hall.arrive(pod("p"))
@@ -423,6 +423,48 @@ async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None
         hall.arrive(pod("q"))
         await settle()
 
+        assert hall.deciding.names == [["p"], ["q"]]
+
+
+@asynccontextmanager
+async def writing_after_a_decision(monkeypatch: pytest.MonkeyPatch, window_seconds: float) -> AsyncIterator[Hall]:
+    """Pod p is written, after a decision that took ten seconds."""
+    monkeypatch.setattr("scheduler.cycle._LONGEST_WINDOW_SECONDS", window_seconds)
+    now = [0.0]
+    hall = Hall(clock=lambda: now[0])
+    hall.committing.may_write.clear()
+    hall.deciding.may_solve.clear()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+        now[0] = 10.0
+        hall.deciding.may_solve.set()
+        await settle()
+        yield hall
+
+
+async def test_pods_collect_for_a_window_while_a_plan_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision for each pod that comes would take CPU time from the API server, for which all of them wait."""
+    async with writing_after_a_decision(monkeypatch, window_seconds=3600.0) as hall:
+        for name in ("q", "r"):
+            hall.arrive(pod(name))
+            await settle()
+        assert hall.deciding.names == [["p"]]
+
+        hall.committing.may_write.set()
+        await settle()
+        assert hall.deciding.names == [["p"], ["q", "r"]]
+        hall.arrive(pod("s"))  # nothing is written: no window delays it
+        await settle()
+        assert hall.deciding.names == [["p"], ["q", "r"], ["s"]]
+
+
+async def test_a_plan_that_is_written_for_long_delays_no_pod_beyond_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with writing_after_a_decision(monkeypatch, window_seconds=0.05) as hall:
+        hall.arrive(pod("q"))
+        async with asyncio.timeout(20.0):
+            while len(hall.deciding.names) < 2:
+                await settle()
         assert hall.deciding.names == [["p"], ["q"]]
 
 
@@ -442,7 +484,7 @@ async def test_finalizers_are_written_during_a_decision_once_one_has_placed_all_
 
 async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.cycle._UNITS_BEHIND", 0)
-    hall = Hall()
+    hall = Hall(clock=lambda: 0.0)
     hall.committing.may_write.clear()
     async with running(hall):
         for name in ("p", "q", "r", "s"):
@@ -517,7 +559,7 @@ async def test_a_batch_holds_pods_of_one_profile() -> None:
 
 
 async def test_what_is_being_written_counts_for_the_next_batch() -> None:
-    hall = Hall()
+    hall = Hall(clock=lambda: 0.0)
     hall.committing.may_write.clear()
     async with running(hall):
         for number in range(4):

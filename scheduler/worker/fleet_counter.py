@@ -41,6 +41,8 @@ class FleetCounter:
         self._policy: Final[Policy] = settings.policy(settings.profiles[0].scheduler_name)
         self._also: Final = also
         self.devices: tuple[DeviceCount, ...] = ()
+        self._asked = Assumptions()
+        """The assumptions in the last order, which comes after the changes: they may differ from those before."""
         self._counted: tuple[int, Assumptions] | None = None
         """The changes and assumptions that the last count has seen."""
         self._confined: Final = partial(Confined, metrics, Subsystem.FLEET)
@@ -61,20 +63,21 @@ class FleetCounter:
 
         The series stay as they are where the worker gives no answer.
         """
-        seen = self._worker.change_count, self._cluster.assumptions()
-        if seen == self._counted:
+        changes = self._worker.change_count
+        if self._counted == (changes, self._cluster.assumptions()):
             return
         try:
             answer = await self._worker.ask_child(self._order, frames.FleetCounted)
         except WorkerError:
             return
-        self._counted = seen
         self._set(answer.totals)
+        self._counted = changes, self._asked
 
     def _order(self, number: int, limits: frames.IsolationLimits) -> frames.CountFleet:
+        self._asked = self._cluster.assumptions()
         return frames.CountFleet(
             id=number,
-            assumptions=self._cluster.assumptions(),
+            assumptions=self._asked,
             policy=self._policy,
             node_group_label=self._settings.node_group_label,
             per_node=self._settings.per_node,

@@ -84,6 +84,28 @@ async def test_an_assumed_allocation_is_counted() -> None:
     assert devices(metrics)["held"] == 1
 
 
+async def test_an_assumption_that_ends_after_it_was_counted_is_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replica is sent its changes before the order; a write that the API server refuses changes no object."""
+    metrics = Metrics()
+    async with running() as shell:
+        ask_child, same = shell.worker.ask_child, counter(shell, metrics)
+        assumed = unit(
+            b.claim_allocation(b.claim("c"), b.result("gpu", "gpu-0", "n1")), b.placement(b.pod("p", "c"), "n1")
+        )
+
+        async def assuming(*arguments: Any) -> Any:
+            shell.cluster.assume(assumed)
+            return await ask_child(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shell.worker, "ask_child", assuming)
+            await same.count()
+        assert devices(metrics)["held"] == 1
+        shell.cluster.forget(assumed)
+        await same.count()
+    assert "held" not in devices(metrics)
+
+
 async def test_a_count_goes_on_beside_an_isolated_decision_and_batches() -> None:
     async with running() as shell:
         isolated = asyncio.create_task(ask(shell, "hang"))

@@ -33,10 +33,11 @@ from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
 
 _UNITS_BEHIND: Final = 64
-"""Units of earlier plans that may still be written when the next batch is taken, so that a slow write delays no pod."""
+"""Units of earlier plans that may still be written when the next batch is taken: a slow write delays no pod long."""
 _WINDOW_SHARE: Final = 4.0
-"""The batching window in durations of the last decision: at most a fifth of the time goes into decisions."""
+"""The batching window in durations of the last decision: short decisions take a fifth of the time at most."""
 _LONGEST_WINDOW_SECONDS: Final = 0.05
+"""The longest batching window, however long the decision took."""
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
 _INTERNAL_ERROR: Final = (

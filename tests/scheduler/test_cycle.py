@@ -427,8 +427,10 @@ async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None
 
 
 @asynccontextmanager
-async def writing_after_a_decision(monkeypatch: pytest.MonkeyPatch, window_seconds: float) -> AsyncIterator[Hall]:
-    """Pod p is written, after a decision that took ten seconds."""
+async def writing_after_a_decision(
+    monkeypatch: pytest.MonkeyPatch, window_seconds: float, later: float = 0.0
+) -> AsyncIterator[Hall]:
+    """Pod p is written, after a decision that took ten seconds and ended `later` seconds ago."""
     monkeypatch.setattr("scheduler.cycle._LONGEST_WINDOW_SECONDS", window_seconds)
     now = [0.0]
     hall = Hall(clock=lambda: now[0])
@@ -440,6 +442,7 @@ async def writing_after_a_decision(monkeypatch: pytest.MonkeyPatch, window_secon
         now[0] = 10.0
         hall.deciding.may_solve.set()
         await settle()
+        now[0] += later
         yield hall
 
 
@@ -457,6 +460,16 @@ async def test_pods_collect_for_a_window_while_a_plan_is_written(monkeypatch: py
         hall.arrive(pod("s"))  # nothing is written: no window delays it
         await settle()
         assert hall.deciding.names == [["p"], ["q", "r"], ["s"]]
+
+
+@pytest.mark.parametrize(("later", "decided"), [(35.0, [["p"]]), (41.0, [["p"], ["q"]])])
+async def test_the_window_of_a_decision_is_four_times_as_long(
+    monkeypatch: pytest.MonkeyPatch, later: float, decided: list[list[str]]
+) -> None:
+    async with writing_after_a_decision(monkeypatch, window_seconds=3600.0, later=later) as hall:
+        hall.arrive(pod("q"))
+        await settle()
+        assert hall.deciding.names == decided
 
 
 async def test_a_plan_that_is_written_for_long_delays_no_pod_beyond_the_window(monkeypatch: pytest.MonkeyPatch) -> None:

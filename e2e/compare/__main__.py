@@ -15,7 +15,7 @@ from rich.console import Console
 from e2e import dovetail, plots
 from e2e.arguments import at_least_one
 from e2e.compare import samples
-from e2e.compare.contestants import Contestant, contestants, schedulers
+from e2e.compare.contestants import WRITER, Contestant, contestants, schedulers
 from e2e.compare.race import Race
 from e2e.compare.samples import Sample
 from e2e.controlplane import wire
@@ -34,7 +34,9 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a run failed or the audit found something wrong."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    _refuse_misuse(parser, options)
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job inherits it as ignored
         signal.signal(number, _interrupt)
     try:
@@ -113,13 +115,23 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
     parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
-    schedulers_help = "only this one; repeatable; writer: decides nothing, for one-gpu and gpu-pairs"
+    schedulers_help = f"only this one; repeatable; writer: decides nothing, for {' and '.join(WRITER.only)}"
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help=schedulers_help)
     parser.add_argument("--repeat", type=at_least_one, default=1, metavar="N", help="runs of each (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured (results/compare-TIME.json)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
     return parser
+
+
+def _refuse_misuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the command where a scheduler cannot run a scenario: later the other measurements would be lost."""
+    for name in () if options.show else options.scheduler or schedulers():
+        chosen = contestants()[name]
+        unfit = [each for each in options.scenario or _usual() if not chosen.can_run(each)]
+        if unfit:
+            instead = " ".join(f"--scenario {each}" for each in chosen.only)
+            parser.error(f"--scheduler {name} cannot run {', '.join(unfit)}; write for example {instead}")
 
 
 if __name__ == "__main__":

@@ -38,13 +38,19 @@ class Contestant:
     A scheduler with its settings.
 
     `starter` is the name of a pod that has to be bound first, which is how one sees from outside that it has begun;
-    empty where the scheduler says so itself.
+    empty where the scheduler says so itself. `only` are the first words of the scenarios that it can run, without them
+    all.
     """
 
     name: str
     scheduler_name: str
     launch: Callable[[ControlPlane, Path, Profile], Component]
     starter: str = ""
+    only: tuple[str, ...] = ()
+
+    def can_run(self, scenario: str) -> bool:
+        """Say whether it can run a scenario of this name."""
+        return not self.only or scenario.startswith(self.only)
 
     async def start(
         self, plane: ControlPlane, kubeconfig: Path, bindings: Bindings, profile: Profile
@@ -93,17 +99,25 @@ def _writer(plane: ControlPlane, kubeconfig: Path, _profile: Profile) -> Compone
     log = plane.folder / "writer.log"
     log.unlink(missing_ok=True)
     component = Component(writer.NAME, [sys.executable, "-m", writer.__name__, kubeconfig], log, cwd=REPOSITORY)
-    end = time.monotonic() + START_SECONDS
-    while component.tail() != writer.READY:
-        if not component.is_running() or time.monotonic() > end:
-            error = component.error(f"is not ready after {START_SECONDS:.0f} s")
-            component.stop()
-            raise error
-        time.sleep(_POLL_SECONDS)
+    try:
+        _wait_until_ready(component)
+    except BaseException:
+        component.stop()
+        raise
     return component
+
+
+def _wait_until_ready(component: Component) -> None:
+    """Wait until the last line of a writer's log says that it is ready. Raises ComponentError."""
+    end = time.monotonic() + START_SECONDS
+    while component.tail(1) != writer.READY:
+        component.check()
+        if time.monotonic() > end:
+            raise component.error(f"is not ready after {START_SECONDS:.0f} s")
+        time.sleep(_POLL_SECONDS)
 
 
 DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)
 PEER_UNLIMITED = Contestant("kube-scheduler, 5000 QPS", "default-scheduler", _peer(WITHOUT_CLIENT_LIMITS), "starter")
 PEER_DEFAULT = Contestant("kube-scheduler, 50 QPS", "default-scheduler", _peer(None), "starter")
-WRITER = Contestant(writer.NAME, writer.NAME, _writer)
+WRITER = Contestant(writer.NAME, writer.NAME, _writer, only=writer.SCENARIOS)

@@ -38,6 +38,8 @@ from solver.domain import (
 NAME: Final = "writer"
 """The schedulerName of its pods."""
 READY: Final = "ready"
+SCENARIOS: Final = "one-gpu", "gpu-pairs"
+"""How the names of scenarios begin whose pods it can serve one after the other."""
 _AT_ONCE: Final = 32
 _SILENT_SECONDS: Final = 600.0
 

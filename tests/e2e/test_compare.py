@@ -3,7 +3,8 @@
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from e2e.compare.race import Race
 from e2e.compare.samples import Sample
 from e2e.controlplane import wire
 from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import ComponentError
 from e2e.fleet import publish
 from e2e.scenarios import workload
 from e2e.scenarios.joint import joint_scenarios
@@ -113,6 +115,23 @@ def test_the_table_has_a_line_for_each_scheduler() -> None:
         ["s", "dovetail"],
         ["kube-scheduler,", "50"],
     ]
+
+
+@pytest.mark.parametrize("scenario", [[], ["--scenario", "one-gpu-500", "--scenario", "mixed-sizes"]])
+def test_the_writer_is_refused_for_scenarios_that_it_cannot_run(
+    scenario: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("e2e.compare.__main__._measure", lambda _: ())
+    with pytest.raises(SystemExit):
+        main(["--scheduler", "dovetail", "--scheduler", "writer", *scenario])
+    refused = capsys.readouterr().err.partition("--scheduler writer cannot run")[2].partition(";")[0]
+    assert ("mixed-sizes" in refused, "one-gpu" in refused) == (True, False)
+
+
+def test_a_writer_that_ends_before_it_is_ready_says_so(tmp_path: Path) -> None:
+    missing = tmp_path / "kubeconfig"
+    with pytest.raises(ComponentError, match=r"(?s)writer ended with status 1.*kubeconfig"):
+        WRITER.launch(cast("ControlPlane", SimpleNamespace(folder=tmp_path)), missing, {})
 
 
 def test_the_order_of_the_schedulers_alternates() -> None:

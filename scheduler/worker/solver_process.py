@@ -7,6 +7,7 @@ The fork server and one worker, as the shell sees them.
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ class SolverProcess:
         self._reader: Final = reader
         self._handle: Final = os.pidfd_open(pid)
         self._has_ended: Final = asyncio.Event()
+        self._orders: Final = itertools.count()
         self._pending: Final[dict[int, asyncio.Future[frames.Answer]]] = {}
         self._is_closed = False
         self.has_answered = False
@@ -60,19 +62,19 @@ class SolverProcess:
             loop.remove_reader(process._handle)
             os.close(process._handle)
 
-    def expect(self, order: int) -> asyncio.Future[frames.Answer]:
+    def expect(self) -> tuple[int, asyncio.Future[frames.Answer]]:
         """
-        Return a future for the answer to an order.
+        Return the id of a new order, and a future for its answer.
 
         It raises `OSError` or `asyncio.IncompleteReadError` if the process ends first or sends a malformed frame.
         """
-        future = asyncio.get_running_loop().create_future()
+        order, future = next(self._orders), asyncio.get_running_loop().create_future()
         if self._is_closed:
             future.set_exception(ConnectionResetError("the process has ended"))
         else:
             self._pending[order] = future
             future.add_done_callback(lambda _: self._pending.pop(order, None))
-        return future
+        return order, future
 
     async def wait(self) -> None:
         """Wait until the process has ended."""

@@ -7,7 +7,6 @@ isolated decision, one count of the fleet and one question about the fleet.
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
@@ -124,7 +123,6 @@ class WorkerSupervisor:
         self._is_idle.set()
         self._sending: Final = asyncio.Lock()
         self._process: SolverProcess | None = None
-        self._orders: Final = itertools.count()
         self._ready: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
         self._ends_in_a_row = 0
@@ -214,8 +212,7 @@ class WorkerSupervisor:
         process = self._process
         if process is None or not self.is_ready:
             raise WorkerAbsentError("the worker process is starting")
-        number = next(self._orders)
-        future = process.expect(number)
+        number, future = process.expect()
         try:
             await asyncio.shield(self._send_changes(process))  # to a worker that decides this takes long
             process.writer.write(frames.encode(order_of(number, _FLEET_LIMITS)))
@@ -243,8 +240,7 @@ class WorkerSupervisor:
         process = self._process
         if process is None or not self.is_ready:
             raise WorkerAbsentError("the worker process is starting")
-        number = next(self._orders)
-        future = process.expect(number)
+        number, future = process.expect()
         try:
             async with asyncio.timeout(end_seconds * _STARVED_FACTOR):
                 await self._send_changes(process)
@@ -320,18 +316,15 @@ class WorkerSupervisor:
     async def _run_worker(self, server: ForkServer) -> bool:
         """Start a worker and keep its replica up to date until it ends; return whether it became ready."""
         async with server.start_worker() as process:
-            return await self._serve(process)
-
-    async def _serve(self, process: SolverProcess) -> bool:
-        self._process = process
-        try:
-            is_ready = await self._fill_replica(process)
-            await self._keep_up_to_date(process)
-        finally:
-            self._ready.clear()
-            self._process = None
-            self._changes.detach()
-        return is_ready
+            self._process = process
+            try:
+                is_ready = await self._fill_replica(process)
+                await self._keep_up_to_date(process)
+            finally:
+                self._ready.clear()
+                self._process = None
+                self._changes.detach()
+            return is_ready
 
     async def _fill_replica(self, process: SolverProcess) -> bool:
         """Send all objects to a new worker; kill it if that fails. Give whether it is ready."""

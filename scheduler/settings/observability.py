@@ -39,7 +39,7 @@ class MetricsSettings(Section, frozen=True):
     """The private key of the certificate (PEM)."""
 
     interval_seconds: Annotated[float, Meta(ge=1, le=3600)] = 30.0
-    """Seconds between the end of one count and the next."""
+    """Seconds between the end of one count and the next. Nothing is counted again while no object changes."""
 
     node_group_label: str = "node.kubernetes.io/instance-type"
     """The node label whose values are the groups of nodes of these series and of `dovetail free`."""

@@ -175,8 +175,13 @@ class Client:
             ends = min(boot_time() + timeout_seconds, _sent_before.get())
         call = _Call(method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends)
         until = asyncio.get_running_loop().time() + timeout_seconds
-        async with self._answer(call, until) as connection:
+        connection = await self._answering(call, until)
+        try:
             return await connection.read_all(until)
+        except OSError as error:
+            raise call.failed(error) from error
+        finally:
+            self._pool.release(connection)
 
     async def stream_lines(
         self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
@@ -189,12 +194,17 @@ class Client:
         now = asyncio.get_running_loop().time
         call = _Call(_READ, path, query, read_timeout_seconds, is_stream=True)
         rest = b""
-        async with self._answer(call, now() + read_timeout_seconds) as connection:
+        connection = await self._answering(call, now() + read_timeout_seconds)
+        try:
             yield []
             while chunk := await connection.read(now() + read_timeout_seconds):
                 *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 if lines:
                     yield lines
+        except OSError as error:
+            raise call.failed(error) from error
+        finally:
+            self._pool.release(connection)
         if rest:
             yield [rest]
 
@@ -222,20 +232,12 @@ class Client:
         except msgspec.MsgspecError as error:
             raise DecodeError(kind.__name__.strip("_").lower(), path, "(whole answer)", str(error)) from error
 
-    @contextlib.asynccontextmanager
-    async def _answer(self, call: "_Call", until: float) -> AsyncIterator[HttpConnection]:
-        """Send, and lend the connection on which the answer comes; what goes wrong is raised as a KubeError."""
+    async def _answering(self, call: "_Call", until: float) -> HttpConnection:
+        """Send, and return the connection on which the answer comes; its user releases it."""
         try:
-            connection = await self._authorized(call, until)
-            try:
-                yield connection
-            finally:
-                self._pool.release(connection)
+            return await self._authorized(call, until)
         except OSError as error:
-            if call.is_stream and isinstance(error, TimeoutError):
-                raise WatchSilent(f"{call}: nothing came for {call.seconds:g} s") from error
-            lost = Unreachable if call.method == _READ else AnswerLost
-            raise lost(f"{call}: no answer: {_because(error)}") from error
+            raise call.failed(error) from error
 
     async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
@@ -345,6 +347,13 @@ class _Call(NamedTuple):
         """Raise Unreachable where it must not be sent any more."""
         if boot_time() > self.ends:
             raise Unreachable(f"{self}: its time was over before it was sent: the machine or the process was suspended")
+
+    def failed(self, error: OSError) -> KubeError:
+        """Return the error of a call whose answer did not come."""
+        if self.is_stream and isinstance(error, TimeoutError):
+            return WatchSilent(f"{self}: nothing came for {self.seconds:g} s")
+        lost = Unreachable if self.method == _READ else AnswerLost
+        return lost(f"{self}: no answer: {_because(error)}")
 
 
 class _Route(NamedTuple):

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from scheduler.backoff import doubled, jittered
@@ -160,7 +161,7 @@ class Writer:
         Raise `FencedError` before anything is sent, and the errors of `scheduler.kube` as they are; `AnswerLost`
         when no answer came in time (it may have acted).
         """
-        return await self._retried(lambda: self._write_once(request, is_status=is_status))
+        return await self._retried(partial(self._write_once, request, is_status=is_status))
 
     async def insist(self, request: ApiCall[T]) -> T:
         """
@@ -179,11 +180,7 @@ class Writer:
 
     async def read(self, request: ApiCall[T]) -> T:
         """Run one live read, which needs no lease; transient failures are retried."""
-
-        async def seconds() -> float:
-            return self._timeout_seconds
-
-        return await self._retried(lambda: self._once(request, seconds, is_status=False))
+        return await self._retried(partial(self._read_once, request))
 
     async def close(self) -> None:
         """Start no write any more, and return when the API server can act on none of those that were sent."""
@@ -210,32 +207,30 @@ class Writer:
         return await request()
 
     async def _write_once(self, request: ApiCall[T], *, is_status: bool) -> T:
-        async def seconds() -> float:
-            await self.until_fresh()
-            allowed = self.require_open()
-            self._on_write(is_status)
-            return allowed
-
-        async def counted(*, timeout_seconds: float) -> T:
-            with self._under_way.counted(timeout_seconds):
-                return await request(timeout_seconds=timeout_seconds)
-
-        return await self._once(counted, seconds, is_status=is_status)
-
-    async def _once(self, request: ApiCall[T], seconds: Callable[[], Awaitable[float]], *, is_status: bool) -> T:
         async with self._slots.slot(is_status=is_status):
-            timeout_seconds = await seconds()
-            started = self._clock()
-            try:
-                answer = await request(timeout_seconds=timeout_seconds)
-            except TooManyRequests as error:
-                self._slots.refused(error.retry_after_seconds)
-                raise
-            except KubeError:
-                self._slots.answered(self._clock() - started)
-                raise
+            await self.until_fresh()
+            seconds = self.require_open()
+            self._on_write(is_status)
+            with self._under_way.counted(seconds):
+                return await self._paced(request, seconds)
+
+    async def _read_once(self, request: ApiCall[T]) -> T:
+        async with self._slots.slot():
+            return await self._paced(request, self._timeout_seconds)
+
+    async def _paced(self, request: ApiCall[T], seconds: float) -> T:
+        """Send a request within its slot, and learn from its answer how many may be under way."""
+        started = self._clock()
+        try:
+            answer = await request(timeout_seconds=seconds)
+        except TooManyRequests as error:
+            self._slots.refused(error.retry_after_seconds)
+            raise
+        except KubeError:
             self._slots.answered(self._clock() - started)
-            return answer
+            raise
+        self._slots.answered(self._clock() - started)
+        return answer
 
 
 async def _at_once() -> None:

@@ -289,6 +289,8 @@ def gang_conflicts(store: ObjectStore, unit: Unit) -> tuple[Reason, ...]:
 
 
 def _gang_messages(store: ObjectStore, unit: Unit) -> Iterator[str]:
+    if not unit.gangs:
+        return
     own = {placement.pod for placement in unit.placements}
     left = {placement.pod for placement in unit.placements if not any(_pod_conflicts(store, placement))}
     for planned in unit.gangs:

@@ -88,7 +88,7 @@ class SliceIndex:
 
     def __init__(self) -> None:
         self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
-        self._listed_by: dict[DeviceId, tuple[str, ...]] = {}
+        self._listed_by: dict[DeviceId, tuple[ResourceSlice, ...]] = {}
         self._facts: dict[PoolId, PoolFacts] = {}
 
     def replace(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
@@ -99,7 +99,7 @@ class SliceIndex:
             self._pools.setdefault(after.pool_id, {})[after.name] = after
             self._facts.pop(after.pool_id, None)
             for device in device_ids(after):
-                self._listed_by[device] = (*self._listed_by.get(device, ()), after.name)
+                self._listed_by[device] = (*self._listed_by.get(device, ()), after)
 
     def facts(self, pool: PoolId) -> PoolFacts | None:
         """Return the facts of a pool; None if it has no slice."""
@@ -113,11 +113,10 @@ class SliceIndex:
 
     def find(self, device: DeviceId) -> Listing | None:
         """Return a device from the newest slice that publishes it, whether its pool is complete or not."""
-        names = self._listed_by.get(device)
-        if names is None:
+        slices = self._listed_by.get(device)
+        if slices is None:
             return None
-        slices = self._pools[device.pool_id]
-        newest = max((slices[name] for name in names), key=lambda each: (each.generation, each.name))
+        newest = max(slices, key=lambda each: (each.generation, each.name))
         return Listing(newest, next(each for each in newest.devices if each.name == device.device))
 
     def _remove(self, before: ResourceSlice) -> None:
@@ -127,7 +126,7 @@ class SliceIndex:
             del self._pools[before.pool_id]
         self._facts.pop(before.pool_id, None)
         for device in device_ids(before):
-            left = tuple(name for name in self._listed_by[device] if name != before.name)
+            left = tuple(each for each in self._listed_by[device] if each.name != before.name)
             if left:
                 self._listed_by[device] = left
             else:

@@ -42,16 +42,20 @@ def _anti_affinity_conflicts(store: ObjectStore, pod: Pod, node: Node, own: set[
 
 def _pods_against(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
     """Return pods whose anti-affinity selects a pod: on the node, and recent pods in its topology domains."""
+    all_pods, recent_pods = store.pod_index.anti_affinity, store.pod_index.recent_anti_affinity
+    if node.name not in all_pods.nodes and not recent_pods.nodes:
+        return
     labels, target = dict(node.labels), _described(store, pod)
-    yield from store.pod_index.anti_affinity.pods_against(node.name, labels.keys(), target)
+    yield from all_pods.pods_against(node.name, labels.keys(), target)
     shared = _shared_keys(store, labels, labels)
-    for name in store.pod_index.recent_anti_affinity.nodes:
-        yield from store.pod_index.recent_anti_affinity.pods_against(name, shared(name), target)
+    for name in recent_pods.nodes:
+        yield from recent_pods.pods_against(name, shared(name), target)
 
 
 def _pods_excluded_by(store: ObjectStore, pod: Pod, node: Node) -> Iterator[PodId]:
     """Return pods that the anti-affinity of a pod selects: on the node, and recent pods in its topology domains."""
-    labels, by_key = dict(node.labels), dict[str, SelectorIndex[PodAffinityTerm]]()
+    labels = dict(node.labels)
+    by_key: dict[str, SelectorIndex[PodAffinityTerm]] = {}
     for term in pod.anti_affinity:
         if term.topology_key in labels:
             terms = by_key.setdefault(term.topology_key, SelectorIndex())

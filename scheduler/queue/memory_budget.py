@@ -76,8 +76,7 @@ class ObjectKey(NamedTuple):
 _NO_POD: Final = ObjectKey(Kind.PODS, "")
 
 
-@dataclass(frozen=True, slots=True)
-class _AdmittedObject:
+class _AdmittedObject(NamedTuple):
     """An object in memory: the uid of the pod that it is, or that owns it; its bytes; the claims that it uses."""
 
     uid: str
@@ -85,8 +84,7 @@ class _AdmittedObject:
     uses: tuple[ObjectKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _LeftOut:
+class _LeftOut(NamedTuple):
     """An object that was left out; `seen` counts how often the watch has shown it since."""
 
     uid: str
@@ -286,8 +284,11 @@ class MemoryBudget:
 
     def _drop(self, key: ObjectKey) -> None:
         """Forget an object, kept or left out."""
-        pool = self._pools[key.kind]
         admitted, left = self._admitted_objects.pop(key, None), self._left.pop(key, None)
+        known = admitted or left
+        if known is None:
+            return
+        pool = self._pools[key.kind]
         if admitted is not None:
             pool.add(key.namespace, -admitted.cost)
             self._unuse(admitted)
@@ -295,10 +296,9 @@ class MemoryBudget:
             self._counts[key.kind] -= 1
             self._wanted.pop(key, None)
             del pool.shares[key.namespace].left[key]
-        known = admitted or left
-        if known is not None and key.kind is Kind.PODS:
+        if key.kind is Kind.PODS:
             self._pods.pop(known.uid, None)
-        elif known is not None and known.uid in self._owned:
+        elif known.uid in self._owned:
             self._owned[known.uid].discard(key)
             if not self._owned[known.uid]:
                 del self._owned[known.uid]

@@ -8,6 +8,7 @@ The composition root: one process, with the connections and servers that it has 
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -35,6 +36,8 @@ from scheduler.status.missing_rights import FeatureReport
 from scheduler.worker.fork_server import ForkServers
 
 _RETRY_SECONDS: Final = 5.0
+_NEW_OBJECTS: Final = 5_000
+"""The garbage collector looks for cycles after so many. After Python's 700 it costs a tenth of the time of a write."""
 _STOPPED, _LOST, _MISCONFIGURED, _AGAIN = 0, 1, 2, 3
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -50,6 +53,7 @@ def run(settings: Settings, kubeconfig: Path | None, servers: ForkServers) -> in
     """
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ and os.environ.get("KUBECONFIG"):
         kubeconfig = Path(os.environ["KUBECONFIG"])
+    gc.set_threshold(_NEW_OBJECTS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_run(settings, kubeconfig, servers))
 

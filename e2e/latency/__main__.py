@@ -56,7 +56,7 @@ async def _measure(options: argparse.Namespace) -> tuple[LatencyRun, ...]:
                         halves = ", ".join(f"p{share} {run.quantile(share / 100) * 1000:.0f} ms" for share in (50, 99))
                         print(f"  {run.scheduler}: {len(run.seconds)} of {run.pods} bound, {halves}", file=sys.stderr)
                         runs.append(run)
-        latencies.write(record, runs)
+                        latencies.write(record, runs)
     plots.draw(record.with_suffix(".svg"), latencies.panels(runs))
     return tuple(runs)
 

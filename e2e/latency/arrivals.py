@@ -194,7 +194,7 @@ def _fillers(workload: ArrivalWorkload, namespace: str, scheduler_name: str) -> 
 
 
 def _pod(name: str, namespace: str, scheduler_name: str, template: str) -> Manifest:
-    """Make a pod with a claim from a template, or without claims."""
+    """Make a pod with a claim from a template; one without claims goes before all others."""
     claims = [{"name": "gpu", "resourceClaimTemplateName": template}] if template else []
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, **({"claims": [{"name": "gpu"}]} if template else {})}
     return {
@@ -205,6 +205,6 @@ def _pod(name: str, namespace: str, scheduler_name: str, template: str) -> Manif
             "schedulerName": scheduler_name,
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "main", "image": IMAGE, "resources": resources}],
-            **({"resourceClaims": claims} if claims else {}),
+            **({"resourceClaims": claims} if claims else {"priorityClassName": "system-node-critical"}),
         },
     }

@@ -126,14 +126,15 @@ def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
     second_held = Dam(60, is_allocation)
     with lossy(control_plane.admin, before=second_held.before) as proxy:
         second_kubeconfig = proxy.write_kubeconfig(tmp_path / "second.kubeconfig")
-        start(second_kubeconfig, f"--config={configuration}", leader_elect=True)
+        second = start(second_kubeconfig, f"--config={configuration}", leader_elect=True)
         wait_until(lambda: len(world.bound()) == 20)
         # A write that is being sent as the process is stopped goes on when it wakes up.
         wait_until(no_more_allocations(world))
 
         with stopped(first.pid):
             dammed.dam.open()
-            wait_until(lambda: allocated(world) >= 60 and len(world.bound()) > 60, seconds=60)
+            wait_until_leading(second)
+            wait_until(lambda: second_held.is_holding and len(world.bound()) > 60, seconds=60)
             written = dammed.writes()
         # It wakes up with a plan for claims that its successor has planned otherwise and not written yet.
         wait_until(lambda: not first.is_running())

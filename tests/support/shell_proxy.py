@@ -366,6 +366,11 @@ class Dam:
                     raise ConnectionAbortedError(f"{method} {path} was lost on its way")
         return path
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether the first few are through, and more have come."""
+        return self._left < 0
+
     def open(self) -> None:
         """Let everything through from now on."""
         self._is_open.set()

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Self
 
@@ -72,12 +71,7 @@ class Dovetail(Component):
 
     def wait_until_ready(self, *, poll_seconds: float = 0.02) -> None:
         """Wait until `/readyz` says yes. Raises ComponentError when it ends first or takes too long."""
-        end = time.monotonic() + READY_SECONDS
-        while not self._is_ready():
-            self.check()
-            if time.monotonic() > end:
-                raise self.error(f"is not ready after {READY_SECONDS:.0f} s")
-            time.sleep(poll_seconds)
+        self.wait_until(self._is_ready, READY_SECONDS, poll_seconds=poll_seconds)
 
     def stop(self) -> None:
         """Ask it to end, wait, and kill it only when it does not."""

@@ -100,21 +100,11 @@ def _writer(plane: ControlPlane, kubeconfig: Path, _profile: Profile) -> Compone
     log.unlink(missing_ok=True)
     component = Component(writer.NAME, [sys.executable, "-m", writer.__name__, kubeconfig], log, cwd=REPOSITORY)
     try:
-        _wait_until_ready(component)
+        component.wait_until(lambda: component.tail(1) == writer.READY, START_SECONDS, poll_seconds=_POLL_SECONDS)
     except BaseException:
         component.stop()
         raise
     return component
-
-
-def _wait_until_ready(component: Component) -> None:
-    """Wait until the last line of a writer's log says that it is ready. Raises ComponentError."""
-    end = time.monotonic() + START_SECONDS
-    while component.tail(1) != writer.READY:
-        component.check()
-        if time.monotonic() > end:
-            raise component.error(f"is not ready after {START_SECONDS:.0f} s")
-        time.sleep(_POLL_SECONDS)
 
 
 DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from e2e.plots import Panel, Series
-from e2e.spread import spread
+from e2e.spread import spread, turn_ratios
 
 COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "DOVETAIL", "WHOLE", "AUDIT")
 
@@ -137,7 +137,7 @@ def read(path: Path) -> tuple[Sample, ...]:
 def _ratios(samples: Sequence[Sample], own: Sequence[Sample]) -> list[float]:
     """Compare Dovetail's rates with those of another scheduler, turn by turn."""
     rates = {each.turn: each.rate for each in own if each.scheduler != samples[0].scheduler}
-    return [rates[each.turn] / each.rate for each in samples if each.turn in rates and each.rate]
+    return turn_ratios(rates, {each.turn: each.rate for each in samples})
 
 
 def _line(samples: Sequence[Sample], own: Sequence[Sample]) -> Line:

@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -56,6 +57,15 @@ class Component:
         """Raise ComponentError when the process has ended by itself."""
         if not self.is_running():
             raise self.error(f"ended with status {self._process.returncode}")
+
+    def wait_until(self, is_ready: Callable[[], bool], seconds: float, *, poll_seconds: float) -> None:
+        """Poll until it is ready. Raises ComponentError when it ends first or takes too long."""
+        end = time.monotonic() + seconds
+        while not is_ready():
+            self.check()
+            if time.monotonic() > end:
+                raise self.error(f"is not ready after {seconds:.0f} s")
+            time.sleep(poll_seconds)
 
     def error(self, what: str) -> ComponentError:
         """Make the error that says what went wrong with this component and shows the end of its log."""

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from e2e.plots import Panel, Series
-from e2e.spread import spread
+from e2e.spread import spread, turn_ratios
 
 COLUMNS: Final = ("WORKLOAD", "SCHEDULER", "BOUND", "FIRST", "P50", "P99", "P50 RATIO", "P99 RATIO")
 CAPTION: Final = (
@@ -85,8 +85,9 @@ def _ratios(ours: Sequence[LatencyRun], peers: Sequence[LatencyRun]) -> tuple[st
     """Compare the runs of each turn."""
 
     def compared(quantile: Callable[[LatencyRun], float]) -> str:
-        pairs = [(mine, their) for mine in ours for their in peers if mine.turn == their.turn]
-        return spread([quantile(mine) / quantile(their) for mine, their in pairs], "{:.2f}") if pairs else ""
+        mine, theirs = ({run.turn: quantile(run) for run in runs} for runs in (ours, peers))
+        ratios = turn_ratios(mine, theirs)
+        return spread(ratios, "{:.2f}") if ratios else ""
 
     return compared(lambda run: run.quantile(0.5)), compared(lambda run: run.quantile(0.99))
 

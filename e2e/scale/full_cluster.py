@@ -13,11 +13,9 @@ from e2e.questions import busy_cluster
 from e2e.questions.busy_cluster import NAMESPACES
 
 NODES_PATH: Final = "/api/v1/nodes"
-LAST: Final = "7"
-"""The end of the name of the pod on each node that holds one GPU."""
 WAITING_PODS: Final = 10_000
 SPECS: Final = 100
-_SIZES: Final = {"0": 3, "3": 2, "5": 2, LAST: 1}
+_SIZES: Final = {"0": 3, "3": 2, "5": 2, "7": 1}
 """GPUs of the pods of a node, by the first of them."""
 _MOST_GPUS: Final = 8
 _AT_ONCE: Final = 2000
@@ -25,7 +23,7 @@ _AT_ONCE: Final = 2000
 
 async def fill(session: aiohttp.ClientSession, nodes: int) -> None:
     """Create nodes and running pods, unless an earlier run has. Raises RequestError."""
-    if await objects.exists(session, holder_path(nodes - 1)):
+    if await objects.exists(session, objects.object_path(last_holder(nodes - 1)[0])):
         return
     fleet = gpu_fleet(nodes)
     for node in fleet.nodes:
@@ -56,11 +54,7 @@ def waiting_pod(number: int) -> Manifest:
     return pod
 
 
-def holder_path(node: int) -> str:
-    """Return the path of a node's pod with one GPU."""
-    return f"/api/v1/namespaces/{namespace_of(node)}/pods/run-{node:04}-{LAST}"
-
-
-def namespace_of(node: int) -> str:
-    """Return the namespace of a node's pod with one GPU."""
-    return NAMESPACES[(node + _SIZES[LAST]) % len(NAMESPACES)]
+def last_holder(node: int) -> busy_cluster.Holder:
+    """Make a node's pod with one GPU, with its claim."""
+    *_, last = busy_cluster.holders_of(node, _SIZES)
+    return last

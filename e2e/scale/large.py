@@ -16,7 +16,7 @@ import msgspec
 from e2e.controlplane import wire
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
-from e2e.objects import delete, exists
+from e2e.objects import delete, exists, object_path
 from e2e.scale import full_cluster, process_use
 from e2e.scale.figures import Figure
 
@@ -123,10 +123,10 @@ class LargeCluster:
         waits, began = list[float](), time.monotonic()
 
         async def free(node: int) -> None:
-            name, namespace = f"run-{node:04}-{full_cluster.LAST}", full_cluster.namespace_of(node)
-            taken = watch.next_on(f"gpu-{node:04}")
-            await delete(self.session, [_named("v1", "Pod", name, namespace)])
-            await delete(self.session, [_named("resource.k8s.io/v1", "ResourceClaim", name, namespace)])
+            pod, claim, _ = full_cluster.last_holder(node)
+            taken = watch.next_on(pod["spec"]["nodeName"])
+            await delete(self.session, [pod])
+            await delete(self.session, [claim])
             deleted = time.monotonic()
             async with asyncio.timeout(_GIVEN_SECONDS):
                 waits.append(max(0.0, await taken - deleted))
@@ -141,7 +141,9 @@ class LargeCluster:
         """Return nodes whose pod with one GPU is there: an earlier run may have deleted some."""
         found = list[int]()
         for node in range(self.nodes):
-            if len(found) < count and await exists(self.session, full_cluster.holder_path(node)):
+            if len(found) == count:
+                break
+            if await exists(self.session, object_path(full_cluster.last_holder(node)[0])):
                 found.append(node)
         return found
 
@@ -168,10 +170,6 @@ class _Bindings:
 
 def _at(ordered: list[float], share: float) -> str:
     return f"{ordered[min(len(ordered) - 1, int(share * len(ordered)))]:.2f}" if ordered else "–"
-
-
-def _named(version: str, kind: str, name: str, namespace: str) -> dict[str, object]:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
 
 
 def _status() -> bytes:

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from e2e.spread import spread
+from e2e.spread import spread, turn_ratios
 from e2e.upstream.results import SchedulerName
 
 CAPTION = (
@@ -119,8 +119,7 @@ def joined(records: Sequence[Sequence[Throughput]]) -> list[Throughput]:
 
 def _line(name: str, runs: Sequence[Throughput]) -> ThroughputLine:
     peers, ours = ([run for run in runs if run.scheduler == scheduler] for scheduler in ("kube-scheduler", "Dovetail"))
-    peer_rates = {run.turn: run.rate for run in peers}
-    ratios = [run.rate / peer_rates[run.turn] for run in ours if run.rate and peer_rates.get(run.turn)]
+    ratios = turn_ratios({run.turn: run.rate for run in ours if run.rate}, {run.turn: run.rate for run in peers})
     bound = [run.bound for run in runs if run.rate]
     return ThroughputLine(name, _spread(bound), _rates(peers), _rates(ours), _spread(ratios, "{:.2f}"))
 

@@ -24,6 +24,7 @@ from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
+from scheduler.kube.decode import legible_json
 from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.leader_election.elector import LeaderElector, LeadershipLost, new_identity
 from scheduler.kube.leader_election.lease import Timing
@@ -54,6 +55,7 @@ def run(settings: Settings, kubeconfig: Path | None, servers: ForkServers) -> in
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ and os.environ.get("KUBECONFIG"):
         kubeconfig = Path(os.environ["KUBECONFIG"])
     gc.set_threshold(_NEW_OBJECTS)
+    legible_json.numpy()  # not while the event loop runs: an import takes longer than an object may
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_run(settings, kubeconfig, servers))
 

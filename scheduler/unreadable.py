@@ -41,11 +41,14 @@ def closed(value: Object, why: str) -> Object:
     """
     Return the value for an object whose present version cannot be read, from the last readable one.
 
-    What it uses or forbids counts as before. A pod is not placed, and a claim is not allocated. A node and a pool take
+    What it uses or forbids counts as before. A pod is not placed, and without a node it takes no room. A claim is not
+    allocated. A node and a pool take
     nothing new. A free volume is bound to no claim. A PodDisruptionBudget allows no eviction. A gang waits. An object
     of any other kind counts as its last readable version.
     """
     match value:
+        case Pod(node_name=""):
+            return msgspec.structs.replace(value, nominated_node_name="", invalid=cut(why))
         case Pod() | Claim() | ResourceSlice() | PersistentVolumeClaim() | PodGroup():
             return msgspec.structs.replace(value, invalid=cut(why))
         case Node():

@@ -20,6 +20,7 @@ from e2e.fleet.shape import Manifest, images
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.cluster.interning import DeviceInterner
+from scheduler.kube.decode.pieces import at_once
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.observe.memory import resident_bytes
 from scheduler.queue import SchedulingQueue
@@ -123,7 +124,7 @@ def _worker() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
 
 def _changes(watch: ListWatch, body: bytes) -> list[Change]:
     received = Received()
-    watch.receive_lines((b'{"type":"ADDED","object":' + body + b"}",), received)
+    at_once(watch.receive_lines((b'{"type":"ADDED","object":' + body + b"}",), received))
     if received.problems:
         raise received.problems[0]
     return received.changes

@@ -9,12 +9,12 @@ the watch has shown: where each object has the version that it is known by, the 
 import asyncio
 from typing import Final
 
-import msgspec
-
 from scheduler.change import is_at_least
 from scheduler.kube import paths
-from scheduler.kube.client import PAGE_SIZE, PARTIAL_METADATA, Client
-from scheduler.kube.decode.shared_fields import Identified
+from scheduler.kube.client import PARTIAL_METADATA, Client, pages
+from scheduler.kube.decode.json_parts import read_page_in_pieces
+from scheduler.kube.decode.objects import identify
+from scheduler.kube.decode.pieces import in_turns
 from scheduler.kube.errors import DecodeError
 from scheduler.kube.reflector import Reflector
 
@@ -23,22 +23,9 @@ _GRACE_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.01
 
 
-class _ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct, frozen=True):
-    metadata: _ListMetadata = _ListMetadata()
-    items: tuple[Identified, ...] | None = None
-
-
-_decoder: Final = msgspec.json.Decoder(_List)
-
-
 async def catch_up(client: Client, reflector: Reflector) -> None:
     """Return when a watch has shown what is stored now. Raises KubeError where that cannot be read."""
-    version = (await _page(client, reflector, {"limit": "1"})).metadata.resource_version
+    version = await _newest(client, reflector)
     if await _has_passed(reflector, version, _GRACE_SECONDS):
         return
     version, listed = await _listed(client, reflector)
@@ -54,25 +41,28 @@ async def _has_passed(reflector: Reflector, version: str, seconds: float) -> boo
     return False
 
 
+async def _newest(client: Client, reflector: Reflector) -> str:
+    """Return the resourceVersion of a list without its objects."""
+    query = _query(reflector) | {"limit": "1"}
+    body = await client.request("GET", reflector.path, query=query, accept=PARTIAL_METADATA)
+    try:
+        return (await in_turns(read_page_in_pieces(body))).resource_version
+    except ValueError as error:
+        raise DecodeError(reflector.kind.value, "list", "(page)", str(error)) from error
+
+
 async def _listed(client: Client, reflector: Reflector) -> tuple[str, dict[str, tuple[str, str]]]:
     """List uid and resourceVersion of all objects by key, and the resourceVersion of the list."""
     found: dict[str, tuple[str, str]] = {}
-    query = {"limit": PAGE_SIZE}
-    while True:
-        page = await _page(client, reflector, query)
-        for metadata in (each.metadata for each in page.items or ()):
-            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            found[key] = metadata.uid, metadata.resource_version
-        if not page.metadata.continue_:
-            return page.metadata.resource_version, found
-        query = {"limit": PAGE_SIZE, "continue": page.metadata.continue_}
+    version = ""
+    async for page in pages(client, reflector.path, _query(reflector), accept=PARTIAL_METADATA):
+        version = page.resource_version
+        for raw in page.items:
+            key, uid, seen = identify(raw)
+            found[key] = uid, seen
+    return version, found
 
 
-async def _page(client: Client, reflector: Reflector, query: dict[str, str]) -> _List:
+def _query(reflector: Reflector) -> dict[str, str]:
     selector = paths.FIELD_SELECTORS.get(reflector.kind)
-    query = query | ({"fieldSelector": selector} if selector else {})
-    body = await client.request("GET", reflector.path, query=query, accept=PARTIAL_METADATA)
-    try:
-        return _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        raise DecodeError(reflector.kind.value, "list", "(page)", str(error)) from error
+    return {"fieldSelector": selector} if selector else {}

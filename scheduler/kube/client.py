@@ -26,9 +26,11 @@ import msgspec
 
 from scheduler.kube import credentials, errors
 from scheduler.kube.credentials import ClientConfig, Credentials
-from scheduler.kube.decode.json_parts import Page, read_page
+from scheduler.kube.decode.json_parts import Page, read_page_in_pieces
+from scheduler.kube.decode.pieces import in_turns
 from scheduler.kube.errors import (
     AnswerLost,
+    AnswerTooLarge,
     ConfigurationError,
     DecodeError,
     KubeError,
@@ -38,8 +40,10 @@ from scheduler.kube.errors import (
     WatchSilent,
 )
 from scheduler.kube.http.connection_pool import ConnectionPool, Origin
-from scheduler.kube.http.http_connection import AnswerHead, HttpConnection
+from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooLargeError
+from scheduler.kube.http.line_buffer import LineBuffer
 from scheduler.kube.leader_election.boot_clock import boot_time
+from scheduler.kube.page_size import PageSize
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -48,7 +52,6 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 JSON: Final = "application/json"
 PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of a list of objects of which only the metadata is sent."""
-PAGE_SIZE: Final = "500"
 
 REQUEST_SECONDS: Final = 30.0
 _ANSWER_SHARE: Final = 0.2
@@ -163,9 +166,10 @@ class Client:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_seconds: float = REQUEST_SECONDS,
+        most_bytes: int | None = None,
     ) -> bytes:
         """
-        Send one request, with some `headers` more, and return the body of the answer.
+        Send one request, with some `headers` more, and return the body of the answer, of `most_bytes` at most.
 
         A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
@@ -173,7 +177,9 @@ class Client:
         if method != _READ:
             query["timeout"] = f"{max(1, math.floor(timeout_seconds * 1000))}ms"
             ends = min(boot_time() + timeout_seconds, _sent_before.get())
-        call = _Call(method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends)
+        call = _Call(
+            method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends, most_bytes=most_bytes
+        )
         until = asyncio.get_running_loop().time() + timeout_seconds
         connection = await self._answering(call, until)
         try:
@@ -193,20 +199,19 @@ class Client:
         """
         now = asyncio.get_running_loop().time
         call = _Call(_READ, path, query, read_timeout_seconds, is_stream=True)
-        rest = b""
+        rest = LineBuffer()
         connection = await self._answering(call, now() + read_timeout_seconds)
         try:
             yield []
             while chunk := await connection.read(now() + read_timeout_seconds):
-                *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                if lines:
+                if lines := rest.take(chunk):
                     yield lines
         except OSError as error:
             raise call.failed(error) from error
         finally:
             self._pool.release(connection)
-        if rest:
-            yield [rest]
+        if last := rest.end():
+            yield [last]
 
     async def server_version(self) -> Version:
         """Read the version of the API server."""
@@ -287,7 +292,9 @@ class Client:
         refusal: KubeError | None = None
         try:
             call.require_time()
-            head = await connection.send(route.request(call), until, is_stream=call.is_stream)
+            head = await connection.send(
+                route.request(call), until, is_stream=call.is_stream, most_bytes=call.most_bytes
+            )
             if head.status >= _FIRST_ERROR:
                 refusal = self._refusal(call, head, await connection.read_all(until))
         except BaseException:
@@ -311,14 +318,25 @@ class Client:
 async def pages(
     client: Client, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON
 ) -> AsyncIterator[Page]:
-    """List all objects under a path, page by page. Raises KubeError."""
-    query = {"limit": PAGE_SIZE, **(query or {})}
+    """List all objects under a path, page by page, other tasks in between. Raises KubeError."""
+    size, query = PageSize(), dict(query or {})
     while True:
-        body = await client.request("GET", path, query=query, accept=accept)
         try:
-            page = read_page(body)
+            body = await client.request(
+                "GET",
+                path,
+                query={**query, "limit": str(size.objects)},
+                accept=accept,
+                most_bytes=size.most_bytes,
+            )
+        except AnswerTooLarge:
+            size.give_up()
+            continue
+        try:
+            page = await in_turns(read_page_in_pieces(body))
         except ValueError as error:
             raise DecodeError(path.rpartition("/")[2], "list", "(page)", str(error)) from error
+        size.learn(len(page.items), len(body))
         yield page
         if not page.continue_token:
             return
@@ -339,6 +357,7 @@ class _Call(NamedTuple):
     ends: float = math.inf
     """When it must have been sent, by `boot_time`; a read may be sent at any time."""
     is_stream: bool = False
+    most_bytes: int | None = None
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -352,6 +371,8 @@ class _Call(NamedTuple):
         """Return the error of a call whose answer did not come."""
         if self.is_stream and isinstance(error, TimeoutError):
             return WatchSilent(f"{self}: nothing came for {self.seconds:g} s")
+        if isinstance(error, TooLargeError):
+            return AnswerTooLarge(f"{self}: the answer is too large: {error}")
         lost = Unreachable if self.method == _READ else AnswerLost
         return lost(f"{self}: no answer: {_because(error)}")
 

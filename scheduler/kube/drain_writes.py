@@ -33,7 +33,7 @@ async def list_adopted(client: Client) -> frozenset[ClaimId]:
     """List the claims that have the annotation `ADOPTED`. Raises KubeError."""
     found: set[ClaimId] = set()
     async for page in pages(client, f"{paths.RESOURCE}/resourceclaims", accept=PARTIAL_METADATA):
-        for metadata in (json_parts.decode(_decoder, each)[0].metadata for each in page.items):
+        for metadata in (json_parts.decode(_decoder, each).metadata for each in page.items):
             if encode.ADOPTED in (metadata.annotations or {}):
                 found.add(ClaimId(metadata.namespace, metadata.name))
     return frozenset(found)

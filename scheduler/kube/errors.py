@@ -40,6 +40,10 @@ class Unreachable(KubeError):
     """The request did not reach the API server, or was a read whose answer did not come."""
 
 
+class AnswerTooLarge(KubeError):
+    """An answer has more bytes than were asked for; the rest of it was not read."""
+
+
 class WatchSilent(Unreachable):
     """A watch sent neither an event nor a bookmark for too long: its connection may be dead."""
 

@@ -110,7 +110,7 @@ async def announce_claim(
     body = msgspec.json.encode(announcement(pod[1], claim, mappings))
     answer = await client.request("PATCH", path, body=body, content_type=JSON_PATCH, timeout_seconds=timeout_seconds)
     try:
-        announced = json_parts.decode(_pod, answer)[0]
+        announced = json_parts.decode(_pod, answer)
     except (ValueError, RecursionError) as error:
         raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error
     if announced.claim_name != claim.name:
@@ -121,7 +121,7 @@ async def read_announced(client: Client, pod: PodId, *, timeout_seconds: float =
     """Read the uid of a pod and the name of the claim that its status names, both "" where there is none."""
 
     def decoded(body: bytes) -> tuple[str, str]:
-        found = json_parts.decode(_pod, body)[0]
+        found = json_parts.decode(_pod, body)
         return found.metadata.uid, found.claim_name
 
     return await writes.read_object(client, paths.pod(pod), timeout_seconds, decoded) or ("", "")

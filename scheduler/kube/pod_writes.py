@@ -277,8 +277,8 @@ async def read_pod(client: Client, pod: PodId) -> PendingPod | None:
 
 async def read_pod_uids(client: Client) -> frozenset[str]:
     """List the uids of all pods, by their metadata alone. Raises KubeError."""
-    raw_pods = _raw_pods(client, paths.COLLECTIONS[Kind.PODS], {"limit": "5000"}, accept=PARTIAL_METADATA)
-    return frozenset([json_parts.decode(_pod, raw)[0].metadata.uid async for raw in raw_pods])
+    raw_pods = _raw_pods(client, paths.COLLECTIONS[Kind.PODS], {}, accept=PARTIAL_METADATA)
+    return frozenset([json_parts.decode(_pod, raw).metadata.uid async for raw in raw_pods])
 
 
 async def is_picked_up(client: Client, pod: PodId, pod_uid: str) -> bool:
@@ -293,7 +293,9 @@ async def _raw_pods(
     client: Client, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
 ) -> AsyncIterator[bytes | msgspec.Raw]:
     """List pods, without a query those that have no node."""
-    async for page in pages(client, path, query or {"fieldSelector": "spec.nodeName="}, accept=accept):
+    async for page in pages(
+        client, path, {"fieldSelector": "spec.nodeName="} if query is None else query, accept=accept
+    ):
         for raw in page.items:
             yield raw
 
@@ -308,7 +310,7 @@ def condition_of(body: Mapping[str, Any]) -> PodScheduled | None:
 
 def _pending(raw: bytes | msgspec.Raw) -> PendingPod:
     """Decode one pod; one that cannot be decoded has its error as `Pod.invalid`."""
-    known = json_parts.decode(_pod, raw)[0]
+    known = json_parts.decode(_pod, raw)
     try:
         pod = decode(Kind.PODS, raw)
     except DecodeError as error:
@@ -319,7 +321,7 @@ def _pending(raw: bytes | msgspec.Raw) -> PendingPod:
 
 def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
     """Decode one pod; None where it does not wait. Raises what decoding raises."""
-    pod = json_parts.decode(_pod, raw)[0]
+    pod = json_parts.decode(_pod, raw)
     found = pod.condition
     if found is None or found.since is None or found.status != "False" or found.reason == GATED:
         return None

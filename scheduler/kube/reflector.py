@@ -11,13 +11,15 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind, is_older
 from scheduler.kube import paths
 from scheduler.kube.client import Client
+from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
 from scheduler.kube.errors import (
+    AnswerTooLarge,
     ApiError,
     DecodeError,
     Gone,
@@ -147,6 +149,13 @@ class WatchAges:
             await self._heard.wait()
 
 
+class Taken(NamedTuple):
+    """What an answer was: whether anything was heard in it, and a line of it that is no event."""
+
+    is_heard: bool = False
+    torn: DecodeError | None = None
+
+
 class Reflector:
     """
     Lists and watches one kind, and gives every change to `on_changes`.
@@ -210,11 +219,35 @@ class Reflector:
     async def _step(self) -> None:
         """Send one request and handle its whole answer."""
         if self._mirrored.needs_listing:
-            page = await self._client.request("GET", self.path, query=self._mirrored.page_query())
-            self._hand_over(self._mirrored.receive_page(page))
+            await self._list_page()
             self._backoff.reset()
         else:
             await self._watch()
+
+    async def _list_page(self) -> None:
+        """Ask for a page and hand it over; one that is too large is asked for with fewer objects."""
+        query, size = self._mirrored.page_query(), self._mirrored.page_size
+        try:
+            page = await self._client.request("GET", self.path, query=query, most_bytes=size.most_bytes)
+        except AnswerTooLarge:
+            size.give_up()
+            return
+        received = Received()
+        await self._take(self._mirrored.receive_page(page, received), received)
+
+    async def _take(self, pieces: Pieces[None], received: Received) -> Taken:
+        """Take an answer; after each piece hand over what was received, and let the event loop run."""
+        taken, work = Taken(), 0
+        try:
+            for size in pieces:
+                work += size
+                if work >= PIECE_BYTES:
+                    taken = self._hand_over(received.drain(), taken)
+                    await asyncio.sleep(0)
+                    work = 0
+        finally:
+            taken = self._hand_over(received.drain(), taken)
+        return taken
 
     async def _watch(self) -> None:
         """Follow a watch to its end."""
@@ -227,27 +260,24 @@ class Reflector:
             async for lines in reads:
                 self.synced.set()
                 received = Received()
-                try:
-                    self._mirrored.receive_lines(lines, received)
-                finally:
-                    self._hand_over(received)
-                heard = heard or received.is_heard
-                self._list_again_after(received)
-                if received.is_heard:
+                taken = await self._take(self._mirrored.receive_lines(lines, received), received)
+                heard = heard or taken.is_heard
+                self._list_again_after(taken.torn)
+                if taken.is_heard:
                     self._backoff.reset()
         if not heard and time.monotonic() - started < _SHORT_SECONDS:
             await asyncio.sleep(self._backoff.seconds())
 
-    def _list_again_after(self, received: Received) -> None:
+    def _list_again_after(self, torn: DecodeError | None) -> None:
         """Raise for a line that could not be read, to list again, at most every `_RELIST_SECONDS`."""
-        if received.torn is None:
+        if torn is None:
             return
         if time.monotonic() - self._relisted_at >= _RELIST_SECONDS:
             self._relisted_at = time.monotonic()
-            raise received.torn
-        self._on_error(self.kind, received.torn)
+            raise torn
+        self._on_error(self.kind, torn)
 
-    def _hand_over(self, received: Received) -> None:
+    def _hand_over(self, received: Received, before: Taken) -> Taken:
         for problem in received.nameless:
             self._on_error(self.kind, problem)
         for problem in received.problems:
@@ -260,6 +290,7 @@ class Reflector:
             raise received.went_back
         if received.is_heard and not self._mirrored.needs_listing:
             self._ages.heard(self.kind, self._mirrored.resource_version)
+        return Taken(before.is_heard or received.is_heard, received.torn or before.torn)
 
     async def _recover(self, error: KubeError) -> None:
         """Report, wait, and continue from the last version, or list again where that one may lead nowhere."""

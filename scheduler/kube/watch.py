@@ -8,8 +8,12 @@ again. A streamed listing (a watch with sendInitialEvents, KEP-3157) costs the A
 
 For an object that cannot be decoded its substitute is handed over (`decode.partial_objects`). It is reported once per
 version, and decoded again when it changes. No other object is affected.
+
+An answer is taken in pieces (`decode.json_parts`): between two of them the event loop may run, and what has been
+received so far can be handed over. So no object, and no page of objects, holds up what else the loop does.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,14 +21,18 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object, is_older
 from scheduler.kube import errors, paths
-from scheduler.kube.decode.json_parts import Event, Raw, SubstitutedJson, read_event, read_page
-from scheduler.kube.decode.objects import identify, read
+from scheduler.kube.decode.json_parts import Event, JsonObject, Raw, read_event_in_pieces, read_page_in_pieces
+from scheduler.kube.decode.legible_json import LegibleJson
+from scheduler.kube.decode.objects import identify_whole, read_in_pieces
+from scheduler.kube.decode.pieces import Pieces
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError, VersionWentBack
+from scheduler.kube.page_size import PageSize
 from scheduler.unreadable import cut
 from solver.domain import Pod
 
-PAGE_SIZE: Final = 500
+_OBJECT_WORK: Final = 4 * 1024
+"""What an object costs at least, in bytes that are gone over."""
 _ANY_VERSION: Final = "0"
 """The version to watch from after a listing without one: any."""
 
@@ -59,6 +67,12 @@ class Received:
         self.went_back: VersionWentBack | None = None
         self.is_heard = False
 
+    def drain(self) -> "Received":
+        """Return what was received since the last call."""
+        drained = copy.copy(self)
+        self.__init__()  # type: ignore[misc] # the same fields, empty
+        return drained
+
 
 class _Known(NamedTuple):
     """
@@ -89,6 +103,7 @@ class ListWatch:
         self._has_nameless = False
         """Whether the current listing had objects without a readable name: they may be any that are missing in it."""
         self._continue = ""
+        self.page_size: Final = PageSize()
         self._newest = ""
         """The last resourceVersion of a listing or a watch, from which later ones may not go back."""
 
@@ -120,7 +135,7 @@ class ListWatch:
 
     def page_query(self) -> dict[str, str]:
         """Return the query of the next page."""
-        query = {"limit": str(PAGE_SIZE)} | self._selector()
+        query = {"limit": str(self.page_size.objects)} | self._selector()
         if self._continue:
             query["continue"] = self._continue
         return query
@@ -136,22 +151,21 @@ class ListWatch:
 
     # answers
 
-    def receive_page(self, body: bytes) -> Received:
-        """Take one page. Raises DecodeError if it is no list."""
+    def receive_page(self, body: bytes, received: Received) -> Pieces[None]:
+        """Take one page, adding to `received`. Raises DecodeError if it is no list."""
         try:
-            page = read_page(body)
+            page = yield from read_page_in_pieces(body)
         except ValueError as error:
             raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
-        received = Received()
         received.is_heard = True
         for item in page.items:
-            self._put(item, page.substituted, received)
+            yield from self._put(item, page.legible, received)
+        self.page_size.learn(len(page.items), len(body))
         self._continue = page.continue_token
         if not self._continue:
             self._end_listing(page.resource_version, received)
-        return received
 
-    def receive_lines(self, lines: Sequence[bytes], received: Received) -> None:
+    def receive_lines(self, lines: Sequence[bytes], received: Received) -> Pieces[None]:
         """
         Take lines of a watch, adding to `received`.
 
@@ -161,17 +175,17 @@ class ListWatch:
             if not line:
                 continue
             try:
-                event = read_event(line)
+                event = yield from read_event_in_pieces(line)
             except ValueError as error:
                 received.torn = DecodeError(self.kind.value, "watch", "(event)", cut(str(error)))
                 continue
-            self._take(event, received)
+            yield from self._take(event, received)
             received.is_heard = True
 
-    def _take(self, event: Event, received: Received) -> None:
+    def _take(self, event: Event, received: Received) -> Pieces[None]:
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._put(event.object, event.substituted, received)
+                yield from self._put(event.object, event.legible, received)
             case "DELETED":
                 self._remove(event.object, received)
             case "BOOKMARK":
@@ -182,10 +196,12 @@ class ListWatch:
                 # An event type of a newer API server.
                 return
 
-    def _put(self, raw: Raw, substituted: SubstitutedJson | None, received: Received) -> None:
+    def _put(self, raw: Raw, made: LegibleJson | None, received: Received) -> Pieces[None]:
         """Hand over an object, or its substitute."""
+        whole = JsonObject(raw)
+        yield max(len(raw), _OBJECT_WORK)
         try:
-            identity = identify(raw)
+            identity = identify_whole(whole)
         except DecodeError as error:
             self._has_nameless = True
             received.nameless.append(error)
@@ -205,7 +221,7 @@ class ListWatch:
             # It was deleted and created again between two watches.
             self._forget(key, received)
             known = None
-        value, problem = read(self.kind, raw, known.value if known is not None else None, substituted)
+        value, problem = yield from read_in_pieces(self.kind, whole, known.value if known is not None else None, made)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
         stored = None if isinstance(value, Pod) and not _holds(value) else value
@@ -219,7 +235,7 @@ class ListWatch:
 
     def _remove(self, raw: Raw, received: Received) -> None:
         try:
-            identity = identify(raw)
+            identity = identify_whole(JsonObject(raw))
         except DecodeError as error:
             received.nameless.append(error)
             return

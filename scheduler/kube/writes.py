@@ -214,7 +214,7 @@ async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE
     """
 
     def decoded(body: bytes) -> Pod:
-        found = json_parts.decode(_pod, body)[0]
+        found = json_parts.decode(_pod, body)
         if found.metadata.name != pod.name or not found.metadata.uid:
             raise DecodeError(Kind.PODS.value, str(pod), "metadata", "the answer is another object")
         is_deleting = found.metadata.deletion_timestamp is not None

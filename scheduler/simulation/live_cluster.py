@@ -218,4 +218,4 @@ async def _documents(client: Client, api_version: str, kind: str, path: str) -> 
 
 
 async def _items(client: Client, path: str) -> list[dict[str, Any]]:
-    return [json_parts.decode(_item, each)[0] async for page in pages(client, path) for each in page.items]
+    return [json_parts.decode(_item, each) async for page in pages(client, path) for each in page.items]

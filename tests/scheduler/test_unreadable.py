@@ -17,6 +17,7 @@ from solver import solve, verify
 from solver.domain import Batch, Budget, Namespace, Plan, Pod, PodId, Policy, PreemptionRules
 from solver.domain.gang import DISRUPT_ALL
 from tests.support.kube_objects import claim, container, line, metadata, page, pod, resource_slice, result
+from tests.support.received import take_lines, take_page
 
 Json = dict[str, Any]
 TAINT_RULE = {"driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
@@ -73,7 +74,7 @@ class Scene:
         self.watches = {kind: ListWatch(kind) for kind in Kind}
         for kind, watch in self.watches.items():
             watch.start_listing()
-            self._take(kind, watch.receive_page(page()))
+            self._take(kind, take_page(watch, page()))
         self.problems: list[str] = []
         self.readable: list[str] = []
         self.show(Kind.NODES, machine())
@@ -82,7 +83,7 @@ class Scene:
 
     def show(self, kind: Kind, body: Json, event: str = "MODIFIED") -> None:
         received = Received()
-        self.watches[kind].receive_lines([line(event, body)], received)
+        take_lines(self.watches[kind], [line(event, body)], received)
         self.problems += [each.key for each in received.problems]
         self.readable += received.readable
         self._take(kind, received)
@@ -153,7 +154,7 @@ def test_whatever_decoding_raises_is_the_objects_own_problem(
     hostile = {**body, "metadata": {**body["metadata"], "name": "hostile"}}
     watch = ListWatch(kind)
     watch.start_listing()
-    received = watch.receive_page(page(body, hostile))
+    received = take_page(watch, page(body, hostile))
     assert [each.key.rpartition("/")[2] for each in received.problems] == ["hostile"]
     assert len([each for each in received.changes if not each.key.endswith("hostile")]) == 1
     assert not watch.needs_listing
@@ -161,7 +162,7 @@ def test_whatever_decoding_raises_is_the_objects_own_problem(
     for change in received.changes:
         assert not intake.take(change).problem
     again = Received()
-    watch.receive_lines([line("DELETED", hostile)], again)
+    take_lines(watch, [line("DELETED", hostile)], again)
     assert again.readable == [received.problems[0].key]
 
 

@@ -16,6 +16,7 @@ from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster, split_by_nominations, split_plan
 from scheduler.kube import encode
+from scheduler.kube.decode.pieces import at_once
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
 from scheduler.settings import default
@@ -76,7 +77,7 @@ class Path:
         """Take one event of a watch as the shell does."""
         line = written({"type": event, "object": manifest})
         received = Received()
-        self._watches[kind].receive_lines([line], received)
+        at_once(self._watches[kind].receive_lines([line], received))
         self.unreadable += [str(each) for each in received.problems]
         for change in without_ended(received.changes):
             self._see(change)

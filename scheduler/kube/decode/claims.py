@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.json_parts import BrokenJsonError, elements, members, walk
+from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, Raw, elements, members
+from scheduler.kube.decode.legible_json import LegibleJson
 from scheduler.kube.decode.shared_fields import (
     ConfigWire,
     MalformedError,
@@ -53,24 +54,24 @@ _text: Final = msgspec.json.Decoder(str)
 _truth: Final = msgspec.json.Decoder(bool)
 
 
-def _allocation_by_parts(status: bytes) -> tuple[Allocation | None, bool]:
+def _allocation_by_parts(status: Raw) -> tuple[Allocation | None, bool]:
     """
     Return the allocation of a claim's status result by result, and whether all devices could be read.
 
     None for a claim that is not allocated. Never raises.
     """
     try:
-        allocation = walk(status, "allocation")
-        if allocation is None:
+        whole = JsonObject(status)
+        if whole.part("allocation") is None:
             return None, True
-        results = walk(allocation, "devices", "results")
+        results = whole.part("allocation", "devices", "results")
         found = [_partial_result(each) for each in elements(results)] if results is not None else []
     except BrokenJsonError:
         return None, False
     return Allocation(results=tuple(found)), all(each.device.device for each in found)
 
 
-def _partial_result(raw: bytes) -> DeviceResult:
+def _partial_result(raw: Raw) -> DeviceResult:
     """Read one result; the device has the name "" where it cannot be read."""
     try:
         parts = members(raw)
@@ -86,31 +87,31 @@ def _partial_result(raw: bytes) -> DeviceResult:
     )
 
 
-def _string(parts: dict[str, bytes], name: str) -> str:
+def _string(parts: dict[str, msgspec.Raw], name: str) -> str:
     try:
         return _text.decode(parts[name])
     except (KeyError, ValueError):
         return ""
 
 
-def _is_admin(parts: dict[str, bytes]) -> bool:
+def _is_admin(parts: dict[str, msgspec.Raw]) -> bool:
     try:
         return _truth.decode(parts["adminAccess"])
     except (KeyError, ValueError):
         return False
 
 
-def _share_id(parts: dict[str, bytes]) -> str:
+def _share_id(parts: dict[str, msgspec.Raw]) -> str:
     """Return the share ID; "" (the whole device) where the consumed capacity cannot be read."""
     try:
-        members(parts.get("consumedCapacity", b"{}"))
+        members(parts.get("consumedCapacity", _NOTHING))
     except BrokenJsonError:
         return ""
     return _string(parts, "shareID")
 
 
-def _consumed(parts: dict[str, bytes]) -> Iterator[tuple[str, Quantity]]:
-    amounts = members(parts.get("consumedCapacity", b"{}")) if _share_id(parts) else {}
+def _consumed(parts: dict[str, msgspec.Raw]) -> Iterator[tuple[str, Quantity]]:
+    amounts = members(parts.get("consumedCapacity", _NOTHING)) if _share_id(parts) else {}
     for name in amounts:
         try:
             amount = quantity(_string(amounts, name))
@@ -231,14 +232,20 @@ _spec = msgspec.json.Decoder(_Spec)
 _status = msgspec.json.Decoder(_Status)
 
 
-def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
-    """Decode a ResourceClaim; `invalid` names what cannot be read, and its devices are kept if possible."""
+def decode_claim(raw: Raw, made: LegibleJson | None = None) -> Claim:
+    """
+    Decode a ResourceClaim; `invalid` names what cannot be read, and its devices are kept if possible.
+
+    `made` is set where `raw` is a part of a text that was made legible.
+    """
     wire = _claim.decode(raw)
     metadata = wire.metadata
     owner = metadata.controller
-    spec = bytes(wire.spec)
-    requests, constraints, config, wrong_spec = (_read_spec if len(spec) > _LONGEST_KEY else _shared_spec)(spec)
-    status, wrong_status = _read_status(wire.status)
+    if made is not None or len(wire.spec) > _LONGEST_KEY:
+        requests, constraints, config, wrong_spec = _read_spec(wire.spec, made)
+    else:
+        requests, constraints, config, wrong_spec = _shared_spec(bytes(wire.spec))
+    status, wrong_status = _read_status(wire.status, made)
     return Claim(
         id=ClaimId(metadata.namespace, metadata.name),
         uid=metadata.uid,
@@ -262,12 +269,12 @@ _ReadSpec = tuple[tuple[Request, ...], tuple[Constraint, ...], tuple[OpaqueConfi
 _ReadStatus = tuple[Allocation | None, tuple[ConsumerReference, ...], tuple[DeviceStatus, ...]]
 
 
-def _read_spec(raw: bytes) -> _ReadSpec:
+def _read_spec(raw: Raw, made: LegibleJson | None = None) -> _ReadSpec:
     """Decode requests, constraints and configuration, and return an error text."""
     try:
         devices = _spec.decode(raw).devices
         requests = tuple(_request(each, index) for index, each in enumerate(devices.requests or ()))
-        config = configs(devices.config, "spec.devices.config")
+        config = configs(devices.config, "spec.devices.config", made)
     except MalformedError as error:
         return (), (), (), str(error)
     except (RecursionError, MemoryError):
@@ -328,17 +335,17 @@ def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
+def _read_status(raw: msgspec.Raw, made: LegibleJson | None) -> tuple[_ReadStatus, str]:
     """Decode allocation, consumers and device status, and return an error text."""
     try:
         wire = _status.decode(raw)
-        allocation = _allocation(wire.allocation) if wire.allocation is not None else None
+        allocation = _allocation(wire.allocation, made) if wire.allocation is not None else None
     except MalformedError as error:
-        return (_allocation_by_parts(bytes(raw))[0], (), ()), str(error)
+        return (_allocation_by_parts(raw)[0], (), ()), str(error)
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 - its devices count whatever else it raises
-        return (_allocation_by_parts(bytes(raw))[0], (), ()), f"status: {error}"
+        return (_allocation_by_parts(raw)[0], (), ()), f"status: {error}"
     consumers = tuple(
         ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
         for each in wire.reserved_for or ()
@@ -346,10 +353,10 @@ def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
     return (allocation, consumers, tuple(_device_status(each) for each in wire.devices or ())), ""
 
 
-def _allocation(wire: _Allocation) -> Allocation:
+def _allocation(wire: _Allocation, made: LegibleJson | None) -> Allocation:
     return Allocation(
         results=tuple(_result(each, index) for index, each in enumerate(wire.devices.results or ())),
-        config=configs(wire.devices.config, "status.allocation.devices.config"),
+        config=configs(wire.devices.config, "status.allocation.devices.config", made),
         node_selector=node_selector(wire.node_selector),
         allocation_timestamp=wire.allocation_timestamp or "",
     )

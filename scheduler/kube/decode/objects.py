@@ -2,7 +2,8 @@
 Decodes one object of any kind. An exception concerns this object alone.
 
 `read` gives the object, or a substitute (`partial_objects`) with the error. Opaque parameters keep the bytes that the
-API server has, also where parts of the JSON had to be substituted (`json_parts`).
+API server has, also where the JSON had to be made legible (`legible_json`). Each object is gone over a fixed number of
+times, and no more values of it are taken than `value_limits` says, so that one object takes at most 50 ms.
 """
 
 from collections.abc import Callable
@@ -11,47 +12,27 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Change, Kind, Object
-from scheduler.kube.decode import json_parts, storage
+from scheduler.kube.decode import storage
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
-from scheduler.kube.decode.json_parts import Page, SubstitutedJson
+from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, Page, Raw
+from scheduler.kube.decode.legible_json import LegibleJson, legible_in_pieces
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
-from scheduler.kube.decode.partial_objects import substitute_object
+from scheduler.kube.decode.partial_objects import substitute_in_pieces
+from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces, at_once
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared_fields import Identified, MalformedError
 from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
+from scheduler.kube.decode.value_limits import refuse_too_many
 from scheduler.kube.errors import DecodeError
 from scheduler.unreadable import closed, cut
-from solver.domain import Allocation, Claim, DeviceClass, Node, OpaqueConfig, Pod, ResourceSlice
-
-
-def _restored(value: Object, substituted: SubstitutedJson) -> Object:
-    """Put the original bytes back into opaque parameters that were decoded from substituted JSON."""
-    match value:
-        case DeviceClass():
-            return msgspec.structs.replace(value, config=_configs(value.config, substituted))
-        case Claim():
-            allocation = _allocation(value.allocation, substituted)
-            return msgspec.structs.replace(value, config=_configs(value.config, substituted), allocation=allocation)
-        case _:
-            return value
-
-
-def _allocation(allocation: Allocation | None, substituted: SubstitutedJson) -> Allocation | None:
-    if allocation is None:
-        return None
-    return msgspec.structs.replace(allocation, config=_configs(allocation.config, substituted))
-
-
-def _configs(configs: tuple[OpaqueConfig, ...], substituted: SubstitutedJson) -> tuple[OpaqueConfig, ...]:
-    return tuple(msgspec.structs.replace(each, parameters=substituted.restored(each.parameters)) for each in configs)
-
+from solver.domain import Claim, Node, Pod, ResourceSlice
 
 _WHOLE: Final = "(whole object)"
 _NAMELESS: Final = "(without a name)"
 
-_DECODERS: dict[Kind, Callable[[bytes | msgspec.Raw], Object]] = {
+_DECODERS: dict[Kind, Callable[[Raw], Object]] = {
     Kind.NODES: decode_node,
     Kind.PODS: decode_pod,
     Kind.NAMESPACES: decode_namespace,
@@ -70,6 +51,10 @@ _DECODERS: dict[Kind, Callable[[bytes | msgspec.Raw], Object]] = {
     Kind.POD_GROUPS: decode_pod_group,
     Kind.COSCHEDULING_GROUPS: decode_coscheduling_group,
 }
+
+
+_WITH_PARAMETERS: Final = frozenset({Kind.CLAIMS, Kind.CLASSES})
+"""Kinds whose opaque parameters are kept as they were sent."""
 
 
 class Identity(NamedTuple):
@@ -95,22 +80,30 @@ _identified = msgspec.json.Decoder(Identified)
 _text = msgspec.json.Decoder(str)
 
 
-def identify(raw: bytes | msgspec.Raw) -> Identity:
+def identify(raw: Raw) -> Identity:
     """Decode the metadata only, also of an object that is malformed elsewhere. Raises DecodeError."""
+    return identify_whole(JsonObject(raw))
+
+
+def identify_whole(whole: JsonObject) -> Identity:
+    """Do as `identify`; of a large object, whose parts are needed again, by its parts."""
     try:
-        found = _identified.decode(raw).metadata
-        name, namespace, uid, version = found.name, found.namespace, found.uid, found.resource_version
+        if len(whole.raw) > PIECE_BYTES:
+            name, namespace, uid, version = _identify_by_parts(whole)
+        else:
+            found = _identified.decode(whole.raw).metadata
+            name, namespace, uid, version = found.name, found.namespace, found.uid, found.resource_version
     except (ValueError, RecursionError):
-        name, namespace, uid, version = _identify_by_parts(bytes(raw))
+        name, namespace, uid, version = _identify_by_parts(whole)
     if not name:
         raise DecodeError("object", "without a name", "metadata.name", "it is missing, or is no text")
     return Identity(f"{namespace}/{name}" if namespace else name, uid, version)
 
 
-def _identify_by_parts(raw: bytes) -> tuple[str, str, str, str]:
+def _identify_by_parts(whole: JsonObject) -> tuple[str, str, str, str]:
     try:
-        metadata = json_parts.members(json_parts.members(raw).get("metadata", b"{}"))
-    except json_parts.BrokenJsonError as error:
+        metadata = whole.level("metadata")
+    except BrokenJsonError as error:
         raise DecodeError("object", "without a name", "metadata", str(error)) from error
     name, namespace, uid, version = (
         _text_of(metadata.get(each)) for each in ("name", "namespace", "uid", "resourceVersion")
@@ -118,14 +111,14 @@ def _identify_by_parts(raw: bytes) -> tuple[str, str, str, str]:
     return name, namespace, uid, version
 
 
-def _text_of(raw: bytes | None) -> str:
+def _text_of(raw: Raw | None) -> str:
     try:
         return _text.decode(raw) if raw is not None else ""
     except ValueError:
         return ""
 
 
-def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
+def decode(kind: Kind, raw: Raw) -> Object:
     """
     Decode one object of the kind. Raises DecodeError, which names the object and the field.
 
@@ -140,22 +133,40 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
     return value
 
 
-def read(
-    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, substituted: SubstitutedJson | None = None
-) -> DecodedObject:
+def read(kind: Kind, raw: Raw, last: Object | None = None, made: LegibleJson | None = None) -> DecodedObject:
+    """Do as `read_in_pieces`, at once."""
+    return at_once(read_in_pieces(kind, JsonObject(raw), last, made))
+
+
+def read_in_pieces(
+    kind: Kind, whole: JsonObject, last: Object | None = None, made: LegibleJson | None = None
+) -> Pieces[DecodedObject]:
     """
     Decode one object of the kind, or give its substitute with the error. Never raises.
 
-    `last` is the value of this object (uid) before; `substituted` is set where the object comes from substituted JSON.
+    `last` is the value of this object (uid) before; `made` is set where the object is part of a text that was made
+    legible.
     """
     try:
-        value = _whole(kind, raw, substituted)
+        yield from refuse_too_many(kind, whole)
+        yield len(whole.raw)
+        value = _decode(kind, whole.raw, made)
     except Exception as error:  # noqa: BLE001 - an exception concerns this object alone
-        return _substitute(kind, raw, last, _problem(kind, raw, error))
+        if made is None and _is_illegible(error):
+            made = yield from legible_in_pieces(bytes(whole.raw))
+            return (yield from read_in_pieces(kind, JsonObject(made.text), last, made))
+        return (yield from _substitute(kind, whole, last, _problem(kind, whole, error)))
     if isinstance(value, Claim) and value.invalid:
-        problem = DecodeError(kind.value, _key(raw), _WHOLE, value.invalid, value.uid)
-        return _substitute(kind, raw, last, problem)
+        key = f"{value.id.namespace}/{value.id.name}"
+        problem = DecodeError(kind.value, key, _WHOLE, value.invalid, value.uid)
+        return (yield from _substitute(kind, whole, last, problem))
     return DecodedObject(value, None)
+
+
+def _is_illegible(error: Exception) -> bool:
+    """Whether the JSON itself was refused, not one of its values."""
+    is_json = isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError)
+    return is_json or isinstance(error, RecursionError)
 
 
 class ReadPage(NamedTuple):
@@ -170,7 +181,7 @@ def read_all(kind: Kind, page: Page) -> ReadPage:
     changes: list[Change] = []
     problems: list[DecodeError] = []
     for raw in page.items:
-        value, problem = read(kind, raw, None, page.substituted)
+        value, problem = read(kind, raw, None, page.legible)
         key = _listed_key(raw, value, problem)
         if problem is not None and key:
             problems.append(problem)
@@ -179,7 +190,7 @@ def read_all(kind: Kind, page: Page) -> ReadPage:
     return ReadPage(changes, problems)
 
 
-def _listed_key(raw: bytes | msgspec.Raw, value: Object | None, problem: DecodeError | None) -> str:
+def _listed_key(raw: Raw, value: Object | None, problem: DecodeError | None) -> str:
     """Return the key of an object, "" without a name; of frequent kinds that are sound it is not decoded again."""
     if problem is None and isinstance(value, Pod | Claim) and value.id.namespace and value.id.name:
         return f"{value.id.namespace}/{value.id.name}"
@@ -191,40 +202,25 @@ def _listed_key(raw: bytes | msgspec.Raw, value: Object | None, problem: DecodeE
         return ""
 
 
-def _whole(kind: Kind, raw: bytes | msgspec.Raw, substituted: SubstitutedJson | None) -> Object:
-    """Decode a complete object, with parts substituted where the decoder refuses it."""
-    if substituted is not None and substituted.mark.encode() in bytes(raw):
-        return _restore_all(_DECODERS[kind](raw), substituted)
-    try:
-        return _DECODERS[kind](raw)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, RecursionError):
-        substituted = json_parts.substitute(bytes(raw))
-    return _restore_all(_DECODERS[kind](substituted.text), substituted)
+def _decode(kind: Kind, raw: Raw, made: LegibleJson | None) -> Object:
+    decoder: Callable[..., Object] = _DECODERS[kind]
+    return decoder(raw, made) if made is not None and kind in _WITH_PARAMETERS else decoder(raw)
 
 
-def _restore_all(value: Object, substituted: SubstitutedJson) -> Object:
-    """Put the original parts back into an object that was decoded from substituted JSON."""
-    value = _restored(value, substituted)
-    if substituted.mark.encode() in msgspec.json.encode(value):
-        raise MalformedError(_WHOLE, "a text in it is no valid Unicode, or is nested too deep")
-    return value
-
-
-def _substitute(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> DecodedObject:
+def _substitute(kind: Kind, whole: JsonObject, last: Object | None, problem: DecodeError) -> Pieces[DecodedObject]:
     why = problem.message if problem.field == _WHOLE else f"{problem.field}: {problem.message}"
     if isinstance(problem.__cause__, msgspec.ValidationError):
         why = cut(str(problem.__cause__))
     try:
-        return DecodedObject(substitute_object(kind, bytes(raw), problem.key, last, why), problem)
+        value = yield from substitute_in_pieces(kind, whole, problem.key, last, why)
     except Exception:  # noqa: BLE001 - the last version counts
-        return DecodedObject(closed(last, why) if last is not None else None, problem)
+        value = closed(last, why) if last is not None else None
+    return DecodedObject(value, problem)
 
 
-def _problem(kind: Kind, raw: bytes | msgspec.Raw, error: Exception) -> DecodeError:
+def _problem(kind: Kind, whole: JsonObject, error: Exception) -> DecodeError:
     try:
-        key, uid, _ = identify(raw)
+        key, uid, _ = identify_whole(whole)
     except DecodeError:
         key, uid = _NAMELESS, ""
     if isinstance(error, MalformedError):
@@ -239,7 +235,7 @@ def _problem(kind: Kind, raw: bytes | msgspec.Raw, error: Exception) -> DecodeEr
     return problem
 
 
-def _key(raw: bytes | msgspec.Raw) -> str:
+def _key(raw: Raw) -> str:
     try:
         return identify(raw).key
     except DecodeError:

@@ -13,13 +13,22 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from scheduler.change import Kind, Object
-from scheduler.kube.decode import json_parts, pods
+from scheduler.kube.decode import pods
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.disruption import decode_budget
-from scheduler.kube.decode.json_parts import BrokenJsonError, elements, substitute, trimmed, walk
+from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
+from scheduler.kube.decode.pieces import Pieces
 from scheduler.kube.decode.slices import decode_slice, decode_taint_rule
 from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
+from scheduler.kube.decode.value_limits import (
+    CONTAINER_LISTS,
+    MOST_VALUES,
+    container_parts,
+    refuse_too_many,
+    values_of,
+    within_limit,
+)
 from scheduler.unreadable import closed, cut
 from solver.domain import (
     ALL_POD_SLOTS,
@@ -60,8 +69,6 @@ _NODE: Final = ("spec", "nodeName")
 _POD_LABELS: Final = (*_META, "labels")
 _ANNOTATIONS: Final = (*_META, "annotations")
 _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
-    ("node_name",): (_NODE,),
-    ("nominated_node_name",): (("status", "nominatedNodeName"),),
     ("scheduler_name",): (("spec", "schedulerName"),),
     ("is_terminal",): (("status", "phase"),),
     ("is_deleting",): ((*_META, "deletionTimestamp"),),
@@ -80,7 +87,11 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("anti_affinity",): (_POD_LABELS, _NODE, ("spec", "affinity", "podAntiAffinity")),
     ("scheduling_gates",): (("spec", "schedulingGates"),),
 }
-"""Attributes of a pod, and the paths that they are decoded from."""
+"""
+Attributes of a pod, and the paths that they are decoded from, the most important ones first.
+
+Not the nominated node: a pod that waits and cannot be read takes room nowhere.
+"""
 _ROOM: Final[Paths] = (
     _NODE,
     ("spec", "overhead"),
@@ -95,51 +106,70 @@ _ROOM: Final[Paths] = (
 )
 _DECIDES_EVICTION: Final = frozenset({"requests", "priority", "labels", "is_preemptible"})
 """A pod of which one of these was never readable is not evicted: what that frees, and for which pods, is not known."""
-_CONTAINERS: Final = ("containers", "initContainers")
+_PORT_FIELDS: Final = ("name", "restartPolicy", "ports")
+_REQUEST_FIELDS: Final = ("name", "restartPolicy", "resources")
 
 
-def _read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
+class _PodParts:
+    """Decodes a pod part by part; a part that cannot be decoded counts as in the last version, if there is one."""
+
+    def __init__(self, whole: JsonObject, last: Pod | None) -> None:
+        self._whole: Final = whole
+        self._last: Final = last
+        self._values = 0
+
+    def read(self, names: tuple[str, ...], paths: Paths) -> dict[str, Any]:
+        """Decode some attributes from the parts under some paths."""
+        try:
+            pod = pods.decode_pod(self._charged(self._whole.trimmed(*_NAMES, *paths)))
+        except Exception:  # noqa: BLE001 - the other parts count
+            return {name: getattr(self._last, name) for name in names} if self._last is not None else {}
+        return {name: getattr(pod, name) for name in names}
+
+    def read_containers(self, name: str, paths: Paths, wanted: tuple[str, ...]) -> dict[str, Any]:
+        """Decode an attribute that is made from some fields of the containers."""
+        try:
+            body = msgspec.json.decode(self._whole.trimmed(*_NAMES, *paths), type=dict[str, dict[str, msgspec.Raw]])
+            for list_name in CONTAINER_LISTS:
+                found = msgspec.json.encode(container_parts(self._whole, list_name, wanted))
+                body.setdefault("spec", {})[list_name] = msgspec.Raw(found)
+            return {name: getattr(pods.decode_pod(self._charged(msgspec.json.encode(body))), name)}
+        except Exception:  # noqa: BLE001 - as above
+            return {name: getattr(self._last, name)} if self._last is not None and _was_read(self._last) else {}
+
+    def _charged(self, part: bytes) -> bytes:
+        """Return a part within the limit of the whole pod, of which it takes its values. Raises ValueError."""
+        values = values_of(part)
+        if self._values + values > MOST_VALUES:
+            raise ValueError("it has more values than are read of an object")
+        self._values += values
+        return part
+
+
+def _read_parts(whole: JsonObject, why: str, last: Pod | None) -> Pieces[Pod]:
     """
     Decode the readable parts of a pod; the others are those of `last`. `invalid` says why it is not placed.
 
     Raises BrokenJsonError, and MsgspecError where it has no name.
     """
-    raw = substitute(raw).text
-    base = pods.decode_pod(trimmed(raw, *_NAMES))
-    found: dict[str, Any] = {}
+    base = pods.decode_pod(whole.trimmed(*_NAMES))
+    parts, size = _PodParts(whole, last), len(whole.raw)
+    found = parts.read(("node_name",), (_NODE,))
+    yield size
+    found |= parts.read_containers("requests", _ROOM, _REQUEST_FIELDS)
+    yield size
+    found |= parts.read_containers("host_ports", (), _PORT_FIELDS)
+    yield size
     for names, paths in _SIMPLE.items():
-        found |= _read(raw, names, paths, last)
-    found |= _read_containers(raw, "host_ports", (), ("name", "restartPolicy", "ports"), last)
-    found |= _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
+        found |= parts.read(names, paths)
+        yield size // len(_SIMPLE)
     if not found.keys() >= _DECIDES_EVICTION:
         found["is_preemptible"] = False
     is_bound = bool(found.get("node_name"))
     for name, most in (("requests", ALL_POD_SLOTS), ("host_ports", (EVERY_PORT,))):
         found.setdefault(name, most if is_bound else ())
-    return msgspec.structs.replace(last if last is not None else base, **found, invalid=cut(why))
-
-
-def _read(raw: bytes, names: tuple[str, ...], paths: Paths, last: Pod | None) -> dict[str, Any]:
-    """Decode some attributes; on failure those of the last version, if there is one."""
-    try:
-        pod = pods.decode_pod(trimmed(raw, *_NAMES, *paths))
-    except Exception:  # noqa: BLE001 - the other parts count
-        return {name: getattr(last, name) for name in names} if last is not None else {}
-    return {name: getattr(pod, name) for name in names}
-
-
-def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...], last: Pod | None) -> dict[str, Any]:
-    """Decode an attribute that is made from some fields of the containers."""
-    try:
-        body = msgspec.json.decode(trimmed(raw, *_NAMES, *paths), type=dict[str, dict[str, msgspec.Raw]])
-        for list_name in _CONTAINERS:
-            each = walk(raw, "spec", list_name)
-            if each is not None:
-                trimmed_items = [msgspec.Raw(trimmed(one, *((key,) for key in wanted))) for one in elements(each)]
-                body.setdefault("spec", {})[list_name] = msgspec.Raw(msgspec.json.encode(trimmed_items))
-        return {name: getattr(pods.decode_pod(msgspec.json.encode(body)), name)}
-    except Exception:  # noqa: BLE001 - as above
-        return {name: getattr(last, name)} if last is not None and _was_read(last) else {}
+    pod = last if last is not None else base
+    return msgspec.structs.replace(pod, **found, nominated_node_name="", invalid=cut(why))
 
 
 def _was_read(last: Pod) -> bool:
@@ -159,44 +189,47 @@ _names = msgspec.json.Decoder(str)
 _numbers = msgspec.json.Decoder(int)
 
 
-def substitute_object(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) -> Object | None:
+def substitute_in_pieces(
+    kind: Kind, whole: JsonObject, key: str, last: Object | None, why: str
+) -> Pieces[Object | None]:
     """
     Return the substitute of an object, None where nothing that counts is known of it.
 
     `last` is the value of the same object (uid) before.
     """
-    raw = json_parts.substitute(raw).text
+    yield len(whole.raw)
     if kind is Kind.PODS:
-        return _read_parts(raw, why, cast("Pod | None", last))
+        return (yield from _read_parts(whole, why, cast("Pod | None", last)))
     if kind is Kind.CLAIMS:
-        return _claim(raw, why, cast("Claim | None", last))
+        return (yield from _claim(whole, why, cast("Claim | None", last)))
     if kind is Kind.SLICES:
-        return _slice(raw, why, cast("ResourceSlice | None", last))
+        return _slice(whole, why, cast("ResourceSlice | None", last))
     if last is not None:
         return closed(last, why)
-    return _FIRST[kind](raw, key, cut(why))
+    return _FIRST[kind](whole, key, cut(why))
 
 
-def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
+def _claim(whole: JsonObject, why: str, last: Claim | None) -> Pieces[Claim]:
     """Take the status; where it is incomplete, the allocation of the last version counts too."""
     try:
-        found = decode_claim(raw)
+        yield from refuse_too_many(Kind.CLAIMS, whole)
+        found = decode_claim(whole.raw)
     except Exception:  # noqa: BLE001 - the metadata cannot be decoded
-        found = _status_alone(raw, last)
+        found = _status_alone(whole, last)
     allocation = found.allocation
     is_complete = allocation is not None and all(each.device.device for each in allocation.results)
-    if last is not None and not is_complete and walk(raw, "status", "allocation") is not None:
+    if last is not None and not is_complete and whole.part("status", "allocation") is not None:
         allocation = last.allocation or allocation
     reserved = found.reserved_for or (last.reserved_for if last is not None and allocation is not None else ())
     return msgspec.structs.replace(found, allocation=allocation, reserved_for=reserved, invalid=cut(why))
 
 
-def _status_alone(raw: bytes, last: Claim | None) -> Claim:
+def _status_alone(whole: JsonObject, last: Claim | None) -> Claim:
     """Decode a claim without its metadata: its status, and the rest of the last version."""
     namespace, name, uid, version = (
-        _part(raw, ("metadata", each), _names, "") for each in ("namespace", "name", "uid", "resourceVersion")
+        _part(whole, ("metadata", each), _names, "") for each in ("namespace", "name", "uid", "resourceVersion")
     )
-    status = msgspec.Raw(walk(raw, "status") or b"{}")
+    status = whole.part("status") or msgspec.Raw(b"{}")
     body = {"metadata": {"namespace": namespace, "name": name}, "status": status}
     bare = decode_claim(msgspec.json.encode(body))
     base = last if last is not None else Claim(id=ClaimId(namespace, name), uid=uid)
@@ -205,122 +238,127 @@ def _status_alone(raw: bytes, last: Claim | None) -> Claim:
     )
 
 
-def _slice(raw: bytes, why: str, last: ResourceSlice | None) -> ResourceSlice | None:
+def _slice(whole: JsonObject, why: str, last: ResourceSlice | None) -> ResourceSlice | None:
     """Return a slice without devices; its pool is immutable."""
-    generation = _part(raw, ("spec", "pool", "generation"), _numbers, _NEWEST)
+    generation = _part(whole, ("spec", "pool", "generation"), _numbers, _NEWEST)
     if last is not None:
         return msgspec.structs.replace(last, generation=max(last.generation, generation), invalid=cut(why))
     pool = {
-        "name": msgspec.Raw(walk(raw, "spec", "pool", "name") or b""),
+        "name": msgspec.Raw(whole.part("spec", "pool", "name") or b""),
         "generation": generation,
         "resourceSliceCount": 1,
     }
     if not pool["name"]:
         return None
-    base = msgspec.json.decode(trimmed(raw, _NAME, ("spec", "driver")), type=dict[str, dict[str, msgspec.Raw]])
+    base = msgspec.json.decode(whole.trimmed(_NAME, ("spec", "driver")), type=dict[str, dict[str, msgspec.Raw]])
     base["spec"]["pool"] = msgspec.Raw(msgspec.json.encode(pool))
     for scope in ("nodeName", "allNodes", "nodeSelector"):
-        found = walk(raw, "spec", scope)
+        found = whole.part("spec", scope)
         if found is not None:
             base["spec"][scope] = msgspec.Raw(found)
     return msgspec.structs.replace(decode_slice(msgspec.json.encode(base)), invalid=cut(why))
 
 
-def _node(raw: bytes, key: str, why: str) -> Node:
-    labels = _reading(decode_node, raw, (_NAME, _LABELS))
-    taints = _reading(decode_node, raw, (_NAME, ("spec", "taints")))
+def _node(whole: JsonObject, key: str, why: str) -> Node:
+    labels = _reading(decode_node, whole, (_NAME, _LABELS))
+    taints = _reading(decode_node, whole, (_NAME, ("spec", "taints")))
     node = Node(
         name=key,
-        uid=_part(raw, _UID, _names, ""),
+        uid=_part(whole, _UID, _names, ""),
         labels=labels.labels if labels is not None else (),
         taints=taints.taints if taints is not None else (),
     )
     return cast("Node", closed(node, why))
 
 
-def _namespace(raw: bytes, key: str, _: str) -> Namespace:
-    return _reading(decode_namespace, raw, (_NAME, _LABELS)) or Namespace(name=key)
+def _namespace(whole: JsonObject, key: str, _: str) -> Namespace:
+    return _reading(decode_namespace, whole, (_NAME, _LABELS)) or Namespace(name=key)
 
 
-def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
+def _taint_rule(whole: JsonObject, key: str, _: str) -> DeviceTaintRule:
     """Taint what the readable part of the selector selects, which is never less than the whole selector does."""
     selector = {
-        name: _part(raw, ("spec", "deviceSelector", name), _names, None) for name in ("driver", "pool", "device")
+        name: _part(whole, ("spec", "deviceSelector", name), _names, None) for name in ("driver", "pool", "device")
     }
-    whole = _reading(decode_taint_rule, raw, (_NAME, ("spec", "taint")))
-    taint = whole.taint if whole is not None else Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
+    found = _reading(decode_taint_rule, whole, (_NAME, ("spec", "taint")))
+    taint = found.taint if found is not None else Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
     return DeviceTaintRule(name=key, taint=taint, **selector)
 
 
-def _budget(raw: bytes, key: str, _: str) -> PodDisruptionBudget:
+def _budget(whole: JsonObject, key: str, _: str) -> PodDisruptionBudget:
     """Protect all pods that it selects, or of its namespace where the selector is unreadable."""
     namespace, _, name = key.partition("/")
-    found = _reading(decode_budget, raw, (_NAME, _NAMESPACE, ("spec", "selector")))
+    found = _reading(decode_budget, whole, (_NAME, _NAMESPACE, ("spec", "selector")))
     selector = found.selector if found is not None else LabelSelector()
     return PodDisruptionBudget(namespace=namespace, name=name, selector=selector, is_stale=True)
 
 
-def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
-    def make(raw: bytes, key: str, why: str) -> PodGroup:
+def _group(source: str) -> Callable[[JsonObject, str, str], PodGroup]:
+    def make(whole: JsonObject, key: str, why: str) -> PodGroup:
         """Evict its running pods together or not at all; its waiting pods wait."""
         namespace, _, name = key.partition("/")
-        uid = _part(raw, _UID, _names, "")
+        uid = _part(whole, _UID, _names, "")
         return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=DISRUPT_ALL, invalid=why)
 
     return make
 
 
-def _volume(raw: bytes, key: str, _: str) -> PersistentVolume:
+def _volume(whole: JsonObject, key: str, _: str) -> PersistentVolume:
     """Count its attachment; it fits no node and no claim."""
-    found = _reading(decode_volume, raw, (_NAME, ("spec", "csi"))) or PersistentVolume(name=key)
-    owner = _reading(decode_volume, raw, (_NAME, ("spec", "claimRef"))) or PersistentVolume(name=key)
+    found = _reading(decode_volume, whole, (_NAME, ("spec", "csi"))) or PersistentVolume(name=key)
+    owner = _reading(decode_volume, whole, (_NAME, ("spec", "claimRef"))) or PersistentVolume(name=key)
     return msgspec.structs.replace(
         found, claim=owner.claim, claim_uid=owner.claim_uid, phase="", node_affinity=NodeSelector()
     )
 
 
-def _volume_claim(raw: bytes, _: str, why: str) -> PersistentVolumeClaim | None:
-    found = _reading(decode_volume_claim, raw, (_NAME, _NAMESPACE, _UID, ("spec", "volumeName")))
+def _volume_claim(whole: JsonObject, _: str, why: str) -> PersistentVolumeClaim | None:
+    found = _reading(decode_volume_claim, whole, (_NAME, _NAMESPACE, _UID, ("spec", "volumeName")))
     return msgspec.structs.replace(found, invalid=why) if found is not None else None
 
 
-def _storage_class(_raw: bytes, key: str, _: str) -> StorageClass:
+def _storage_class(_whole: JsonObject, key: str, _: str) -> StorageClass:
     """Neither bind nor provision its claims, so that pods which use them wait."""
     return StorageClass(name=key)
 
 
-def _node_drivers(raw: bytes, key: str, _: str) -> CSINode:
+_MOST_DRIVERS: Final = 1000
+"""Drivers of a node that are read one by one."""
+
+
+def _node_drivers(whole: JsonObject, key: str, _: str) -> CSINode:
     """Drivers with a readable name attach no further volume."""
     limits: dict[str, int | None] = {}
     try:
-        drivers = elements(walk(raw, "spec", "drivers") or b"[]")
+        drivers = elements(whole.part("spec", "drivers") or b"[]")
     except BrokenJsonError:
         drivers = []
-    for each in drivers:
-        name = _part(each, ("name",), _names, "")
+    for each in drivers[:_MOST_DRIVERS]:
+        driver = JsonObject(each)
+        name = _part(driver, ("name",), _names, "")
         if name:
-            limits[name] = _part(each, ("allocatable", "count"), _numbers, 0)
+            limits[name] = _part(driver, ("allocatable", "count"), _numbers, 0)
     return CSINode(node=key, limits=tuple(sorted(limits.items())))
 
 
-def _storage_capacity(_raw: bytes, key: str, _: str) -> CSIStorageCapacity:
+def _storage_capacity(_whole: JsonObject, key: str, _: str) -> CSIStorageCapacity:
     namespace, _, name = key.partition("/")
     return CSIStorageCapacity(namespace=namespace, name=name, storage_class="")
 
 
-def _storage_driver(_raw: bytes, key: str, _: str) -> CSIDriver:
+def _storage_driver(_whole: JsonObject, key: str, _: str) -> CSIDriver:
     """Whatever it may restrict, it restricts."""
     return CSIDriver(name=key, tracks_capacity=True, is_required=True)
 
 
-def _attachment(raw: bytes, _key: str, _: str) -> VolumeAttachment | None:
-    return _reading(decode_attachment, raw, (_NAME, ("spec", "attacher"), ("spec", "nodeName"), ("spec", "source")))
+def _attachment(whole: JsonObject, _key: str, _: str) -> VolumeAttachment | None:
+    return _reading(decode_attachment, whole, (_NAME, ("spec", "attacher"), ("spec", "nodeName"), ("spec", "source")))
 
 
-_FIRST: Final[dict[Kind, Callable[[bytes, str, str], Object | None]]] = {
+_FIRST: Final[dict[Kind, Callable[[JsonObject, str, str], Object | None]]] = {
     Kind.NODES: _node,
     Kind.NAMESPACES: _namespace,
-    Kind.CLASSES: lambda _raw, key, why: DeviceClass(name=key, invalid=why),
+    Kind.CLASSES: lambda _whole, key, why: DeviceClass(name=key, invalid=why),
     Kind.TAINT_RULES: _taint_rule,
     Kind.BUDGETS: _budget,
     Kind.POD_GROUPS: _group(SCHEDULING_GROUP),
@@ -335,18 +373,18 @@ _FIRST: Final[dict[Kind, Callable[[bytes, str, str], Object | None]]] = {
 }
 
 
-def _part(raw: bytes, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
+def _part(whole: JsonObject, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
     """Decode one value; `otherwise` where it is missing or has another type."""
     try:
-        found = walk(raw, *path)
+        found = whole.part(*path)
         return otherwise if found is None else decoder.decode(found)
     except ValueError:
         return otherwise
 
 
-def _reading(decode: Callable[[bytes], T], raw: bytes, paths: tuple[tuple[str, ...], ...]) -> T | None:
+def _reading(decode: Callable[[bytes], T], whole: JsonObject, paths: tuple[tuple[str, ...], ...]) -> T | None:
     """Decode an object from some of its parts; None where these cannot be decoded."""
     try:
-        return decode(trimmed(raw, *paths))
+        return decode(within_limit(whole.trimmed(*paths)))
     except Exception:  # noqa: BLE001 - other parts may be readable
         return None

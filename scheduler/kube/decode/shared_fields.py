@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from scheduler.kube.decode.legible_json import LegibleJson
 from solver.domain import (
     LabelRequirement,
     LabelSelector,
@@ -220,15 +221,19 @@ def tolerations(wire: Sequence[TolerationWire] | None) -> tuple[Toleration, ...]
     )
 
 
-def configs(wire: Sequence[ConfigWire] | None, field: str) -> tuple[OpaqueConfig, ...]:
-    """Convert configurations, with the bytes of their parameters. Raises MalformedError for unknown kinds."""
+def configs(wire: Sequence[ConfigWire] | None, field: str, made: LegibleJson | None = None) -> tuple[OpaqueConfig, ...]:
+    """
+    Convert configurations, with the bytes of their parameters as they were sent.
+
+    `made` is set where they were decoded from a text that was made legible. Raises MalformedError for unknown kinds.
+    """
     if not wire:
         return ()
     found = []
     for index, each in enumerate(wire):
         if each.opaque is None:
             raise MalformedError(f"{field}[{index}]", "only configuration under `opaque` is known to this version")
-        parameters = bytes(each.opaque.parameters).decode()
+        parameters = (made.sent_part(each.opaque.parameters) if made else bytes(each.opaque.parameters)).decode()
         found.append(
             OpaqueConfig(
                 driver=each.opaque.driver, parameters=parameters, requests=each.requests or (), source=each.source

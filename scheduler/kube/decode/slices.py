@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.kube.decode import node_allocatable
+from scheduler.kube.decode.legible_json import LegibleJson
 from scheduler.kube.decode.node_allocatable import LegacyMappingWire, NodeAllocatableWire
 from scheduler.kube.decode.shared_fields import (
     ConfigWire,
@@ -79,13 +80,13 @@ _class = msgspec.json.Decoder(ClassWire)
 _rule = msgspec.json.Decoder(RuleWire)
 
 
-def decode_class(raw: bytes | msgspec.Raw) -> DeviceClass:
-    """Decode a DeviceClass."""
+def decode_class(raw: bytes | msgspec.Raw, made: LegibleJson | None = None) -> DeviceClass:
+    """Decode a DeviceClass; `made` is set where it is a part of a text that was made legible."""
     wire = _class.decode(raw)
     return DeviceClass(
         name=wire.metadata.name,
         selectors=selectors(wire.spec.selectors, "spec.selectors"),
-        config=configs(wire.spec.config, "spec.config"),
+        config=configs(wire.spec.config, "spec.config", made),
         extended_resource_name=wire.spec.extended_resource_name or "",
         creation_timestamp=wire.metadata.creation_timestamp or "",
     )

@@ -14,6 +14,12 @@ _FIRST_FINAL_STATUS: Final = 200
 _HEAD_BYTES: Final = 1 << 16
 _MOST_UNREAD_BYTES: Final = 1 << 20
 """Of a stream that is not read meanwhile; then the server has to wait."""
+_LARGEST_ANSWER: Final = 64 << 20
+"""Bytes of an answer that nothing else bounds: several times the largest object."""
+
+
+class TooLargeError(OSError):
+    """An answer is larger than it may be; the rest of it is not read."""
 
 
 class AnswerHead(NamedTuple):
@@ -45,6 +51,7 @@ class HttpConnection(asyncio.Protocol):
         self._waits_for_whole = False
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._most_bytes = _LARGEST_ANSWER
         self._begin(is_stream=False)
         self._is_whole = self._is_kept_alive = True
 
@@ -82,11 +89,18 @@ class HttpConnection(asyncio.Protocol):
         """Whether anything of the answer to the last request has come."""
         return self._has_heard
 
-    async def send(self, request: bytes, until: float, *, is_stream: bool = False) -> AnswerHead:
-        """Send a request, and return the head of its answer: of a stream at once, else when the answer is whole."""
+    async def send(
+        self, request: bytes, until: float, *, is_stream: bool = False, most_bytes: int | None = None
+    ) -> AnswerHead:
+        """
+        Send a request, and return the head of its answer: of a stream at once, else when the answer is whole.
+
+        An answer that is no stream may have `most_bytes`; then TooLargeError is raised.
+        """
         if self._transport is None or not self.is_reusable:
             raise ConnectionError("the connection is closed")
         self._begin(is_stream=is_stream)
+        self._most_bytes = most_bytes or _LARGEST_ANSWER
         self._transport.write(request)
         while self._head is None or not (is_stream or self._is_whole):
             await self._wait(until, for_whole=not is_stream)
@@ -215,9 +229,14 @@ class HttpConnection(asyncio.Protocol):
         self._headers = {}
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body; a stream that is not read fast enough waits."""
+        """Keep a part of the body; a stream that is not read fast enough waits, another answer has a bound."""
         self._parts.append(body)
         self._unread_bytes += len(body)
+        if not self._is_stream and self._unread_bytes > self._most_bytes:
+            self._parts.clear()
+            self._fail(TooLargeError(f"it has more than {self._most_bytes >> 20} MiB"))
+            self.abort()
+            return
         is_too_much = self._is_stream and self._unread_bytes > _MOST_UNREAD_BYTES
         if is_too_much and not self._is_paused and self._transport is not None:
             self._is_paused = True

@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from e2e.controlplane import versions
+from scheduler.kube.decode.json_parts import JsonObject
 from scheduler.kube.decode.objects import decode
-from scheduler.kube.decode.partial_objects import substitute_object
+from scheduler.kube.decode.partial_objects import substitute_in_pieces
+from scheduler.kube.decode.pieces import at_once
 from solver.domain import Pod
 from tests.support.corpus import Json, corpus, edited, get, is_below, leaves, path_of, unread
 from tests.support.corpus_fields import (
@@ -88,7 +90,8 @@ def test_each_reason_is_about_a_field_that_is_there_and_is_not_read(kind: str) -
 def test_a_pod_read_part_by_part_uses_and_forbids_what_the_whole_pod_does(kubernetes: str, view: int) -> None:
     raw = msgspec.json.encode(views(kubernetes, ("v1", "Pod"))[view])
     kind = KINDS["v1", "Pod"]
-    whole, parts = decode(kind, raw), substitute_object(kind, raw, "namespace/name", None, "broken elsewhere")
+    whole = decode(kind, raw)
+    parts = at_once(substitute_in_pieces(kind, JsonObject(raw), "namespace/name", None, "broken elsewhere"))
     assert isinstance(whole, Pod)
     assert isinstance(parts, Pod)
     for name in (

@@ -14,6 +14,7 @@ from scheduler.kube.decode import pods
 from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import read, read_all
 from scheduler.kube.watch import ListWatch
+from tests.support.received import take_page
 
 
 def lists(seed: int) -> Iterator[tuple[Kind, bytes]]:
@@ -32,7 +33,7 @@ def test_a_list_gives_what_a_watch_begins_with(seed: int, monkeypatch: pytest.Mo
     for kind, body in lists(seed):
         listed = ListWatch(kind)
         listed.start_listing()
-        received, found = listed.receive_page(body), read_all(kind, read_page(body))
+        received, found = take_page(listed, body), read_all(kind, read_page(body))
         assert latest(found.changes) == latest(received.changes)
         assert {str(each) for each in received.problems} <= {str(each) for each in found.problems}
 

@@ -10,13 +10,14 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from scheduler.change import Change, Kind
-from scheduler.kube import paths, watch
+from scheduler.kube import page_size, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
 from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.kube.watch import ListWatch
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
+from tests.support.received import take_page
 from tests.support.shell_proxy import LossyProxy
 
 pytestmark = pytest.mark.controlplane
@@ -94,14 +95,15 @@ async def test_every_kind_that_every_server_has_gets_synced(client: Client, kind
 
 
 async def test_a_listing_gives_every_object_in_pages(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PAGE_SIZE", 2)
+    monkeypatch.setattr(page_size, "_FIRST_OBJECTS", 2)
+    monkeypatch.setattr(page_size, "_MOST_OBJECTS", 2)
     names = {(await cluster.pod(f"pod-{index}")).id.name for index in range(5)}
     mirrored = ListWatch(Kind.PODS)
     mirrored.start_listing()
     found, pages = set(), 0
     while mirrored.needs_listing:
         body = await cluster.client.request("GET", paths.COLLECTIONS[Kind.PODS], query=mirrored.page_query())
-        changes = mirrored.receive_page(body).changes
+        changes = take_page(mirrored, body).changes
         assert len(changes) <= 2
         pages += 1
         found |= {each.value.id.name for each in changes if isinstance(each.value, Pod)}

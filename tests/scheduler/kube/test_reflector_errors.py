@@ -7,8 +7,10 @@ from typing import Any, cast
 import pytest
 
 from scheduler.change import Change, Kind
+from scheduler.kube import page_size
 from scheduler.kube.client import Client
 from scheduler.kube.errors import (
+    AnswerTooLarge,
     DecodeError,
     Gone,
     KubeError,
@@ -33,9 +35,11 @@ class Script:
         self.finished = asyncio.Event()
         self._answers = list(answers)
 
-    async def request(self, _method: str, _path: str, *, query: Mapping[str, str]) -> bytes:
+    async def request(self, _method: str, _path: str, *, query: Mapping[str, str], most_bytes: int | None) -> bytes:
         answer = await self._next(query)
         assert isinstance(answer, bytes)
+        if most_bytes is not None and len(answer) > most_bytes:
+            raise AnswerTooLarge("too large")
         return answer
 
     async def stream_lines(
@@ -297,3 +301,19 @@ async def test_a_watch_that_says_nothing_of_its_objects_is_not_heard_of_and_aske
     assert len(script.asked) == 5
     assert len(clock.slept) == 3
     assert ages.age(Kind.NAMESPACES) == clock() - began
+
+
+async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects_until_it_is_small(
+    play: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list is bounded by its bytes, too; a page of one object is taken whatever its size."""
+    monkeypatch.setattr(page_size, "_LARGEST_PAGE", 1000)
+    large = namespace("large") | {"spec": {"text": "x" * 2000}}
+    script, changes, errors = await play(
+        page(namespace("small"), large, more="token"),
+        page(namespace("small"), large, more="token"),
+        page(large, more="token"),
+        page(namespace("small"), version=5),
+    )
+    assert [each.get("limit") for each in script.asked[:4]] == ["100", "12", "1", "500"]
+    assert (changes, errors) == ([("large", True), ("small", True)], [])

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from scheduler.kube import client, paths, pod_writes, writes
+from scheduler.kube import page_size, paths, pod_writes, writes
 from scheduler.kube.errors import DecodeError
 from scheduler.kube.pod_writes import UnschedulablePod
 from solver.domain import Pod
@@ -45,7 +45,8 @@ async def test_pods_with_the_condition_are_listed(cluster: Cluster) -> None:
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "PAGE_SIZE", "1")
+    monkeypatch.setattr(page_size, "_FIRST_OBJECTS", 1)
+    monkeypatch.setattr(page_size, "_MOST_OBJECTS", 1)
     pods = [await cluster.pod(f"p{number}") for number in range(3)]
     for each in pods:
         await told(cluster, each)

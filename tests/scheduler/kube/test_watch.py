@@ -6,22 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.change import Change, Kind, is_older
+from scheduler.kube.decode.pieces import at_once
 from scheduler.kube.errors import DecodeError, Gone, ServerError
 from scheduler.kube.watch import ListWatch, Received
 from solver.domain import Claim, Namespace
 from tests.support.kube_objects import bookmark, claim, encoded, line, namespace, page
+from tests.support.received import take_lines, take_page
 
 
 def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> ListWatch:
     mirrored = ListWatch(kind)
     mirrored.start_listing()
-    mirrored.receive_page(page(*items, version=version))
+    take_page(mirrored, page(*items, version=version))
     return mirrored
 
 
 def took(mirrored: ListWatch, *lines: bytes) -> Received:
     received = Received()
-    mirrored.receive_lines(lines, received)
+    take_lines(mirrored, list(lines), received)
     return received
 
 
@@ -32,7 +34,7 @@ def keys(changes: list[Change]) -> list[tuple[str, bool]]:
 def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
     mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
-    received = mirrored.receive_page(page(namespace("a"), namespace("b"), version=10))
+    received = take_page(mirrored, page(namespace("a"), namespace("b"), version=10))
     assert keys(received.changes) == [("a", True), ("b", True)]
     assert (mirrored.resource_version, mirrored.needs_listing) == ("10", False)
 
@@ -40,10 +42,10 @@ def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
 def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
     mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
-    mirrored.receive_page(page(namespace("a"), more="token"))
+    take_page(mirrored, page(namespace("a"), more="token"))
     assert mirrored.needs_listing
     assert mirrored.page_query() == {"limit": "500", "continue": "token"}
-    mirrored.receive_page(page(namespace("b"), version=11))
+    take_page(mirrored, page(namespace("b"), version=11))
     assert (mirrored.resource_version, mirrored.needs_listing) == ("11", False)
 
 
@@ -71,29 +73,29 @@ def test_an_event_that_a_newer_server_may_send_is_passed_over() -> None:
 def test_an_object_that_has_not_changed_is_not_handed_over_again() -> None:
     mirrored = listed(namespace("a", version=3))
     mirrored.start_listing()
-    assert mirrored.receive_page(page(namespace("a", version=3))).changes == []
+    assert take_page(mirrored, page(namespace("a", version=3))).changes == []
 
 
 def test_a_new_listing_gives_deletions() -> None:
     mirrored = listed(namespace("a"), namespace("b"), namespace("c"))
     mirrored.start_listing()
-    first = mirrored.receive_page(page(namespace("c", version=4), more="token"))
+    first = take_page(mirrored, page(namespace("c", version=4), more="token"))
     assert keys(first.changes) == [("c", True)]
-    assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
+    assert keys(take_page(mirrored, page(namespace("a"))).changes) == [("b", False)]
 
 
 def test_a_listing_that_broke_off_counts_from_the_beginning() -> None:
     mirrored = listed(namespace("a"), namespace("b"))
     mirrored.start_listing()
-    mirrored.receive_page(page(namespace("a"), more="token"))
+    take_page(mirrored, page(namespace("a"), more="token"))
     mirrored.start_listing()
-    assert keys(mirrored.receive_page(page(namespace("b"))).changes) == [("a", False)]
+    assert keys(take_page(mirrored, page(namespace("b"))).changes) == [("a", False)]
 
 
 def test_an_object_created_again_under_its_name_is_first_deleted() -> None:
     mirrored = listed(namespace("a", uid="first"))
     mirrored.start_listing()
-    received = mirrored.receive_page(page(namespace("a", uid="second", version=8)))
+    received = take_page(mirrored, page(namespace("a", uid="second", version=8)))
     assert keys(received.changes) == [("a", False), ("a", True)]
 
 
@@ -102,7 +104,7 @@ def test_a_malformed_object_takes_no_other_with_it() -> None:
     bad["metadata"]["labels"] = {"x": 1}
     mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
-    received = mirrored.receive_page(page(namespace("a"), bad, namespace("b")))
+    received = take_page(mirrored, page(namespace("a"), bad, namespace("b")))
     assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
     assert [(problem.key, problem.field) for problem in received.problems] == [("bad", "metadata.labels[...]")]
     assert not mirrored.needs_listing
@@ -125,7 +127,7 @@ def test_an_object_that_becomes_malformed_keeps_its_last_readable_value() -> Non
 def test_a_version_that_cannot_be_read_is_reported_once() -> None:
     mirrored = listed(unreadable("a"))
     mirrored.start_listing()
-    received = mirrored.receive_page(page(unreadable("a")))
+    received = take_page(mirrored, page(unreadable("a")))
     assert (received.changes, received.problems) == ([], [])
 
 
@@ -149,10 +151,10 @@ def test_an_object_without_a_resource_version_is_read_each_time_and_moves_no_wat
 def test_what_a_listing_did_not_show_stays_where_something_in_it_has_no_name() -> None:
     mirrored = listed(namespace("a"), namespace("b"))
     mirrored.start_listing()
-    received = mirrored.receive_page(page(namespace("a"), {"metadata": {"name": 7}}))
+    received = take_page(mirrored, page(namespace("a"), {"metadata": {"name": 7}}))
     assert (received.changes, len(received.nameless)) == ([], 1)
     mirrored.start_listing()
-    assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
+    assert keys(take_page(mirrored, page(namespace("a"))).changes) == [("b", False)]
 
 
 def test_an_object_without_readable_metadata_is_reported_and_skipped() -> None:
@@ -166,7 +168,7 @@ def test_an_expired_version_ends_the_watch_after_what_came_before_it() -> None:
     received = Received()
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
     with pytest.raises(Gone, match="too old"):
-        mirrored.receive_lines([line("ADDED", namespace("a", version=11)), line("ERROR", status)], received)
+        take_lines(mirrored, [line("ADDED", namespace("a", version=11)), line("ERROR", status)], received)
     assert keys(received.changes) == [("a", True)]
 
 
@@ -196,9 +198,10 @@ def test_what_the_decoder_cannot_skip_hides_no_other_object(hard: Any, depth: in
     body = encoded(namespace("hard")).replace(b'"f:spec":{}', b'"f:spec":' + hard(depth))
     mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
-    received = mirrored.receive_page(
+    received = take_page(
+        mirrored,
         b'{"metadata":{"resourceVersion":"7"},"items":[%s,%s,%s]}'
-        % (encoded(namespace("a")), body, encoded(namespace("b")))
+        % (encoded(namespace("a")), body, encoded(namespace("b"))),
     )
     assert keys(received.changes) == [("a", True), ("hard", True), ("b", True)]
     assert received.problems == []
@@ -209,7 +212,7 @@ def test_what_the_decoder_cannot_skip_hides_no_other_object(hard: Any, depth: in
 
 def test_a_page_that_is_no_list_is_an_error() -> None:
     with pytest.raises(DecodeError, match="list"):
-        ListWatch(Kind.NODES).receive_page(encoded([]))
+        take_page(ListWatch(Kind.NODES), encoded([]))
 
 
 def test_pods_that_have_ended_are_not_asked_for() -> None:
@@ -261,11 +264,11 @@ def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None
             continue
         items = list(truth.values())
         if source.random() < 0.3 and items:
-            take(mirrored.receive_page(page(*items[:1], more="token")))
+            take(take_page(mirrored, page(*items[:1], more="token")))
             mirrored.start_listing()
         cut = source.randint(0, len(items))
-        take(mirrored.receive_page(page(*items[:cut], more="token")))
-        take(mirrored.receive_page(page(*items[cut:], version=version)))
+        take(take_page(mirrored, page(*items[:cut], more="token")))
+        take(take_page(mirrored, page(*items[cut:], version=version)))
         assert set(believed) == set(truth)
     if not mirrored.needs_listing:
         assert {key: dict(value.labels) for key, value in believed.items()} == {  # type: ignore[attr-defined] # Namespace
@@ -282,20 +285,25 @@ def test_opaque_parameters_are_handed_on_as_they_came_beside_other_claims() -> N
         bodies.append(encoded(claim(name, config=config)).replace(b'"HERE"', parameters.encode()))
     mirrored = ListWatch(Kind.CLAIMS)
     mirrored.start_listing()
-    received = mirrored.receive_page(b'{"metadata":{},"items":[' + b",".join((*bodies, encoded(claim("d")))) + b"]}")
+    received = take_page(mirrored, b'{"metadata":{},"items":[' + b",".join((*bodies, encoded(claim("d")))) + b"]}")
     assert (received.problems, len(received.changes)) == ([], 4)
     given = {each.value.id.name: each.value.config for each in received.changes if isinstance(each.value, Claim)}
     assert {name: config[0].parameters for name, config in given.items() if config} == deep
     assert given["d"] == ()
 
 
-def test_an_object_that_is_no_json_hides_no_other_object() -> None:
-    mirrored = ListWatch(Kind.NAMESPACES)
+def test_a_page_that_is_no_json_is_an_error_and_deletes_nothing() -> None:
+    """The API server checks the JSON that it passes on: what is broken was broken on the way, so it lists again."""
+    mirrored = listed(namespace("a"), version=6)
     mirrored.start_listing()
-    items = (encoded(namespace("a")), b'{"metadata":{"name":"bad","labels":{"x":nonsense}}}', encoded(namespace("b")))
-    received = mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}")
-    assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
-    assert [problem.key for problem in received.problems] == ["bad"]
+    items = (encoded(namespace("a")), b'{"metadata":{"name":"bad","labels":{"x":nonsense}}}')
+    received = Received()
+    with pytest.raises(DecodeError, match="namespaces list"):
+        at_once(
+            mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}", received)
+        )
+    assert received.changes == []
+    assert mirrored.needs_listing
 
 
 def test_a_bookmark_that_goes_back_is_reported_and_not_gone_on_from() -> None:
@@ -309,7 +317,7 @@ def test_a_bookmark_that_goes_back_is_reported_and_not_gone_on_from() -> None:
 def test_a_listing_that_goes_back_deletes_nothing() -> None:
     mirrored = listed(namespace("a", version=3), version=10)
     mirrored.start_listing()
-    received = mirrored.receive_page(page(version=9))
+    received = take_page(mirrored, page(version=9))
     assert str(received.went_back) == "namespaces went back from resourceVersion 10 to 9"
     assert received.changes == []
     assert mirrored.needs_listing
@@ -319,7 +327,7 @@ def test_after_it_went_back_a_listing_of_any_version_is_taken_with_objects_of_th
     """A restored etcd gives out versions again that other contents had before."""
     mirrored = listed(namespace("a", version=3), namespace("b", version=4), version=10)
     mirrored.distrust()
-    received = mirrored.receive_page(page(namespace("a", version=2), namespace("b", version=4), version=9))
+    received = take_page(mirrored, page(namespace("a", version=2), namespace("b", version=4), version=9))
     assert received.went_back is None
     assert keys(received.changes) == [("a", True), ("b", True)]
     assert mirrored.resource_version == "9"

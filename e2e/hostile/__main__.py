@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(options: argparse.Namespace) -> int:
     if options.list:
         for each in CASES.values():
-            print(f"{each.name:24}{each.about}")
+            print(f"{each.name:29}{each.about}")
         return 0
     if options.steps:
         return _steps(options)

@@ -25,7 +25,7 @@ from e2e.chaos.cluster import (
 )
 from e2e.chaos.disturbances import Disturbances
 from e2e.chaos.ending import Ending
-from e2e.chaos.hostile_tenant import HostileTenant
+from e2e.chaos.hostile_tenant import GiantTenant, HostileTenant
 from e2e.chaos.judge import Judge, Rules
 from e2e.chaos.process_faults import ProcessFaults
 from e2e.chaos.progress import report
@@ -113,7 +113,8 @@ def _disturb(
     seconds, has_peer = options.minutes * 60, not options.without_kube_scheduler
     work = Work(cluster, seed, pods_per_second=options.pods / seconds, has_peer=has_peer)
     tenant = HostileTenant(cluster, seed)
-    threads = (work, tenant, Disturbances(cluster, seed))
+    giant = GiantTenant(cluster)
+    threads = (work, tenant, giant, Disturbances(cluster, seed))
     for thread in threads:
         thread.start()
     faults, end, shown = ProcessFaults(cluster.plane, replicas, seed), time.monotonic() + seconds, 0
@@ -133,7 +134,7 @@ def _disturb(
     cluster.restore()
     found += cluster.remove_namespace(HOSTILE_NAMESPACE)
     report(
-        f"disturbances end: {work.created} pods and {tenant.admitted} hostile objects created, "
+        f"disturbances end: {work.created} pods, {tenant.admitted} hostile and {giant.admitted} giant objects created, "
         f"{judge.bindings} bindings, {len(judge.evictions)} evictions"
     )
     return found

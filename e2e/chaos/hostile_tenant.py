@@ -1,4 +1,4 @@
-"""A tenant who creates generated hostile objects (`e2e.hostile.objects`) in a namespace of its own."""
+"""Tenants who create generated hostile objects (`e2e.hostile.objects`), and the largest ones, in their namespace."""
 
 import itertools
 import random
@@ -8,12 +8,18 @@ from typing import Final
 from e2e import objects
 from e2e.audit.reading import Json
 from e2e.chaos.cluster import Cluster
+from e2e.hostile.cases.giants import giants
 from e2e.hostile.objects.generator import generate
 from e2e.hostile.objects.kinds import NAMESPACED
 
 _WINDOW: Final = 25
 """Objects that exist at the same time."""
 _LONGEST_PAUSE_SECONDS: Final = 0.5
+_GIANTS: Final = 4
+"""Giant objects that exist at the same time: every edit of one stays in the audit log with its megabytes."""
+_GIANT_SECONDS: Final = 2.0
+_EDITS: Final = 3
+_MERGE: Final = "application/merge-patch+json"
 
 
 class HostileTenant(threading.Thread):
@@ -59,3 +65,39 @@ class HostileTenant(threading.Thread):
 
     def _remove(self, manifest: Json) -> None:
         self._cluster.request("DELETE", objects.object_path(manifest), {"gracePeriodSeconds": 0})
+
+
+class GiantTenant(threading.Thread):
+    """Creates the largest objects that a tenant can write, edits and deletes them, until it is told to stop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self.stop = threading.Event()
+        self.admitted = 0
+        self._cluster = cluster
+        self._made: list[str] = []
+
+    def run(self) -> None:
+        """Create, edit and delete in turns, then delete everything."""
+        for number in itertools.count():
+            if self.stop.wait(_GIANT_SECONDS):
+                break
+            self.step(number)
+        for path in self._made:
+            self._remove(path)
+
+    def step(self, number: int) -> None:
+        """Create a giant, or edit one that is there."""
+        if number % (_EDITS + 1) and self._made:
+            path = self._made[number % len(self._made)]
+            self._cluster.request("PATCH", path, {"metadata": {"labels": {"edited": str(number)}}}, content=_MERGE)
+            return
+        manifest = giants(number // (_EDITS + 1))
+        if self._cluster.create(manifest) is not None:
+            self.admitted += 1
+            self._made.append(objects.object_path(manifest))
+        if len(self._made) > _GIANTS:
+            self._remove(self._made.pop(0))
+
+    def _remove(self, path: str) -> None:
+        self._cluster.request("DELETE", path, {"gracePeriodSeconds": 0})

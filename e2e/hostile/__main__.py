@@ -18,7 +18,7 @@ from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from e2e.controlplane.processes import ComponentError
-from e2e.hostile import online, verdict
+from e2e.hostile import online, steps, verdict
 from e2e.hostile.cases import CASES
 from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.generator import generate
@@ -26,6 +26,7 @@ from e2e.hostile.offline import fuzz
 from e2e.hostile.offline.rounds import Round
 from e2e.hostile.run import Setting, measure
 from e2e.hostile.stream import most_running
+from scheduler.change import Kind
 
 WIDTH = 120
 INTERRUPTED = 130
@@ -52,8 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(options: argparse.Namespace) -> int:
     if options.list:
         for each in CASES.values():
-            print(f"{each.name:24}{each.about}")
+            print(f"{each.name:29}{each.about}")
         return 0
+    if options.steps:
+        return _steps(options)
     seed = options.seed if options.seed is not None else random.randrange(1_000_000)  # noqa: S311 - no secret
     if options.only_object:
         return _again(seed, options.only_object)
@@ -85,6 +88,25 @@ def _offline(seed: int, options: argparse.Namespace) -> int:
     summary = fuzz.fuzz(plan, folder, lambda text: print(text, file=sys.stderr, flush=True))
     print("\n".join(summary.lines()))
     return int(bool(summary.found))
+
+
+def _steps(options: argparse.Namespace) -> int:
+    """Measure the steps of extreme objects; a table of the worst, or of all."""
+    rows: list[steps.Row] = []
+
+    def note(row: steps.Row) -> None:
+        rows.append(row)
+        print(f"{row.kind} {row.shape} ({row.refusal}): {row.worst:.0f} ms", file=sys.stderr, flush=True)
+        if options.json is not None:
+            steps.write(options.json, rows)
+
+    if options.show:
+        rows = [each for path in options.show for each in steps.read(path)]
+    else:
+        kinds = [kind for kind in Kind if not options.kind or kind.name.lower() in options.kind]
+        steps.measure(kinds, options.refused, note, options.shape or ())
+    Console(width=WIDTH + 40).print(steps.render(rows if options.all else steps.worst(rows, options.rows)))
+    return int(any(row.worst > steps.TARGET_MS for row in rows))
 
 
 def _online(seed: int, options: argparse.Namespace) -> int:
@@ -149,6 +171,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=_count, default=2, help="that do it (%(default)s)")
     parser.add_argument("--online", type=_count, metavar="N", help="generate so many on the real API server")
     parser.add_argument("--only-object", type=_numbers, metavar="N,…", help="only these objects, without a cluster")
+    parser.add_argument("--steps", action="store_true", help="CPU time of each step of the largest objects")
+    parser.add_argument("--all", action="store_true", help="with --steps: a row for each object")
+    parser.add_argument("--rows", type=_count, default=25, help="with --steps: rows of the table (%(default)s)")
+    kinds = [kind.name.lower() for kind in Kind]
+    parser.add_argument("--kind", action="append", choices=kinds, help="with --steps: only this; repeatable")
+    parser.add_argument("--shape", action="append", metavar="WORD", help="with --steps: only shapes with it")
+    about_refused = (
+        "with --steps: how many shapes of each kind are also refused, the largest ones; 0 for all (%(default)s)"
+    )
+    parser.add_argument("--refused", type=int, default=3, metavar="N", help=about_refused)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured, after each case")
     parser.add_argument(
         "--show", type=Path, metavar="FILE", action="append", help="run nothing, show what --json wrote; repeatable"

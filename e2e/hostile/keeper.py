@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,7 @@ class Keeper:
         self.solver_restarts = 0
         self.peak_mib = (0, 0)
         self._of_this_process = 0
+        self._is_starting = False
         self._dovetail = self._new()
 
     async def run(self) -> None:
@@ -50,6 +52,8 @@ class Keeper:
         ends = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            if self._is_starting:
+                continue
             if self._dovetail.is_running():
                 await asyncio.to_thread(self._look)
                 ends = 0 if await asyncio.to_thread(self.is_ready) else ends
@@ -71,13 +75,24 @@ class Keeper:
         except (OSError, http.client.HTTPException):
             return False
 
-    async def start_over(self) -> None:
-        """Start it anew although it runs; this is no restart that counts."""
-        await asyncio.to_thread(self._dovetail.stop)
-        self._of_this_process = 0
-        self._dovetail = self._new()
-        with contextlib.suppress(ComponentError):
-            await asyncio.to_thread(self.wait_until_ready)
+    async def start_over(self, kubeconfig: Path | None = None) -> float:
+        """
+        Start it anew although it runs, with another kubeconfig where one is given; this is no restart that counts.
+
+        Return the seconds from its start until it is ready, or until it is waited for no longer.
+        """
+        self._kubeconfig = kubeconfig or self._kubeconfig
+        self._is_starting = True
+        try:
+            await asyncio.to_thread(self._dovetail.stop)
+            self._of_this_process = 0
+            began = time.monotonic()
+            self._dovetail = self._new()
+            with contextlib.suppress(ComponentError):
+                await asyncio.to_thread(self.wait_until_ready)
+            return time.monotonic() - began
+        finally:
+            self._is_starting = False
 
     def metrics(self) -> str:
         """Read its series; empty where it does not answer."""

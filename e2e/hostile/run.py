@@ -17,16 +17,19 @@ from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component
 from e2e.hostile import probes
 from e2e.hostile.cases import Case
+from e2e.hostile.disturbance import Relists, proxied
 from e2e.hostile.keeper import Keeper
 from e2e.hostile.mallory import read_told
 from e2e.hostile.stage import Stage
 from e2e.hostile.stream import Stream
-from e2e.hostile.verdict import Outcome, Wait, duration, median
+from e2e.hostile.verdict import MOST_P99_SECONDS, MOST_RATIO, Outcome, Wait, duration, median
 
 CONNECTIONS: Final = 48
 _WARM_SECONDS: Final = 8.0
 _TAIL_SECONDS: Final = 10.0
 """How long the last good pods of a case may still wait, while the case goes on."""
+_MADE_SECONDS: Final = 8.0
+"""How long a case makes its objects before Dovetail starts again or lists again."""
 _SETTLE_SECONDS: Final = 30.0
 _SETTLED_PODS: Final = 10
 _SETTLED: Final = 2.0
@@ -57,6 +60,9 @@ class World:
     stage: Stage
     keeper: Keeper
     stream: Stream
+    kubeconfig: Path
+    start_seconds: float
+    """How long a start of Dovetail takes beside nothing."""
 
 
 @contextlib.asynccontextmanager
@@ -68,11 +74,13 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
         await stage.build()
         keeper = Keeper(kubeconfig, plane.folder)
         try:
+            began = time.monotonic()
             await asyncio.to_thread(keeper.wait_until_ready)
+            start_seconds = time.monotonic() - began
             stream = Stream(session, setting.per_second)
             tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run())]
             try:
-                yield World(plane, stage, keeper, stream)
+                yield World(plane, stage, keeper, stream, kubeconfig, start_seconds)
             finally:
                 for task in tasks:
                     task.cancel()
@@ -88,36 +96,69 @@ async def measure(
     """Measure idle, then each case; `note` gets what there is after each. Raises ComponentError and RequestError."""
     outcomes: list[Outcome] = []
     async with world(plane, setting) as there:
-        await asyncio.sleep(_WARM_SECONDS)
-        since = time.monotonic()
-        await asyncio.sleep(setting.idle_seconds)
-        idle = there.stream.times.waits(since, time.monotonic() - 1, time.monotonic())
-        tell(f"idle: {len(idle)} good pods, median {duration(median(idle))}")
+        direct = await _idle(there, setting)
         for each in cases:
-            outcome = await _measure(there, each, idle, setting)
+            async with contextlib.AsyncExitStack() as around:
+                idle, relists = direct, None
+                if each.disturbance == "relist":
+                    relists = await around.enter_async_context(proxied(plane, there.keeper, there.kubeconfig))
+                    idle = await _idle(there, setting)
+                outcome = await _measure(there, each, idle, setting, relists)
             tell(f"{each.name}: median {duration(outcome.median_during)}, {'; '.join(outcome.failures) or 'holds'}")
             outcomes.append(outcome)
             note(outcomes)
-            await _settle(there, idle)
+            await _settle(there, direct)
     return outcomes
 
 
-async def _measure(there: World, case: Case, idle: tuple[Wait, ...], setting: Setting) -> Outcome:
+async def _idle(there: World, setting: Setting) -> tuple[Wait, ...]:
+    """Measure good pods beside nothing."""
+    await asyncio.sleep(_WARM_SECONDS)
+    since = time.monotonic()
+    await asyncio.sleep(setting.idle_seconds)
+    idle = there.stream.times.waits(since, time.monotonic() - 1, time.monotonic())
+    tell(f"idle: {len(idle)} good pods, median {duration(median(idle))}")
+    return idle
+
+
+async def _restart(there: World) -> list[str]:
+    """Start Dovetail anew amid the objects of a case; say so where that takes long."""
+    took, most = await there.keeper.start_over(), MOST_RATIO * there.start_seconds + MOST_P99_SECONDS
+    if took <= most:
+        return []
+    return [
+        f"a start took {took:.1f} s, above {most:.1f} s; without these objects it takes {there.start_seconds:.1f} s"
+    ]
+
+
+async def _measure(
+    there: World, case: Case, idle: tuple[Wait, ...], setting: Setting, relists: Relists | None = None
+) -> Outcome:
     keeper = there.keeper
     log, restarts, solver_restarts = keeper.start_of_case(), keeper.restarts, keeper.solver_restarts
     path = there.plane.folder / f"mallory-{case.name}.log"
     path.unlink(missing_ok=True)
     mallory = await asyncio.to_thread(_start, there, case, setting, path)
+    relisting: asyncio.Task[None] | None = None
     try:
         await _begun(mallory)
+        slow: list[str] = []
+        if case.disturbance:
+            await asyncio.sleep(_MADE_SECONDS)
+        if case.disturbance == "restart":
+            slow = await _restart(there)
+        if relists is not None:
+            relisting = asyncio.create_task(relists.run())
         since = time.monotonic()
         asked = asyncio.create_task(_ask(there.stage.session, case))
         await asyncio.sleep(setting.seconds)
         during = await there.stream.waited(since, time.monotonic(), _TAIL_SECONDS)
-        findings = await asked
+        findings = [*slow, *await asked]
         if not mallory.is_running():
             findings.append(f"what does the case has ended: {mallory.tail(3)}")
     finally:
+        if relisting is not None:
+            relisting.cancel()
         await asyncio.to_thread(mallory.stop)
     told = read_told(path)
     return Outcome(

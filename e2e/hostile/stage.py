@@ -32,6 +32,7 @@ _RIGHTS: Final[dict[str, tuple[str, ...]]] = {
     "resource.k8s.io": ("resourceclaims", "resourceclaimtemplates"),
     "policy": ("poddisruptionbudgets",),
     "scheduling.k8s.io": ("podgroups",),
+    "scheduling.x-k8s.io": ("podgroups",),
 }
 """What a tenant may create in its own namespace."""
 _NAMESPACED: Final = (

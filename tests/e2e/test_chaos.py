@@ -9,8 +9,9 @@ from e2e.audit.inventory import Inventory
 from e2e.audit.reading import Finding, Json, Key
 from e2e.chaos.cluster import HOSTILE_NAMESPACE, Cluster
 from e2e.chaos.ending import _is_whole
-from e2e.chaos.hostile_tenant import HostileTenant
+from e2e.chaos.hostile_tenant import GiantTenant, HostileTenant
 from e2e.chaos.judge import Judge, Rules
+from e2e.objects import object_path
 
 RULES = Rules(
     scheduler="dovetail",
@@ -193,10 +194,15 @@ class Admitting(Cluster):
 
     def __init__(self) -> None:
         self.made: list[Json] = []
+        self.requests: list[tuple[str, str]] = []
 
     def create(self, manifest: Json) -> Json:
         self.made.append(manifest)
         return manifest
+
+    def request(self, method: str, path: str, body: Any = None, *, content: str = "application/json") -> Any:
+        del body, content
+        self.requests.append((method, path))
 
 
 def test_a_hostile_tenant_creates_what_a_tenant_may_and_can_be_removed() -> None:
@@ -207,6 +213,19 @@ def test_a_hostile_tenant_creates_what_a_tenant_may_and_can_be_removed() -> None
     assert tenant.admitted > 1000
     assert {each["metadata"]["namespace"] for each in cluster.made} == {HOSTILE_NAMESPACE}
     assert not any("finalizers" in each["metadata"] or "priority" in each["spec"] for each in cluster.made)
+
+
+def test_a_giant_is_edited_and_deleted_again() -> None:
+    cluster = Admitting()
+    tenant = GiantTenant(cluster)
+    for number in range(28):
+        tenant.step(number)
+    assert tenant.admitted == 7
+    assert {each["metadata"]["namespace"] for each in cluster.made} == {HOSTILE_NAMESPACE}
+    assert {each["kind"] for each in cluster.made} == {"Pod", "ResourceClaim", "PodDisruptionBudget"}
+    deleted = [path for method, path in cluster.requests if method == "DELETE"]
+    assert deleted == [object_path(each) for each in cluster.made[:3]]
+    assert sum(method == "PATCH" for method, _ in cluster.requests) == 21
 
 
 def test_the_ending_waits_only_for_gangs_that_can_be_whole() -> None:

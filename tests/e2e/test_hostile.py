@@ -18,13 +18,18 @@ from e2e.hostile import keeper, mallory, online, probes, verdict
 from e2e.hostile.__main__ import main
 from e2e.hostile.cases import CASES
 from e2e.hostile.cases.case import Manifest
+from e2e.hostile.disturbance import ExpiredWatches
+from e2e.hostile.extremes.served import served
+from e2e.hostile.extremes.sizes import LARGEST_STORED, stored_bytes
 from e2e.hostile.objects.draw import written
+from e2e.hostile.objects.kinds import API_VERSIONS
 from e2e.hostile.online import Found
 from e2e.hostile.run import Setting, measure
 from e2e.hostile.stream import Times, most_running
 from e2e.hostile.verdict import Outcome, Wait
 from e2e.objects import object_path
 from scheduler.change import Kind
+from tests.support.shell_proxy import Asked
 
 IDLE = tuple(Wait(0.03) for _ in range(100))
 NODES = 20
@@ -207,16 +212,46 @@ def recorded(name: str, steps: int) -> Recorder:
     return recorder
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"control"}))
+UNDISTURBED = sorted(name for name, each in CASES.items() if not each.disturbance and name != "control")
+KINDS = {version: kind for kind, version in API_VERSIONS.items()}
+
+
+@pytest.mark.parametrize("name", UNDISTURBED)
 def test_a_case_makes_objects_that_can_be_sent(name: str) -> None:
     recorder = recorded(name, steps=120)
     assert recorder.made
     for each in recorder.made:
         assert object_path(each)
-        assert len(written(each)) < 1_400_000  # what etcd takes
+        size = len(written(each))
+        if size > LARGEST_STORED:
+            size = stored_bytes(KINDS[each["apiVersion"], each["kind"]], served(each))
+        assert size < LARGEST_STORED  # what etcd takes
+        assert len(written(each)) < 3 * 2**20  # what the API server reads
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"control"}))
+def test_a_disturbed_case_does_what_the_case_does() -> None:
+    disturbed = {name: each for name, each in CASES.items() if each.disturbance}
+    assert {each.disturbance for each in disturbed.values()} == {"restart", "relist"}
+    for name, each in disturbed.items():
+        assert each.act is CASES[name.removesuffix(f"-{each.disturbance}")].act
+
+
+def test_a_watch_of_each_collection_is_refused_once_after_it_has_expired() -> None:
+    watches = ExpiredWatches()
+
+    def told(path: str, query: str = "watch=true") -> int | None:
+        answer = watches.meet(Asked("GET", path, query, b""), is_done=False)
+        return answer.status if answer is not None else None
+
+    assert told("/api/v1/pods") is None
+    watches.expire()
+    assert (told("/api/v1/pods"), told("/api/v1/pods"), told("/api/v1/nodes")) == (410, None, 410)
+    assert told("/api/v1/claims", "limit=500") is None
+    watches.expire()
+    assert told("/api/v1/pods") == 410
+
+
+@pytest.mark.parametrize("name", UNDISTURBED)
 def test_a_tenant_stays_in_its_namespace(name: str) -> None:
     recorder = recorded(name, steps=60)
     if CASES[name].rights == "tenant":
@@ -226,7 +261,7 @@ def test_a_tenant_stays_in_its_namespace(name: str) -> None:
 
 
 def test_no_case_takes_the_room_of_good_pods() -> None:
-    made = [each for name in CASES for each in recorded(name, steps=1).made if each["kind"] == "Pod"]
+    made = [each for name in UNDISTURBED for each in recorded(name, steps=1).made if each["kind"] == "Pod"]
     nodes = {each["spec"].get("nodeName") for each in made}
     assert nodes <= {None, "special-0", "no-such-node"}
 

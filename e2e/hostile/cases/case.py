@@ -1,6 +1,6 @@
 """A case, the list of all of them, and the objects that they are made of."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -8,6 +8,7 @@ from e2e.hostile.objects.kinds import GPU_CLASS, NAMESPACE, SCHEDULER
 
 Manifest = dict[str, Any]
 Rights = Literal["tenant", "driver"]
+Disturbance = Literal["", "restart", "relist"]
 SPECIAL: Final = "special"
 """Label and taint of the nodes that no good pod of the stream goes to."""
 
@@ -47,7 +48,7 @@ class Case:
     One thing that a tenant or a driver does.
 
     `rights` are those of the account that does it. `probe` names the question of `probes` that is asked meanwhile,
-    besides how long good pods wait.
+    besides how long good pods wait. `disturbance` is what happens to Dovetail while the objects of the case exist.
     """
 
     name: str
@@ -55,17 +56,25 @@ class Case:
     act: Act
     rights: Rights = "tenant"
     probe: str = ""
+    disturbance: Disturbance = ""
 
 
 CASES: Final[dict[str, Case]] = {}
 """All cases by name, in the order of the table."""
 
 
-def case(name: str, about: str, *, rights: Rights = "tenant", probe: str = "") -> Callable[[Act], Act]:
-    """Make the decorated function a case."""
+def case(
+    name: str, about: str, *, rights: Rights = "tenant", probe: str = "", also: Sequence[Disturbance] = ()
+) -> Callable[[Act], Act]:
+    """Make the decorated function a case, and `NAME-restart` or `NAME-relist` another one of each disturbance."""
 
     def add(act: Act) -> Act:
         CASES[name] = Case(name=name, about=about, act=act, rights=rights, probe=probe)
+        for each in also:
+            told = f"{about}; with a {each}"
+            CASES[f"{name}-{each}"] = Case(
+                name=f"{name}-{each}", about=told, act=act, rights=rights, probe=probe, disturbance=each
+            )
         return act
 
     return add

@@ -28,6 +28,7 @@ from scheduler.costly_loop import Ask
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
+from scheduler.pieces import Pieces
 from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
@@ -181,7 +182,7 @@ class SchedulingCycle:
             if decision is None:
                 self.give_up(batch.pods, _INTERNAL_ERROR)
                 return Batch(pods=())
-            self._apply_decision(decision, started)
+            await self._apply_decision(decision, started)
             ended = self._clock()
             self._window_ends = ended + min(_LONGEST_WINDOW_SECONDS, _WINDOW_SHARE * (ended - started))
         self._parts.costly_loop.take_in(decision)
@@ -205,7 +206,7 @@ class SchedulingCycle:
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}
             if is_valid and not returned:
-                self._apply_decision(decision, started, is_isolated=True)
+                await self._apply_decision(decision, started, is_isolated=True)
             else:
                 self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_STALE_PLAN,))
         return decision, is_valid and not returned
@@ -215,8 +216,12 @@ class SchedulingCycle:
         for pod in pods:
             self._put_back(pod, reasons, self._clock())
 
-    def _apply_decision(self, decision: Decision, started: float, *, is_isolated: bool = False) -> None:
-        """Assume what was decided and begin to write it; put back pods that were not placed."""
+    async def _apply_decision(self, decision: Decision, started: float, *, is_isolated: bool = False) -> None:
+        """
+        Assume what was decided and begin to write it; put back pods that were not placed.
+
+        In pieces: meanwhile objects change, as they do between the decision and here, and no other batch is decided.
+        """
         batch, plan = decision.batch, decision.plan
         if not batch.pods:
             return
@@ -228,14 +233,15 @@ class SchedulingCycle:
             return
         number = self._parts.history.begin()
         self._parts.finalizers.decided(plan)
-        self._begin(units, pods, DecisionStart(number, started))
-        for preemption in plan.preemptions:
+        pieces = Pieces()
+        await self._begin(units, pods, DecisionStart(number, started), pieces)
+        async for preemption in pieces.each(plan.preemptions):
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
-        for unplaced in plan.unplaced:
+        async for unplaced in pieces.each(plan.unplaced):
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
                 self._parts.stale_allocations.note_unplaced(pods[unplaced.pod], unplaced.reasons)
@@ -256,13 +262,15 @@ class SchedulingCycle:
             file=decision.file,
         )
 
-    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
+    async def _begin(
+        self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart, pieces: Pieces
+    ) -> None:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit for unit in units if self._is_assumed(unit, pods, attempt)]
+        units = [unit async for unit in pieces.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
-            self._parts.commit.begin(units)
+            await self._parts.commit.begin(units)
         for unit in units:
             self._commits.begin(self._binding.commit(unit, pods, attempt))
         self._last_units = len(units)

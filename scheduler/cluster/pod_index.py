@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from scheduler.cluster import table
-from scheduler.cluster.table import Table
 from solver import MatchedLabels, SelectorIndex
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodAffinityTerm, PodId
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Pod, PodAffinityTerm, PodId
 
 
 class NodeUsage:
@@ -205,24 +204,3 @@ def _conflicting(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort 
     if held.address == ANY_ADDRESS:
         return next(iter(asked.values()))
     return asked.get(held.address) or asked.get(ANY_ADDRESS)
-
-
-def satisfies_affinity(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:
-    """Whether `other`, on node `there`, satisfies the required affinity of `pod` on `node`."""
-    near, far = dict(node.labels), dict(there.labels)
-    return all(
-        near.get(term.topology_key) is not None
-        and near.get(term.topology_key) == far.get(term.topology_key)
-        and _selects(term, other, namespaces)
-        for term in pod.affinity
-    )
-
-
-def _selects(term: PodAffinityTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
-    if term.selector is None or not term.selector.matches(dict(pod.labels)):
-        return False
-    if pod.id.namespace in term.namespaces:
-        return True
-    known = namespaces.get(pod.id.namespace)
-    labels = dict(known.labels) if known is not None else {}
-    return term.namespace_selector is not None and term.namespace_selector.matches(labels)

@@ -161,9 +161,9 @@ class Cluster:
     def _stale(self) -> tuple[PodId, ...]:
         return self._nomination_ages.stale(self._store, self._nominations)
 
-    def _fresh(self, stale: Collection[PodId]) -> tuple[Pod, ...]:
-        every = self._store.nominated.values()
-        return tuple(pod for pod in every if pod.id not in stale) if stale else every
+    def _fresh(self, stale: Iterable[PodId]) -> tuple[Pod, ...]:
+        every, left_out = self._store.nominated.values(), frozenset(stale)
+        return tuple(pod for pod in every if pod.id not in left_out) if left_out else every
 
     def unblocked(self, transition: Transition) -> tuple[PodId, ...]:
         """Return the nominated pods for which a transition may have freed the last of the room that they wait for."""

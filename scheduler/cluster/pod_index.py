@@ -5,6 +5,7 @@ The commit check uses them to verify inter-pod rules again between a decision an
 the terms that apply to a pod by the pod's labels, instead of evaluating all terms.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -135,6 +136,8 @@ class PodIndex:
 
     def __init__(self) -> None:
         self._on_node: dict[str, dict[PodId, Pod]] = {}
+        self._leaving: dict[str, Counter[int]] = {}
+        """The number of pods that are being deleted, by node and priority."""
         self._recent_pods: dict[PodId, None] = {}
         self.anti_affinity = AntiAffinityIndex()
         self.recent_anti_affinity = AntiAffinityIndex()
@@ -145,6 +148,7 @@ class PodIndex:
         if before is not None and had:
             pods = self._on_node[before.node_name]
             pods.pop(key, None)
+            self._count_leaving(before, -1)
             if not pods:
                 del self._on_node[before.node_name]
         if after is None or not holds_node(after):
@@ -152,6 +156,7 @@ class PodIndex:
             self.recent_anti_affinity.remove(key)
             return
         self._on_node.setdefault(after.node_name, {})[key] = after
+        self._count_leaving(after, 1)
         self.anti_affinity.put(after)
         if is_seen and not had:
             self._add_recent(key)
@@ -173,6 +178,17 @@ class PodIndex:
         for pods in self._on_node.values():
             for key in pods.keys() & self._recent_pods.keys():
                 self.recent_anti_affinity.put(pods[key])
+
+    def _count_leaving(self, pod: Pod, sign: int) -> None:
+        if pod.is_deleting:
+            priorities = self._leaving.setdefault(pod.node_name, Counter())
+            table.add(priorities, pod.priority, sign)
+            if not priorities:
+                del self._leaving[pod.node_name]
+
+    def lowest_leaving(self, name: str) -> int | None:
+        """Return the lowest priority of the pods on a node that are being deleted; None where there are none."""
+        return min(self._leaving.get(name, ()), default=None)
 
     def on(self, name: str) -> dict[PodId, Pod]:
         """Return the pods on a node."""

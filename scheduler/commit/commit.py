@@ -334,7 +334,8 @@ class Commit:
             uncertain=uncertain,
         )
         await self.extended_claims.drop(placements, unreleased)
-        await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(unreleased))
+        kept = frozenset(unreleased)
+        await self._node_allocatable.remove(each for each in placements if kept.isdisjoint(each.claims))
         return unreleased
 
 

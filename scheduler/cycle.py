@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from scheduler.batch_formation import BatchFormation, FormedBatches
+from scheduler.batch_formation import INTERNAL_ERROR, BatchFormation, FormedBatches
 from scheduler.binding_cycle import BindingCycle, DecisionStart, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
@@ -41,10 +41,6 @@ _LONGEST_WINDOW_SECONDS: Final = 0.05
 """The longest batching window, however long the decision took."""
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
-_INTERNAL_ERROR: Final = (
-    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; the scheduler tries again"),
-)
-
 _STALE_PLAN: Final = Reason(
     code=ReasonCode.CONFLICT, message="the cluster changed during the decision; the scheduler decides again"
 )
@@ -180,7 +176,7 @@ class SchedulingCycle:
                 self._parts.finalizers.begin(prepared)
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
-                self.give_up(batch.pods, _INTERNAL_ERROR)
+                self.give_up(batch.pods, INTERNAL_ERROR)
                 return Batch(pods=())
             await self._apply_decision(decision, started)
             ended = self._clock()
@@ -229,7 +225,7 @@ class SchedulingCycle:
         with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
             units = split_plan(plan, batch)
         if units is None:
-            self.give_up(batch.pods, _INTERNAL_ERROR)
+            self.give_up(batch.pods, INTERNAL_ERROR)
             return
         number = self._parts.history.begin()
         self._parts.finalizers.decided(plan)
@@ -251,16 +247,19 @@ class SchedulingCycle:
             self._on_reservation_released()
         if plan.next_victim_seconds is not None:
             self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
-        self._parts.attempt_metrics.decided(batch, plan, decision.seconds, number=number, writing=len(self._commits))
-        self._parts.history.decided(
-            number,
-            plan,
-            profile=profile,
-            pods=len(batch.pods),
-            seconds=decision.seconds,
-            is_isolated=is_isolated,
-            file=decision.file,
-        )
+        with self._confined(Subsystem.SETTLEMENT):
+            self._parts.attempt_metrics.decided(
+                batch, plan, decision.seconds, number=number, writing=len(self._commits)
+            )
+            self._parts.history.decided(
+                number,
+                plan,
+                profile=profile,
+                pods=len(batch.pods),
+                seconds=decision.seconds,
+                is_isolated=is_isolated,
+                file=decision.file,
+            )
 
     async def _begin(
         self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart, pieces: Pieces
@@ -282,7 +281,7 @@ class SchedulingCycle:
             transitions = cluster.assume(unit)
             self._requeue_for_events((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
             return True
-        self._binding.give_up(unit, _INTERNAL_ERROR, pods, attempt)
+        self._binding.give_up(unit, INTERNAL_ERROR, pods, attempt)
         return False
 
     def _has_history(self, pod: Pod) -> bool:

@@ -6,17 +6,25 @@ which policy it decides. Every step either removes pods, which go back to the qu
 the batch, or adds to it; gangs stay whole in all of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.cluster import split_by_nominations
 from scheduler.components import Components
 from scheduler.costly_loop import PutBackAll
+from scheduler.observe.metrics import Subsystem
+from scheduler.observe.unexpected_errors import Confined
 from solver import missing_claims
-from solver.domain import Batch, ClaimId, PodId, Policy, PreemptionRules
+from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Policy, PreemptionRules, Reason, ReasonCode
+
+T = TypeVar("T")
+
+INTERNAL_ERROR: Final = (
+    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; the scheduler tries again"),
+)
 
 
 class FormedBatches(NamedTuple):
@@ -45,13 +53,32 @@ class BatchFormation:
 
     def form(self, max_pods: int) -> Iterator[FormedBatches]:
         """Take pods from the queue and form batches of them, each when the one before it was decided."""
-        parts = self._parts
-        batch = parts.queue.take_batch(self._clock(), max_pods)
+        taken = self._parts.queue.take_batch(self._clock(), max_pods)
+        for batch in self._isolated(taken, self._ready):
+            yield from self._isolated(batch, lambda part: (self._by_nomination(self._with_gangs(part)),))
+
+    def _ready(self, batch: Batch) -> Iterator[Batch]:
+        """Give the batches of what can be decided now, by profile."""
         batch = self._without_missing_claims(batch)
-        batch = parts.costly_loop.divert(batch, self._put_back)
+        batch = self._parts.costly_loop.divert(batch, self._put_back)
         for of_profile in _by_profile(batch):
-            for part in parts.starvation.split_restored(of_profile, self._clock()):
-                yield self._by_nomination(self._with_gangs(part))
+            yield from self._parts.starvation.split_restored(of_profile, self._clock())
+
+    def _isolated(self, batch: Batch, step: Callable[[Batch], Iterable[T]]) -> list[T]:
+        """Take a step; where it raises, with each half of the batch, so that only pods that raise alone go back."""
+        with Confined(self._parts.metrics, Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+            return list(step(batch))
+        units: dict[GangId | PodId, list[Pod]] = {}
+        for pod in batch.pods:
+            if self._parts.queue.in_flight(pod.id, pod.uid) is not None:  # else the step has put it elsewhere
+                units.setdefault(pod.gang or pod.id, []).append(pod)
+        every = list(units.values())
+        if len(every) <= 1:
+            self._put_back((pod for unit in every for pod in unit), INTERNAL_ERROR)
+            return []
+        halves = every[: len(every) // 2], every[len(every) // 2 :]
+        parts = (msgspec.structs.replace(batch, pods=tuple(pod for unit in half for pod in unit)) for half in halves)
+        return [found for part in parts for found in self._isolated(part, step)]
 
     def example(self) -> tuple[Batch, Policy]:
         """Return a batch of one waiting pod whose claims exist, or of none, and a policy that evicts no pod for it."""

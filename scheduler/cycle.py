@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from scheduler.batch_formation import BatchFormation, FormedBatches
+from scheduler.batch_formation import INTERNAL_ERROR, BatchFormation, FormedBatches
 from scheduler.binding_cycle import BindingCycle, DecisionStart, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_plan
@@ -28,6 +28,7 @@ from scheduler.costly_loop import Ask
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
+from scheduler.pieces import Pieces
 from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
@@ -40,10 +41,6 @@ _LONGEST_WINDOW_SECONDS: Final = 0.05
 """The longest batching window, however long the decision took."""
 _DECISIONS: Final = 3
 """Decisions for a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
-_INTERNAL_ERROR: Final = (
-    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; the scheduler tries again"),
-)
-
 _STALE_PLAN: Final = Reason(
     code=ReasonCode.CONFLICT, message="the cluster changed during the decision; the scheduler decides again"
 )
@@ -179,9 +176,9 @@ class SchedulingCycle:
                 self._parts.finalizers.begin(prepared)
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
-                self.give_up(batch.pods, _INTERNAL_ERROR)
+                self.give_up(batch.pods, INTERNAL_ERROR)
                 return Batch(pods=())
-            self._apply_decision(decision, started)
+            await self._apply_decision(decision, started)
             ended = self._clock()
             self._window_ends = ended + min(_LONGEST_WINDOW_SECONDS, _WINDOW_SHARE * (ended - started))
         self._parts.costly_loop.take_in(decision)
@@ -205,7 +202,7 @@ class SchedulingCycle:
             # Another batch has taken a pod that left the queue and came back meanwhile.
             returned = {key for key, number in numbers.items() if queue.batch_number(key) not in {None, number}}
             if is_valid and not returned:
-                self._apply_decision(decision, started, is_isolated=True)
+                await self._apply_decision(decision, started, is_isolated=True)
             else:
                 self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_STALE_PLAN,))
         return decision, is_valid and not returned
@@ -215,8 +212,12 @@ class SchedulingCycle:
         for pod in pods:
             self._put_back(pod, reasons, self._clock())
 
-    def _apply_decision(self, decision: Decision, started: float, *, is_isolated: bool = False) -> None:
-        """Assume what was decided and begin to write it; put back pods that were not placed."""
+    async def _apply_decision(self, decision: Decision, started: float, *, is_isolated: bool = False) -> None:
+        """
+        Assume what was decided and begin to write it; put back pods that were not placed.
+
+        In pieces: meanwhile objects change, as they do between the decision and here, and no other batch is decided.
+        """
         batch, plan = decision.batch, decision.plan
         if not batch.pods:
             return
@@ -224,18 +225,19 @@ class SchedulingCycle:
         with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
             units = split_plan(plan, batch)
         if units is None:
-            self.give_up(batch.pods, _INTERNAL_ERROR)
+            self.give_up(batch.pods, INTERNAL_ERROR)
             return
         number = self._parts.history.begin()
         self._parts.finalizers.decided(plan)
-        self._begin(units, pods, DecisionStart(number, started))
-        for preemption in plan.preemptions:
+        pieces = Pieces()
+        await self._begin(units, pods, DecisionStart(number, started), pieces)
+        async for preemption in pieces.each(plan.preemptions):
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
-        for unplaced in plan.unplaced:
+        async for unplaced in pieces.each(plan.unplaced):
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
                 self._parts.stale_allocations.note_unplaced(pods[unplaced.pod], unplaced.reasons)
@@ -245,24 +247,29 @@ class SchedulingCycle:
             self._on_reservation_released()
         if plan.next_victim_seconds is not None:
             self._parts.queue.expect_victim(self._clock() + plan.next_victim_seconds)
-        self._parts.attempt_metrics.decided(batch, plan, decision.seconds, number=number, writing=len(self._commits))
-        self._parts.history.decided(
-            number,
-            plan,
-            profile=profile,
-            pods=len(batch.pods),
-            seconds=decision.seconds,
-            is_isolated=is_isolated,
-            file=decision.file,
-        )
+        with self._confined(Subsystem.SETTLEMENT):
+            self._parts.attempt_metrics.decided(
+                batch, plan, decision.seconds, number=number, writing=len(self._commits)
+            )
+            self._parts.history.decided(
+                number,
+                plan,
+                profile=profile,
+                pods=len(batch.pods),
+                seconds=decision.seconds,
+                is_isolated=is_isolated,
+                file=decision.file,
+            )
 
-    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart) -> None:
+    async def _begin(
+        self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart, pieces: Pieces
+    ) -> None:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit for unit in units if self._is_assumed(unit, pods, attempt)]
+        units = [unit async for unit in pieces.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
-            self._parts.commit.begin(units)
+            await self._parts.commit.begin(units)
         for unit in units:
             self._commits.begin(self._binding.commit(unit, pods, attempt))
         self._last_units = len(units)
@@ -274,7 +281,7 @@ class SchedulingCycle:
             transitions = cluster.assume(unit)
             self._requeue_for_events((*transitions, *not_taken(unit, pods, cluster.pod, cluster.claim)))
             return True
-        self._binding.give_up(unit, _INTERNAL_ERROR, pods, attempt)
+        self._binding.give_up(unit, INTERNAL_ERROR, pods, attempt)
         return False
 
     def _has_history(self, pod: Pod) -> bool:

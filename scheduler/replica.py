@@ -38,7 +38,8 @@ from scheduler.kube.reflector import WatchAges
 from scheduler.kube.writer import FencedError, LeaseFence, NoFence, WriteFence
 from scheduler.observe import logs
 from scheduler.observe.health import Check, Health
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import kept_running
 from scheduler.queue.memory_budget import MemoryBudget
 from scheduler.settings import Settings
 from scheduler.status.missing_rights import possible
@@ -122,9 +123,9 @@ class Replica:
         async with asyncio.TaskGroup() as group:
             following = (
                 *(each.run() for each in self._watches.reflectors),
-                self._watches.report(),
+                self._kept(Subsystem.WATCHES, self._watches.report),
                 parts.worker.run(),
-                self._readmission.run(),
+                self._kept(Subsystem.READMISSION, self._readmission.run),
             )
             keeping = [group.create_task(each) for each in following]
             changes = api_change, self._watches.until_another_cluster(parts.writer.close)
@@ -211,19 +212,24 @@ class Replica:
             scheduler_names=self._context.settings.scheduler_names,
         )
         uncertain = UncertainAllocations(parts.cluster, parts.commit.claims, self._context.metrics)
+        late, api = self._late_seconds, (self._context.api, parts, self._context.usage, self._context.settings)
         return (
-            self._cycle.decide(),
-            parts.costly_loop.run(self._cycle),
-            parts.stale_allocations.run(self._late_seconds),
-            orphaned.run(self._late_seconds),
-            uncertain.run(),
-            manually_bound.run(),
-            misspelled.run(),
-            parts.pod_groups.run(),
-            parts.fleet_counter.run(),
-            answer_callers(self._context.api, parts, self._context.usage, self._context.settings),
-            parts.status.run(),
+            self._kept(Subsystem.DECISION, self._cycle.decide),
+            self._kept(Subsystem.DECISION, partial(parts.costly_loop.run, self._cycle)),
+            self._kept(Subsystem.STALE_ALLOCATIONS, partial(parts.stale_allocations.run, late)),
+            self._kept(Subsystem.ORPHANED_CLAIMS, partial(orphaned.run, late)),
+            self._kept(Subsystem.STALE_ALLOCATIONS, uncertain.run),
+            self._kept(Subsystem.MANUALLY_BOUND, manually_bound.run),
+            self._kept(Subsystem.MISSPELLED_SCHEDULERS, misspelled.run),
+            self._kept(Subsystem.POD_GROUPS, parts.pod_groups.run),
+            self._kept(Subsystem.FLEET, parts.fleet_counter.run),
+            self._kept(Subsystem.API, partial(answer_callers, *api)),
+            self._kept(Subsystem.STATUS, parts.status.run),
         )
+
+    def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
+        """Return a loop that no unexpected exception ends; `parts.worker` and the reflectors see to that themselves."""
+        return kept_running(loop, self._context.metrics, part)
 
     def _make_followers(self) -> Followers:
         """Make what follows the changes of the watches beside the scheduling cycle."""

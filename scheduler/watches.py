@@ -15,7 +15,8 @@ from scheduler.kube.errors import DecodeError, Gone, KubeError, ServerError, Unr
 from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.observe import logs
 from scheduler.observe.health import Check, CheckState, Health
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.unreadable import cut
 
@@ -150,7 +151,8 @@ class Watches:
         """Report which kinds are stale, and which are not any more, until cancelled."""
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
-            self.report_stale()
+            with Confined(self._metrics, Subsystem.WATCHES):
+                self.report_stale()
 
     def report_stale(self) -> None:
         """Set the readiness checks of stale kinds, and log each kind once when it gets stale and when it is fresh."""

@@ -1,13 +1,13 @@
 """The door of the cache: changes in, snapshots and checks out, assumptions in between."""
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
 from scheduler.change import STORAGE_KINDS, Change, Kind, Object, Transition, split_key
 from scheduler.cluster import commit_check as checks
-from scheduler.cluster import contention, gangs, nominations, object_store, pod_index
+from scheduler.cluster import contention, gangs, nominations, object_store
 from scheduler.cluster.assume_cache import AssumeCache, Assumptions
 from scheduler.cluster.devices import Duplicate
 from scheduler.cluster.gang_members import GangMembers
@@ -23,6 +23,7 @@ from solver.domain import (
     DeviceId,
     Gang,
     GangId,
+    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -160,9 +161,9 @@ class Cluster:
     def _stale(self) -> tuple[PodId, ...]:
         return self._nomination_ages.stale(self._store, self._nominations)
 
-    def _fresh(self, stale: Collection[PodId]) -> tuple[Pod, ...]:
-        every = self._store.nominated.values()
-        return tuple(pod for pod in every if pod.id not in stale) if stale else every
+    def _fresh(self, stale: Iterable[PodId]) -> tuple[Pod, ...]:
+        every, left_out = self._store.nominated.values(), frozenset(stale)
+        return tuple(pod for pod in every if pod.id not in left_out) if left_out else every
 
     def unblocked(self, transition: Transition) -> tuple[PodId, ...]:
         """Return the nominated pods for which a transition may have freed the last of the room that they wait for."""
@@ -238,19 +239,14 @@ class Cluster:
         """Return what forbids the first binding of a unit whose claims are written: gang members were deleted."""
         return checks.gang_conflicts(self._store, unit)
 
-    def satisfies_affinity(self, key: PodId, pod: Pod, node: str) -> bool:
-        """Whether a pod, at its assumed node, satisfies the required affinity of a pod that is placed on `node`."""
-        other, store = self.pod(key), self._store
-        there, here = (store.nodes.get(other.node_name) if other is not None else None), store.nodes.get(node)
-        if other is None or there is None or here is None:
-            return False
-        return pod_index.satisfies_affinity(other, there, pod, here, store.namespaces)
+    def namespace(self, name: str) -> Namespace | None:
+        """Return a namespace."""
+        return self._store.namespaces.get(name)
 
-    def has_affinity_match(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
-        """Whether a pod that the watch shows on `node` satisfies the required affinity of `pod`."""
-        on_node = (key for key in self._store.pod_index.on(node) if key not in own)
-        seen = (key for key in on_node if (found := self.observed_pod(key)) is not None and found.node_name)
-        return any(self.satisfies_affinity(key, pod, node) for key in seen)
+    def observed_pods_on(self, node: str) -> Iterator[Pod]:
+        """Return the pods that the watch shows on a node, and that have not ended."""
+        found = (self._store.pods.get(key) for key in self._store.pod_index.on(node))
+        return (pod for pod in found if pod is not None and pod.node_name)
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """

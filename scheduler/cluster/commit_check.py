@@ -33,6 +33,7 @@ from solver.domain import (
     ClaimId,
     Device,
     DeviceResult,
+    GangId,
     NodeSelector,
     Placement,
     Pod,
@@ -128,8 +129,9 @@ def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
 def _allocation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
     """Return why claims cannot be allocated as planned, except for devices that other claims hold."""
     place = {claim: placement.node for placement in unit.placements for claim in placement.claims}
+    stand_ins = frozenset(unit.stand_ins)
     for allocation in unit.allocations:
-        if allocation.claim not in unit.stand_ins:
+        if allocation.claim not in stand_ins:
             yield from (f"claim {allocation.claim} {text}" for text in _new_allocation_conflicts(store, allocation))
         for result in allocation.allocation.results:
             node = place.get(allocation.claim, "")
@@ -293,12 +295,15 @@ def _gang_messages(store: ObjectStore, unit: Unit) -> Iterator[str]:
         return
     own = {placement.pod for placement in unit.placements}
     left = {placement.pod for placement in unit.placements if not any(_pod_conflicts(store, placement))}
+    members: dict[GangId, list[Pod]] = {}
+    for key in own:
+        if (member := store.assumed_pods.get(key)) is not None and member.gang is not None and not member.is_terminal:
+            members.setdefault(member.gang, []).append(member)
     for planned in unit.gangs:
         gang = store.gangs.gang(planned.id)
         if gang.invalid:
             yield gang.invalid
-        roster = store.gangs.member_index(planned.id)
-        mine = [pod for key in own if (pod := roster.pods.get(key)) is not None]
+        roster, mine = store.gangs.member_index(planned.id), members.get(planned.id, ())
         others = roster.running - sum(bool(pod.node_name) and not pod.is_deleting for pod in mine)
         arriving = sum(pod.id in left for pod in mine)
         if others + arriving < gang.min_count:

@@ -5,7 +5,7 @@ One rule for the claims that a unit allocates, for those that it is the first to
 allocation that is removed.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from scheduler.cluster import table
@@ -89,7 +89,7 @@ def _conflicts(
             yield held
         else:
             yield from _over_capacity(store, device, results, own)
-    drawing = [each for each in wanted if is_old or not _holders(store, (each,), own)]
+    drawing = dict.fromkeys(each for each in wanted if is_old or not _holders(store, (each,), own))
     yield from _over_counters(store, drawing, own)
     yield from _incompatible(store, drawing, own)
 
@@ -125,7 +125,8 @@ def _over_capacity(
         return
     holders = store.allocated_devices.holders(device)
     consumed = dict(store.allocated_devices.consumed(device))
-    _consume(consumed, (each for claim in own for each in holders.get(claim, ()) if is_share(each)), -1)
+    mine = own & holders.keys() if len(own) <= len(holders) else (claim for claim in holders if claim in own)
+    _consume(consumed, (each for claim in mine for each in holders[claim] if is_share(each)), -1)
     left = {name: capacity.value.nano - consumed.get(name, 0) for name, capacity in listing.device.capacities}
     wanted: dict[str, int] = {}
     _consume(wanted, (each for each in results if is_share(each)), 1)
@@ -145,7 +146,9 @@ def _consume(consumed: dict[str, int], results: Iterator[DeviceResult], sign: in
             table.add(consumed, name, sign * amount.nano)
 
 
-def _over_counters(store: ObjectStore, devices: Collection[DeviceId], own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+def _over_counters(
+    store: ObjectStore, devices: Mapping[DeviceId, None], own: frozenset[ClaimId]
+) -> Iterator[Duplicate]:
     """Compare counters. The check of pools covers those that the newest generation does not publish."""
     planned: dict[CounterId, int] = {}
     first: dict[CounterId, DeviceId] = {}
@@ -153,8 +156,13 @@ def _over_counters(store: ObjectStore, devices: Collection[DeviceId], own: froze
         for counter, amount in _drawn(store, device).items():
             table.add(planned, counter, amount)
             first.setdefault(counter, device)
+    published_of: dict[PoolId, dict[CounterId, Quantity]] = {}
     for counter, amount in planned.items():
-        published = _published(store, counter)
+        pool = PoolId(counter.driver, counter.pool)
+        if pool not in published_of:
+            facts = store.slice_index.facts(pool)
+            published_of[pool] = dict(facts.counters) if facts is not None else {}
+        published = published_of[pool].get(counter)
         if published is None:
             continue
         charged = store.allocated_devices.drawing(counter)
@@ -168,7 +176,7 @@ def _over_counters(store: ObjectStore, devices: Collection[DeviceId], own: froze
             yield Duplicate(device=first[counter], claims=_holders(store, others, own), message=message)
 
 
-def _incompatible(store: ObjectStore, devices: Collection[DeviceId], own: frozenset[ClaimId]) -> Iterator[Duplicate]:
+def _incompatible(store: ObjectStore, devices: Mapping[DeviceId, None], own: frozenset[ClaimId]) -> Iterator[Duplicate]:
     """Compare the compatibility groups of devices that draw on one counter set."""
     for pool in dict.fromkeys(device.pool_id for device in devices):
         facts = store.slice_index.facts(pool)
@@ -185,11 +193,6 @@ def _holders(store: ObjectStore, devices: Iterable[DeviceId], own: frozenset[Cla
     """Return the claims but `own` that hold one of the devices, sorted."""
     found = {claim for device in devices for claim in store.allocated_devices.holders(device)}
     return tuple(sorted(found - own))
-
-
-def _published(store: ObjectStore, counter: CounterId) -> Quantity | None:
-    facts = store.slice_index.facts(PoolId(counter.driver, counter.pool))
-    return dict(facts.counters).get(counter) if facts is not None else None
 
 
 def _drawn(store: ObjectStore, device: DeviceId) -> dict[CounterId, int]:

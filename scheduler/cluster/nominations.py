@@ -42,16 +42,21 @@ def split_by_nominations(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Bat
     if not nominated or not batch.pods:
         yield batch
         return
-    units: defaultdict[GangId | PodId, list[Pod]] = defaultdict(list)
-    for pod in batch.levelled().pods:
-        units[pod.id if pod.gang is None else pod.gang].append(pod)
+    units: defaultdict[GangId | PodId, list[int]] = defaultdict(list)
+    levelled = batch.levelled().pods
+    for position, pod in enumerate(levelled):
+        units[pod.id if pod.gang is None else pod.gang].append(position)
     waiting = {pod.id: pod.priority for pod in nominated}
     priorities = sorted(waiting.values())
-    rows = [(_nomination_group(unit, waiting, priorities), unit) for unit in units.values()]
-    rows.sort(key=lambda row: (-_priority(row[1]), not row[0].own))
+    rows = [
+        (_nomination_group(pods, waiting, priorities), _priority(pods), positions)
+        for positions in units.values()
+        for pods in ([levelled[position] for position in positions],)
+    ]
+    rows.sort(key=lambda row: (-row[1], not row[0].own))
     for _, group in groupby(rows, key=lambda row: row[0]):
-        chosen = {pod.id for _, unit in group for pod in unit}
-        yield replace(batch, pods=tuple(pod for pod in batch.pods if pod.id in chosen))
+        chosen = sorted(position for _, _, positions in group for position in positions)
+        yield replace(batch, pods=tuple(batch.pods[position] for position in chosen))
 
 
 def _nomination_group(unit: Sequence[Pod], waiting: dict[PodId, int], priorities: Sequence[int]) -> _NominationGroup:
@@ -120,9 +125,10 @@ class Nominations:
         if self._leaving.get(pod) == uid:
             del self._leaving[pod]
 
-    def is_leaving(self, pod: PodId) -> bool:
-        """Whether a pod is about to be evicted."""
-        return pod in self._leaving
+    @property
+    def leaving(self) -> Iterable[PodId]:
+        """The pods that are about to be evicted."""
+        return self._leaving.keys()
 
     def confirm(self, key: PodId, pod: Pod | None) -> None:
         """Drop assumptions about a pod that the watch confirms or contradicts."""
@@ -161,11 +167,10 @@ def unblocked(store: ObjectStore, nominations: Nominations, transition: Transiti
     if not store.nominated or not _makes_room(transition):
         return
     left = transition.before.node_name if isinstance(transition.before, Pod) else ""
-    for pod in store.nominated.values():
-        if left and pod.nominated_node_name != left:
-            continue
-        there = store.pod_index.on(pod.nominated_node_name)
-        if not any(_leaves(each, pod, nominations) for each in there.values()):
+    nominated = store.nominated_to.get(left, {}).values() if left else store.nominated.values()
+    is_awaiting = _victims(store, nominations) if nominated else None
+    for pod in nominated:
+        if is_awaiting is not None and not is_awaiting(pod):
             yield pod.id
 
 
@@ -179,9 +184,20 @@ def _makes_room(transition: Transition) -> bool:
     return False
 
 
-def _leaves(each: Pod, pod: Pod, nominations: Nominations) -> bool:
-    """Whether a pod is a victim that is leaving for one of a higher priority."""
-    return each.priority < pod.priority and (each.is_deleting or nominations.is_leaving(each.id))
+def _victims(store: ObjectStore, nominations: Nominations) -> Callable[[Pod], bool]:
+    """Return a function that says whether a pod that is leaving the nominated node has a lower priority than a pod."""
+    lowest: dict[str, int] = {}
+    for key in nominations.leaving:
+        victim = store.assumed_pods.get(key)
+        if victim is not None and holds_node(victim):
+            lowest[victim.node_name] = min(victim.priority, lowest.get(victim.node_name, victim.priority))
+
+    def is_awaiting(pod: Pod) -> bool:
+        name = pod.nominated_node_name
+        found = [each for each in (lowest.get(name), store.pod_index.lowest_leaving(name)) if each is not None]
+        return bool(found) and min(found) < pod.priority
+
+    return is_awaiting
 
 
 STALE_SECONDS: Final = 1800.0
@@ -202,15 +218,11 @@ class NominationAges:
         if not store.nominated and not self._since:
             return ()
         now, before, self._since = self._clock(), self._since, {}
-        found = []
+        found, is_awaiting = [], _victims(store, nominations)
         for pod in store.nominated.values():
             key = (pod.id, pod.uid, pod.nominated_node_name)
-            since = now if _is_awaiting(store, nominations, pod) else before.get(key, now)
+            since = now if is_awaiting(pod) else before.get(key, now)
             self._since[key] = since
             if now - since > STALE_SECONDS:
                 found.append(pod.id)
         return tuple(found)
-
-
-def _is_awaiting(store: ObjectStore, nominations: Nominations, pod: Pod) -> bool:
-    return any(_leaves(each, pod, nominations) for each in store.pod_index.on(pod.nominated_node_name).values())

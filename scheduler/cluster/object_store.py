@@ -73,6 +73,8 @@ class ObjectStore:
         self.placed_pods: Table[PodId, Pod] = Table()
         self.nominated: Table[PodId, Pod] = Table()
         """Assumed pods that have a nominated node and are not bound."""
+        self.nominated_to: dict[str, dict[PodId, Pod]] = {}
+        """The same by the node."""
         self.slice_index = SliceIndex()
         self.allocated_devices = AllocatedDevices(self.slice_index)
         self.node_usage = NodeUsage()
@@ -201,12 +203,21 @@ class ObjectStore:
             self.placed_pods.replace(key, after)
         elif before is not None and holds_node(before):
             self.placed_pods.replace(key, None)
-        if after is not None and is_nominated(after):
-            self.nominated.replace(key, after)
-        elif before is not None and is_nominated(before):
-            self.nominated.replace(key, None)
+        self._index_nomination(key, before, after)
         self._index_claims(key, before, after)
         return before
+
+    def _index_nomination(self, key: PodId, before: Pod | None, after: Pod | None) -> None:
+        was, is_now = before is not None and is_nominated(before), after is not None and is_nominated(after)
+        if was or is_now:
+            self.nominated.replace(key, after if is_now else None)
+        if before is not None and was:
+            there = self.nominated_to[before.nominated_node_name]
+            del there[key]
+            if not there:
+                del self.nominated_to[before.nominated_node_name]
+        if after is not None and is_now:
+            self.nominated_to.setdefault(after.nominated_node_name, {})[key] = after
 
     def set_assumed_claim(self, key: ClaimId, after: Claim | None) -> Claim | None:
         """Set a claim with assumptions applied; return its previous value."""

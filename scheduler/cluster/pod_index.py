@@ -5,13 +5,13 @@ The commit check uses them to verify inter-pod rules again between a decision an
 the terms that apply to a pod by the pod's labels, instead of evaluating all terms.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from scheduler.cluster import table
-from scheduler.cluster.table import Table
 from solver import MatchedLabels, SelectorIndex
-from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodAffinityTerm, PodId
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Pod, PodAffinityTerm, PodId
 
 
 class NodeUsage:
@@ -136,6 +136,8 @@ class PodIndex:
 
     def __init__(self) -> None:
         self._on_node: dict[str, dict[PodId, Pod]] = {}
+        self._leaving: dict[str, Counter[int]] = {}
+        """The number of pods that are being deleted, by node and priority."""
         self._recent_pods: dict[PodId, None] = {}
         self.anti_affinity = AntiAffinityIndex()
         self.recent_anti_affinity = AntiAffinityIndex()
@@ -146,6 +148,7 @@ class PodIndex:
         if before is not None and had:
             pods = self._on_node[before.node_name]
             pods.pop(key, None)
+            self._count_leaving(before, -1)
             if not pods:
                 del self._on_node[before.node_name]
         if after is None or not holds_node(after):
@@ -153,6 +156,7 @@ class PodIndex:
             self.recent_anti_affinity.remove(key)
             return
         self._on_node.setdefault(after.node_name, {})[key] = after
+        self._count_leaving(after, 1)
         self.anti_affinity.put(after)
         if is_seen and not had:
             self._add_recent(key)
@@ -174,6 +178,17 @@ class PodIndex:
         for pods in self._on_node.values():
             for key in pods.keys() & self._recent_pods.keys():
                 self.recent_anti_affinity.put(pods[key])
+
+    def _count_leaving(self, pod: Pod, sign: int) -> None:
+        if pod.is_deleting:
+            priorities = self._leaving.setdefault(pod.node_name, Counter())
+            table.add(priorities, pod.priority, sign)
+            if not priorities:
+                del self._leaving[pod.node_name]
+
+    def lowest_leaving(self, name: str) -> int | None:
+        """Return the lowest priority of the pods on a node that are being deleted; None where there are none."""
+        return min(self._leaving.get(name, ()), default=None)
 
     def on(self, name: str) -> dict[PodId, Pod]:
         """Return the pods on a node."""
@@ -205,24 +220,3 @@ def _conflicting(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort 
     if held.address == ANY_ADDRESS:
         return next(iter(asked.values()))
     return asked.get(held.address) or asked.get(ANY_ADDRESS)
-
-
-def satisfies_affinity(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:
-    """Whether `other`, on node `there`, satisfies the required affinity of `pod` on `node`."""
-    near, far = dict(node.labels), dict(there.labels)
-    return all(
-        near.get(term.topology_key) is not None
-        and near.get(term.topology_key) == far.get(term.topology_key)
-        and _selects(term, other, namespaces)
-        for term in pod.affinity
-    )
-
-
-def _selects(term: PodAffinityTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
-    if term.selector is None or not term.selector.matches(dict(pod.labels)):
-        return False
-    if pod.id.namespace in term.namespaces:
-        return True
-    known = namespaces.get(pod.id.namespace)
-    labels = dict(known.labels) if known is not None else {}
-    return term.namespace_selector is not None and term.namespace_selector.matches(labels)

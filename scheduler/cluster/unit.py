@@ -56,10 +56,6 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
             each.extended_resource_claim.id for each in self.placements if each.extended_resource_claim is not None
         )
 
-    def consumers(self, claim: ClaimId) -> tuple[ConsumerReference, ...]:
-        """Return the entries that the unit adds to the status.reservedFor of one claim, in the placements' order."""
-        return self.reservations().get(claim, ())
-
     def reservations(self) -> dict[ClaimId, tuple[ConsumerReference, ...]]:
         """Return the entries that the unit adds to status.reservedFor, by claim, both in the placements' order."""
         found: dict[ClaimId, dict[ConsumerReference, None]] = {}

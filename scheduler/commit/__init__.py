@@ -4,7 +4,7 @@ Writes what a plan decides to the API server, and puts right what crashes and lo
 The path of a unit (a pod, or the pods of gangs that are placed together):
 
     commit                   the protocol: order of writes, what is revocable, what decides after a lost answer
-    affinity_order           a pod is bound only after the pods that its required affinity needs
+    affinity                 a pod is bound only after the pods that its required affinity needs
     claims, own_writes       claim writes: finalizer, then allocation and reservation in one
     speculative_finalizers   the finalizers of a few pods, while these are decided
     extended_resource_claims claims that the scheduler creates for extended resources (KEP-5004)

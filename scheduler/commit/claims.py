@@ -106,18 +106,18 @@ def operations(
     """
     allocations = {each.claim: each for each in unit.allocations}
     writes: list[ClaimWrite] = []
-    for key in unit.claims:
+    for key, consumers in unit.reservations().items():
         claim, new = find_claim(key), allocations.get(key)
         if claim is None:
             return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
         if new is not None:
-            writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=unit.consumers(key)))
+            writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=consumers))
         else:
             assumed = find_assumed(key)
             writes.append(
                 Reserve(
                     claim=claim,
-                    consumers=missing_consumers(claim, unit.consumers(key), find_pod),
+                    consumers=missing_consumers(claim, consumers, find_pod),
                     assumed=assumed.allocation if assumed is not None else None,
                 )
             )

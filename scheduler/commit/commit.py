@@ -31,7 +31,7 @@ from scheduler.change import is_older
 from scheduler.cluster import Cluster, Transition, Unit
 from scheduler.cluster.assume_cache import is_same
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
-from scheduler.commit.affinity_order import AffinityOrder, Dependencies
+from scheduler.commit.affinity.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
 from scheduler.commit.bindings import NodeAllocatableWriter, NotBound, PodBinder
 from scheduler.commit.claims import ClaimWriter, NotWritten, Written, operations
@@ -92,9 +92,9 @@ class Commit:
         with self._prebind.counted():
             await together(self.extended_claims.until_shown(unit, each) for each in placements)
 
-    def begin(self, units: Sequence[Unit]) -> None:
+    async def begin(self, units: Sequence[Unit]) -> None:
         """Order the units of a plan, which are assumed, by the affinity of their pods (`affinity_order`)."""
-        self._affinity.begin(units)
+        await self._affinity.begin(units)
 
     def end(self, unit: Unit) -> None:
         """Wake the units that depend on a unit, whatever its outcome."""
@@ -334,7 +334,8 @@ class Commit:
             uncertain=uncertain,
         )
         await self.extended_claims.drop(placements, unreleased)
-        await self._node_allocatable.remove(each for each in placements if not set(each.claims) & set(unreleased))
+        kept = frozenset(unreleased)
+        await self._node_allocatable.remove(each for each in placements if kept.isdisjoint(each.claims))
         return unreleased
 
 

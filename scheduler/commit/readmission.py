@@ -16,7 +16,8 @@ from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError, KubeError, NotFound
 from scheduler.observe import logs, memory
 from scheduler.observe.health import Check
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined
 from scheduler.queue.memory_budget import MemoryBudget, ObjectKey
 from solver.domain import ClaimId, PodId
 
@@ -57,32 +58,38 @@ class Readmission:
         """Do so every second."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            self._look_at_memory()
-            await self.readmit()
-            self._report()
+            for step in (self._look_at_memory, self.readmit, self._report):
+                with Confined(self._metrics, Subsystem.READMISSION):
+                    await step()
 
     async def readmit(self) -> None:
         """Read the objects for which there is room."""
         for key, seen in self._shedding.candidates(_MOST_READS):
             try:
-                value = decode(key.kind, await self._client.request("GET", _path(key)))
-            except NotFound:
-                value = None
+                with Confined(self._metrics, Subsystem.READMISSION, passing=(KubeError, DecodeError), key=key.name):
+                    await self._readmit(key, seen)
+                    continue
+                self._shedding.readmit(key, seen)  # a defect on one object: the watch shows its next version
             except DecodeError:
                 self._shedding.readmit(key, seen)  # the watch shows it when it is readable
-                continue
             except KubeError:
                 return  # the next period tries again
-            if self._shedding.readmit(key, seen):
-                self._see((Change(kind=key.kind, key=key.name, value=value),))
 
-    def _look_at_memory(self) -> None:
+    async def _readmit(self, key: ObjectKey, seen: int) -> None:
+        try:
+            value = decode(key.kind, await self._client.request("GET", _path(key)))
+        except NotFound:
+            value = None
+        if self._shedding.readmit(key, seen):
+            self._see((Change(kind=key.kind, key=key.name, value=value),))
+
+    async def _look_at_memory(self) -> None:
         pids = [os.getpid(), *(pid for pid in (self._worker_pid(),) if pid is not None)]
         used = memory.resident_bytes(pids)
         self._metrics.memory_resident.set(used)
         self._shedding.is_closed = self._limit_bytes is not None and used > _FULL_SHARE * self._limit_bytes
 
-    def _report(self) -> None:
+    async def _report(self) -> None:
         """Show the shed objects: series, readiness detail, and a log line at the beginning and the end."""
         shedding, counts = self._shedding, {kind: self._shedding.left(kind) for kind in (Kind.PODS, Kind.CLAIMS)}
         self._metrics.waiting_bytes.set(shedding.bytes)

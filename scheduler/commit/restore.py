@@ -22,7 +22,7 @@ from scheduler.queue import StarvationTracker
 from scheduler.status.conditions import ConditionReason
 from scheduler.status.status_writer import StatusWriter
 from scheduler.unreadable import cut
-from solver.domain import PASSED_OVER
+from solver.domain import PASSED_OVER, Pod
 
 _FOR_ROOM: Final = frozenset(
     {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_RESERVED}
@@ -30,6 +30,7 @@ _FOR_ROOM: Final = frozenset(
 """Reasons of pods that lack room or devices."""
 
 _MOST_LOGGED: Final = 100
+_SINCE: Final = "status.conditions[PodScheduled].lastTransitionTime"
 _REASON: Final = "status.conditions[PodScheduled].reason"
 
 _log: Final = logs.logger()
@@ -59,16 +60,21 @@ async def restore_waiting_times(
     starvation, reports = receivers
     now = clock()
     behind = wall_clock() - now
-    waiting, overdue = [], set()
+    waiting, overdue, known = list[tuple[Pod, float]](), set[str](), set(ConditionReason)
     for wait in waits:
         pod = cluster.observed_pod(wait.pod)
         if pod is None or pod.uid != wait.uid or pod.node_name or pod.scheduler_name not in scheduler_names:
             continue
-        reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))
-        if wait.reason not in set(ConditionReason):
+        try:
+            since, seconds = wait.since.astimezone(dt.UTC), min(now, wait.since.timestamp() - behind)
+        except (OverflowError, ValueError, OSError):  # year 1 or 9999 in another time zone, or too far for the clock
+            problems.append(DecodeError(Kind.PODS, str(pod.id), _SINCE, "this time is out of range"))
+            continue
+        reports.restore_since(pod.uid, since)
+        if wait.reason not in known:
             problems.append(DecodeError(Kind.PODS, str(pod.id), _REASON, f"this version knows no {cut(wait.reason)}"))
         if wait.reason in _FOR_ROOM:
-            waiting.append((pod, min(now, wait.since.timestamp() - behind)))
+            waiting.append((pod, seconds))
         if PASSED_OVER in wait.message:
             overdue.add(pod.uid)
     for each in problems[:_MOST_LOGGED]:

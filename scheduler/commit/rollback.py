@@ -79,7 +79,8 @@ class Rollback:
         uids = {uid for (_, uid), is_released in zip(pods, is_unbound, strict=True) if is_released}
         if all(is_unbound):
             uids |= groups
-        done = await together(self._release_pods(claim, uids, is_uncertain=claim in uncertain) for claim in claims)
+        late = frozenset(uncertain)
+        done = await together(self._release_pods(claim, uids, is_uncertain=claim in late) for claim in claims)
         return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(is_unbound)))
 
     async def deallocate(

@@ -48,7 +48,8 @@ class UncertainAllocations:
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
-                await self.find_out()
+                with self._confined():
+                    await self.find_out()
             except FencedError:
                 return
 

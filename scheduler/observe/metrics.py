@@ -64,6 +64,9 @@ class Subsystem(StrEnum):
     FAILED_DEVICES = "failed_devices"
     FLEET = "fleet"
     API = "api"
+    WATCHES = "watches"
+    READMISSION = "readmission"
+    TAKE_OVER = "take_over"
 
 
 class Metrics:

@@ -15,6 +15,8 @@ from scheduler.observe.metrics import Metrics, Subsystem
 
 T = TypeVar("T")
 
+_PAUSE_SECONDS: Final = 1.0
+"""Before a loop begins again that an unexpected exception has ended."""
 _LONGEST_TRACEBACK: Final = 20
 """The most innermost frames of a traceback that are logged."""
 
@@ -87,6 +89,19 @@ class Tasks:
             note(self._metrics, self._part, error)
         if self._on_end is not None:
             self._on_end()
+
+
+async def kept_running(loop: Callable[[], Coroutine[Any, Any, None]], metrics: Metrics, part: Subsystem) -> None:
+    """
+    Run a loop until it returns: where an unexpected exception ends it, it begins again after a pause.
+
+    A loop that lives through the exceptions of its objects needs this only for what belongs to no object.
+    """
+    while True:
+        with Confined(metrics, part):
+            await loop()
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:

@@ -9,6 +9,7 @@ A device is taken when it is allocated again itself: then its counters are taken
 help with (labels, taints, neighbours, volumes, slices) is no matter of amounts, and is not followed.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,8 +63,13 @@ class FreedResources:
         self._pods: Final = pods
         self._devices: Final[Followed[DeviceId]] = {}
         self._nodes: Final[Followed[str]] = {}
-        self._preemptible: Final[dict[int, int]] = {}
-        """By priority, the newest number of what pods of that priority have taken."""
+        self._preemptible: Final[list[tuple[int, int]]] = []
+        """
+        Priorities, each with the newest number of what pods of it have taken; both rise.
+
+        A priority whose number is no newer than that of a lower one is left out: who may preempt the pods of the one
+        may preempt those of the other.
+        """
         self._dropped = 0
         self._overlapped = 0
         """The last batch whose plan took room of a node where more had come free since the batch was taken."""
@@ -121,7 +127,8 @@ class FreedResources:
         """Return the newest number of what pods of a lower priority have taken."""
         if pod.preemption_policy == "Never":
             return 0
-        return max((number for priority, number in self._preemptible.items() if priority < pod.priority), default=0)
+        lower = bisect_left(self._preemptible, (pod.priority, 0))
+        return self._preemptible[lower - 1][1] if lower else 0
 
     def _see_claim(self, before: Claim | None, after: Claim | None, number: int) -> ClusterEvent | None:
         had, has = _devices(before), _devices(after)
@@ -161,7 +168,15 @@ class FreedResources:
             self._overlapped = queued.batch
 
     def _note_taken(self, freed: _Freed, priority: int) -> None:
-        self._preemptible[priority] = max(self._preemptible.get(priority, 0), freed.number)
+        known, at = self._preemptible, bisect_left(self._preemptible, (priority + 1, 0))
+        if at and known[at - 1][1] >= freed.number:
+            return
+        if at and known[at - 1][0] == priority:
+            at -= 1
+        end = at
+        while end < len(known) and known[end][1] <= freed.number:
+            end += 1
+        known[at:end] = [(priority, freed.number)]
 
     def _follow(self, followed: Followed[Key], key: Key, freed: _Freed) -> None:
         """Put what was freed last behind all others; beyond the limit, drop the oldest."""

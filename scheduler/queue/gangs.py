@@ -146,13 +146,14 @@ class GangReplacements:
     def replacements(self, batch: Batch, now: float) -> frozenset[PodId]:
         """Return the pods of a batch that complete gangs which run in part."""
         found: set[PodId] = set()
+        members = batch.members() if any(gang.is_partial for gang in batch.gangs) else {}
         for gang in batch.gangs:
             if gang.is_partial:
-                found |= self._of_gang(gang, batch, now)
+                found |= self._of_gang(gang, members.get(gang.id, ()), now)
         return frozenset(found)
 
-    def _of_gang(self, gang: Gang, batch: Batch, now: float) -> set[PodId]:
-        found = {pod.id for pod in batch.pods if pod.gang == gang.id and self.has_slot(pod, now)}
+    def _of_gang(self, gang: Gang, members: Iterable[Pod], now: float) -> set[PodId]:
+        found = {pod.id for pod in members if self.has_slot(pod, now)}
         return found if len(found) >= gang.min_count - gang.running_count else set()
 
     def _terms(self, pod: Pod) -> Hashable:

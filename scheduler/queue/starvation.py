@@ -9,7 +9,8 @@ nodes again before it gives them to other pods (`split_restored`). Times are sec
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from msgspec import structs
@@ -56,7 +57,10 @@ class StarvationTracker:
         self._replacements: Final = replacements if replacements is not None else GangReplacements()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
+        """The last placements, by priority and whether the pod had claims, the latest at the end."""
         self._reservations: Final[dict[str, NodeReservation]] = {}
+        self._reserved: Final[defaultdict[str, set[str]]] = defaultdict(set)
+        """The keys of `_reservations` by the uid of each pod that they are for."""
         self._not_overtaken: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
 
     @property
@@ -115,8 +119,9 @@ class StarvationTracker:
         later does not inherit its wait. Pods that complete a gang which has lost members count as overdue too.
         """
         overdue = {pod.id for pod in batch.pods if self.is_overdue(pod, now)}
+        members = batch.members()
         for gang in batch.gangs:
-            overdue |= _needed_members(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
+            overdue |= _needed_members(gang, [pod.id for pod in members.get(gang.id, ())], overdue)
         overdue |= self._replacements.replacements(batch, now)
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
         if not ids and not self._reservations:
@@ -140,8 +145,7 @@ class StarvationTracker:
             **rest,
             **fresh,
         }
-        self._reservations.clear()
-        self._reservations.update(order)
+        self._replace_reservations(order)
         return not before <= {name for reservation in self._reservations.values() for name in reservation.nodes}
 
     def forget(self, uid: str) -> bool:
@@ -151,7 +155,7 @@ class StarvationTracker:
 
     def has_nodes(self, uid: str) -> bool:
         """Whether nodes are reserved for a pod, alone or with its gang."""
-        return any(uid in reservation.uids for reservation in self._reservations.values())
+        return uid in self._reserved
 
     def is_overdue(self, pod: Pod, now: float) -> bool:
         """Whether a pod was overtaken too long ago."""
@@ -160,10 +164,20 @@ class StarvationTracker:
 
     def release(self, uid: str) -> bool:
         """Release the nodes of a pod that cannot be placed for now; return whether there were any."""
-        released = [first for first, reservation in self._reservations.items() if uid in reservation.uids]
-        for first in released:
-            del self._reservations[first]
-        return bool(released)
+        released = self._reserved.get(uid)
+        if not released:
+            return False
+        self._replace_reservations({key: each for key, each in self._reservations.items() if key not in released})
+        return True
+
+    def _replace_reservations(self, reservations: Mapping[str, NodeReservation]) -> None:
+        reservations = dict(reservations)
+        self._reservations.clear()
+        self._reservations.update(reservations)
+        self._reserved.clear()
+        for key, reservation in reservations.items():
+            for uid in reservation.uids:
+                self._reserved[uid].add(key)
 
     def _fail(self, pod: Pod, reasons: Collection[Reason], now: float) -> None:
         codes = {reason.code for reason in reasons}
@@ -185,24 +199,34 @@ class StarvationTracker:
             self._not_overtaken[waiting.group].pop(uid, None)
 
     def _file(self, pod: Pod, waiting: _Waiting) -> None:
-        """Find the first placement that has overtaken a pod, or file the pod for the next one."""
+        """
+        Find the first placement that has overtaken a pod, or file the pod for the next one.
+
+        A pod that is filed already was overtaken by none. Of the last placements, those after its first failure count.
+        """
+        if waiting.group == (pod.priority, waiting.needs_room):
+            return
         if waiting.group is not None:
             self._not_overtaken[waiting.group].pop(pod.uid, None)
             waiting.group = None
         if waiting.overtaken_at is None:
             group = (pod.priority, waiting.needs_room)
-            times = (at for placed, at in self._placed.items() if _overtakes(placed, group))
-            waiting.overtaken_at = min((at for at in times if at >= waiting.first_failed), default=None)
+            later = takewhile(lambda each: each[1] >= waiting.first_failed, reversed(self._placed.items()))
+            waiting.overtaken_at = min((at for placed, at in later if _overtakes(placed, group)), default=None)
         if waiting.overtaken_at is None:
             waiting.group = (pod.priority, waiting.needs_room)
             self._not_overtaken[waiting.group][pod.uid] = waiting
 
     def _place(self, pods: Iterable[Pod], now: float) -> None:
-        for placed in {(pod.priority, bool(pod.claims)) for pod in pods}:
-            self._placed[placed] = now
-            for group in [group for group in self._not_overtaken if _overtakes(placed, group)]:
-                for waiting in self._not_overtaken.pop(group).values():
-                    waiting.overtaken_at, waiting.group = now, None
+        lowest: dict[bool, int] = {}
+        for priority, has_claims in dict.fromkeys((pod.priority, bool(pod.claims)) for pod in pods):
+            self._placed.pop((priority, has_claims), None)
+            self._placed[priority, has_claims] = now
+            lowest[has_claims] = min(priority, lowest.get(has_claims, priority))
+        strongest = [(priority, has_claims) for has_claims, priority in lowest.items()]
+        for group in [each for each in self._not_overtaken if any(_overtakes(placed, each) for placed in strongest)]:
+            for waiting in self._not_overtaken.pop(group).values():
+                waiting.overtaken_at, waiting.group = now, None
 
 
 def _needed_members(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId]) -> set[PodId]:

@@ -179,9 +179,10 @@ class PodGroupStatusWriter:
     async def run(self) -> None:
         """Write conditions until no write may start any more."""
         while True:
-            await self._wait_for_work()
             try:
-                await self._write_due()
+                with Confined(self._metrics, Subsystem.POD_GROUPS, passing=(FencedError,)):
+                    await self._wait_for_work()
+                    await self._write_due()
             except FencedError:
                 return
 

@@ -67,13 +67,20 @@ class ByteRateLimit:
     def __init__(self) -> None:
         self._arrivals: Final[dict[str, float]] = {}
         """Theoretical arrival times: when all that was written is within the rate."""
+        self._debtors: Final[dict[str, None]] = {}
+        """Namespaces that had to wait after their last write."""
+        self._most = _FEWEST_PRUNED
+        """With more arrival times those that are past are forgotten."""
 
     def spend(self, namespace: str, size: int, now: float) -> None:
         """Charge a write of a pod of `size` bytes."""
         self._arrivals[namespace] = max(now, self._arrivals.get(namespace, now)) + size / _BYTES_PER_SECOND
-        if len(self._arrivals) > _FEWEST_PRUNED and min(self._arrivals.values()) <= now:
+        if self.wait_seconds(namespace, now) > 0.0:
+            self._debtors[namespace] = None
+        if len(self._arrivals) > self._most:
             for past in [each for each, at in self._arrivals.items() if at <= now]:
                 del self._arrivals[past]
+            self._most = max(_FEWEST_PRUNED, 2 * len(self._arrivals))
 
     def wait_seconds(self, namespace: str, now: float) -> float:
         """Return the seconds until a pod of the namespace may be written; 0 for now."""
@@ -81,4 +88,6 @@ class ByteRateLimit:
 
     def in_debt(self, now: float) -> frozenset[str]:
         """Return the namespaces that have to wait."""
-        return frozenset(each for each in self._arrivals if self.wait_seconds(each, now) > 0.0)
+        for past in [each for each in self._debtors if self.wait_seconds(each, now) <= 0.0]:
+            del self._debtors[past]
+        return frozenset(self._debtors)

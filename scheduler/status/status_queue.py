@@ -234,7 +234,9 @@ class StatusQueue:
 
     def due_in(self, now: float, token_in: float) -> float | None:
         """Return the seconds until `take` may return something (a token comes in `token_in`); None: nothing waits."""
-        times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
+        in_debt, first = self._rate.in_debt(now), self._queue.namespaces(WriteClass.FIRST)
+        is_free = any(each not in in_debt for each in first)
+        times = [0.0] if is_free else [self._rate.wait_seconds(each, now) for each in first]
         if self._queue.count(WriteClass.RENEWAL):
             times.append(max(0.0, self._next_renewal_at - now))
         times += [max(0.0, oldest + self._renewal_seconds - now) for oldest in _first(self._evented_at)]

@@ -221,7 +221,9 @@ class StatusWriter:
                 with Confined(self._metrics, Subsystem.STATUS, pod=str(report.pod.id)):
                     reasons = await self._missing_templates.named(report.pod, reasons)
                 if self._late.get(uid) is report:  # else the pod was tried again, or is gone
-                    self._report_unschedulable(report.pod, reasons, report.node_count)
+                    del self._late[uid]
+                    with Confined(self._metrics, Subsystem.STATUS, pod=str(report.pod.id)):
+                        self._report_unschedulable(report.pod, reasons, report.node_count)
 
     def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self._cancel_timer(pod.uid)
@@ -240,8 +242,13 @@ class StatusWriter:
 
     async def _write_all(self) -> None:
         while True:
-            async with self._taking:
-                write = await self._next()
+            write = None
+            with Confined(self._metrics, Subsystem.STATUS):  # a report that cannot be composed has left the queue
+                async with self._taking:
+                    write = await self._next()
+            if write is None:
+                await asyncio.sleep(_LEAST_SECONDS)
+                continue
             pod = str(write.pod.id) if write.pod is not None else ""
             try:
                 with Confined(self._metrics, Subsystem.STATUS, passing=_EXPECTED, pod=pod):

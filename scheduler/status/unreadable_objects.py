@@ -106,8 +106,8 @@ class Quarantine:
 
     def _count(self, kind: Kind) -> None:
         unreadable = self._unreadable.get(kind, set())
-        others = sum(key not in unreadable for key in self._unusable.get(kind, ()))
-        self._metrics.quarantined_objects.labels(kind).set(len(unreadable) + others)
+        unusable = self._unusable.get(kind, set())
+        self._metrics.quarantined_objects.labels(kind).set(len(unreadable) + len(unusable) - len(unreadable & unusable))
 
     def _may_record(self, kind: Kind, key: str) -> bool:
         namespace = _namespace(key)

@@ -11,6 +11,7 @@ batches.
 In the shell:
 
 - `decider`: what `scheduler.cycle` calls. It gives a checked plan for every batch, even while there is no worker.
+- `evaluated_objects`: whether a costly plan still stands on the objects that its selectors were evaluated on.
 - `supervisor`: starts the worker, keeps its replica up to date, asks it, and kills it when it takes too long
   (watchdog).
 - `fork_server`: launches the fork server, the first one before the rest of the scheduler is imported.

@@ -5,15 +5,14 @@ The worker decides. Pods with which it ended, or with which a plan broke a rule,
 decided in isolation, in a child of the worker. While there is no worker, the shell itself decides greedily about a few
 pods that are cheap because they have no claim left to allocate; the others wait for the worker.
 
-The plan of an isolated decision is checked once more, against the present cluster but without selectors: the child has
-evaluated them, their result for a published device does not change, and the shell evaluates no CEL itself.
+The plan of an isolated decision is checked once more, against the present cluster. The shell evaluates no CEL: that the
+selectors hold was found by the child, and is so still where nothing has changed that they read (`evaluated_objects`).
 """
 
 import asyncio
 import math
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +25,7 @@ from scheduler.cluster import Cluster
 from scheduler.worker import checked_plan, recording
 from scheduler.worker.decision_limits import Limits
 from scheduler.worker.decision_recorder import DecisionRecorder
+from scheduler.worker.evaluated_objects import are_selectors_settled, without_selectors
 from scheduler.worker.supervisor import (
     ChildEndedError,
     DecisionRequest,
@@ -36,61 +36,19 @@ from scheduler.worker.supervisor import (
 )
 from scheduler.worker.telemetry import SolverTelemetry
 from solver.domain import (
-    AllocationMode,
     Batch,
     Budget,
-    Claim,
     Plan,
     Pod,
     PodId,
     Policy,
     ReasonCode,
-    Request,
-    RequestName,
     SearchReport,
     SearchStatus,
     Snapshot,
-    SubRequest,
     Unplaced,
     Violation,
 )
-
-
-def without_selectors(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """
-    Remove the selectors of device classes, and of the claims that a plan allocates.
-
-    A request with allocation mode All then asks for the number of devices that the plan allocates to it.
-    """
-    given = {each.claim: Counter(result.request for result in each.allocation.results) for each in plan.allocations}
-    return structs.replace(
-        snapshot,
-        classes=tuple(structs.replace(each, selectors=()) if each.selectors else each for each in snapshot.classes),
-        claims=tuple(
-            _open(each, given[each.id]) if each.id in given and each.requests else each for each in snapshot.claims
-        ),
-    )
-
-
-def _open(claim: Claim, given: Counter[str]) -> Claim:
-    return structs.replace(claim, requests=tuple(_anything(each, given) for each in claim.requests))
-
-
-def _anything(request: Request, given: Counter[str]) -> Request:
-    alternatives = (
-        structs.replace(
-            each, selectors=(), allocation_mode=AllocationMode.EXACT_COUNT, count=_count(request, each, given)
-        )
-        for each in request.alternatives
-    )
-    return structs.replace(request, alternatives=tuple(alternatives))
-
-
-def _count(request: Request, wanted: SubRequest, given: Counter[str]) -> int:
-    if wanted.allocation_mode != AllocationMode.ALL:
-        return wanted.count
-    return given[str(RequestName(request.name, wanted.name))]
-
 
 _DROPPED: Final = "the solver's plans broke a rule and were dropped"
 _MOST_SAVED: Final = 64
@@ -123,7 +81,7 @@ class Decision:
     | `without_worker` | when there is a worker again |
 
     At most `cost_seconds` of the time went into evaluating what was not cached. `file` is where the decision is saved,
-    "" where it is not.
+    "" where it is not. `seen` is the cluster before an isolated decision.
     """
 
     batch: Batch
@@ -135,6 +93,7 @@ class Decision:
     suspects: Batch = _NO_PODS
     without_worker: Batch = _NO_PODS
     file: str = ""
+    seen: Snapshot | None = None
 
 
 class Decider:
@@ -209,6 +168,7 @@ class Decider:
         Raise `ChildEndedError` where the child broke a limit, and other `WorkerError`s where its parent is not there.
         """
         started, before = self._clock(), self._recorder.begin(self._cluster.snapshot)
+        seen = self._cluster.snapshot()
         request = DecisionRequest(
             batch=batch,
             assumptions=self._cluster.assumptions(),
@@ -224,12 +184,15 @@ class Decider:
                 self._report_poison_pod(batch, policy, error)
             raise
         decision = self._checked(batch, policy, answer.plan, answer.violations, started, is_isolated=is_costly)
-        return self._recorded(decision, before, batch, policy, request.limits)
+        return self._recorded(replace(decision, seen=seen), before, batch, policy, request.limits)
 
     async def is_still_valid(self, decision: Decision, policy: Policy) -> bool:
-        """Whether the plan of an isolated decision keeps every rule, except selectors, on the present cluster."""
-        snapshot = without_selectors(self._cluster.snapshot(), decision.plan)
-        violations = await asyncio.to_thread(solver.verify.check, snapshot, decision.batch, decision.plan, policy)
+        """Whether the plan of an isolated decision keeps every rule on the present cluster."""
+        now, plan = self._cluster.snapshot(), decision.plan
+        if decision.seen is None or not are_selectors_settled(decision.seen, now, plan):
+            return False
+        snapshot = without_selectors(now, plan)
+        violations = await asyncio.to_thread(solver.verify.check, snapshot, decision.batch, plan, policy)
         return not violations
 
     def _isolated_limits(self) -> Limits:

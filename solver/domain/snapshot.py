@@ -1,6 +1,6 @@
 """The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
-from solver.domain.ids import CounterId, DeviceId, PodId
+from solver.domain.ids import CounterId, DeviceId, GangId, PodId
 from solver.domain.label_selectors import NodeSelectorTerm
 from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
@@ -84,7 +84,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         A gang that needs `n` more pods has the n-th highest priority (spec.priority) of its waiting pods as its cap.
         Pods below the cap keep their priority.
         """
-        ceilings = {gang.id: most for gang in self.gangs if (most := self._ceiling(gang)) is not None}
+        members = self.members() if self.gangs else {}
+        found = ((gang, _ceiling(gang, members.get(gang.id, ()))) for gang in self.gangs)
+        ceilings = {gang.id: most for gang, most in found if most is not None}
         if not ceilings:
             return self
         pods = tuple(
@@ -95,18 +97,27 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, pods=pods)
 
-    def _ceiling(self, gang: Gang) -> int | None:
-        """Return the priority cap of a gang's pods; None if they have one priority, or the gang needs no more pods."""
-        need = gang.min_count - gang.running_count
-        if need <= 0:
-            return None
-        priorities = sorted((pod.priority for pod in self.pods if pod.gang == gang.id), reverse=True)
-        return priorities[min(need, len(priorities)) - 1] if len(set(priorities)) > 1 else None
+    def members(self) -> dict[GangId, list[Pod]]:
+        """Return the pods of the batch that name a gang, by gang, in their order."""
+        found: dict[GangId, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.gang is not None:
+                found.setdefault(pod.gang, []).append(pod)
+        return found
 
     def gangs_of(self, pods: Collection[Pod]) -> tuple[Gang, ...]:
         """Return the gangs of some pods of the batch."""
         named = {pod.gang for pod in pods}
         return tuple(each for each in self.gangs if each.id in named)
+
+
+def _ceiling(gang: Gang, waiting: Sequence[Pod]) -> int | None:
+    """Return the priority cap of a gang's waiting pods; None if they have one priority, or no more are needed."""
+    need = gang.min_count - gang.running_count
+    if need <= 0:
+        return None
+    priorities = sorted((pod.priority for pod in waiting), reverse=True)
+    return priorities[min(need, len(priorities)) - 1] if len(set(priorities)) > 1 else None
 
 
 class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):

@@ -109,7 +109,7 @@ class Committing:
     def connect(self, _: object) -> None:
         pass
 
-    def begin(self, units: Sequence[Unit]) -> None:
+    async def begin(self, units: Sequence[Unit]) -> None:
         pass
 
     def end(self, unit: Unit) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import structlog
 
+from scheduler import batch_formation
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
@@ -129,7 +130,7 @@ class Committing:
     def connect(self, _: object) -> None:
         pass
 
-    def begin(self, units: Sequence[Unit]) -> None:
+    async def begin(self, units: Sequence[Unit]) -> None:
         pass
 
     def end(self, unit: Unit) -> None:
@@ -1196,6 +1197,30 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
 
     assert ("good", "bound to n1") in hall.telling.told
     assert hall.series("dovetail_defects_total", part="decision") == 1
+
+
+@pytest.mark.parametrize("step", ["missing_claims", "split_by_nominations"])
+async def test_a_pod_at_which_a_step_of_the_batch_fails_goes_back_alone(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall = Hall()
+    honest = getattr(batch_formation, step)
+
+    def failing(first: Pod | Batch, *rest: object) -> object:
+        if any(each.id.name == "bad" for each in (first.pods if isinstance(first, Batch) else (first,))):
+            raise RuntimeError("a defect")
+        return honest(first, *rest)
+
+    monkeypatch.setattr(batch_formation, step, failing)
+    async with running(hall):
+        hall.cycle.see([seen(pod(name)) for name in ("a", "bad", "b", "c")])
+        await settle()
+
+        assert state(hall, "bad") is PodState.BACKING_OFF
+
+    bound = sorted(name for name, what in hall.telling.told if what == "bound to n1")
+    assert bound == ["a", "b", "c"]
+    assert hall.series("dovetail_defects_total", part="decision") >= 1
 
 
 @pytest.mark.parametrize("part", ["pod_groups", "stale_allocations", "evictions"])

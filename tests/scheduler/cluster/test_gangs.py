@@ -167,10 +167,10 @@ def test_a_claim_of_the_group_is_reserved_for_the_group_once_and_others_for_thei
         b.plan(*(b.placement(each, "n1") for each in pods), b.claim_allocation(shared), b.claim_allocation(own)),
         b.batch(*pods, gangs=[b.gang("g", 2, claims=("shared",))]),
     )
-    assert [(each.resource, each.name, each.uid) for each in unit.consumers(shared.id)] == [
+    assert [(each.resource, each.name, each.uid) for each in unit.reservations()[shared.id]] == [
         ("podgroups", "g", "uid-default-g")
     ]
-    assert [(each.resource, each.name) for each in unit.consumers(own.id)] == [("pods", "a"), ("pods", "b")]
+    assert [(each.resource, each.name) for each in unit.reservations()[own.id]] == [("pods", "a"), ("pods", "b")]
 
 
 def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:

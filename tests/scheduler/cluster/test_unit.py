@@ -68,5 +68,5 @@ def test_a_unit_reserves_a_claim_for_each_pod_that_uses_it() -> None:
         claim("old").id: (consumer("a"),),
     }
     assert unit.claims == (claim("shared").id, claim("old").id)
-    assert unit.consumers(claim("old").id) == (consumer("a"),)
-    assert unit.consumers(claim("unknown").id) == ()
+    assert unit.reservations()[claim("old").id] == (consumer("a"),)
+    assert claim("unknown").id not in unit.reservations()

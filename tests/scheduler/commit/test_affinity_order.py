@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from scheduler.cluster import Cluster, Unit, split_plan
-from scheduler.commit.affinity_order import AffinityOrder
+from scheduler.commit.affinity.affinity_order import AffinityOrder
 from scheduler.commit.commit import Commit
 from scheduler.commit.local_taints import FailedDevices
 from scheduler.commit.prebind import PreBind
@@ -31,8 +31,8 @@ def placed(cluster: Cluster, pod: Pod, node: str) -> Unit:
     return made
 
 
-def begun(order: AffinityOrder, *units: Unit) -> list[list[str]]:
-    order.begin(units)
+async def begun(order: AffinityOrder, *units: Unit) -> list[list[str]]:
+    await order.begin(units)
     return [[key.name for key, _ in order.dependencies(each)] for each in units]
 
 
@@ -40,7 +40,7 @@ async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> Non
     cluster = cluster_of(NODES, STORE, WEB)
     order = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
-    order.begin([store, web])
+    await order.begin([store, web])
     waiting = asyncio.create_task(order.wait(order.dependencies(web), "default"))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -54,8 +54,8 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     order = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
-    order.begin([store])
-    order.begin([web])
+    await order.begin([store])
+    await order.begin([web])
     order.end(store)
     cluster.forget(store)
 
@@ -73,24 +73,24 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
         pytest.param(neighbour("web", app="web"), "n1", "n1", id="no affinity"),
     ],
 )
-def test_a_unit_does_not_depend_on_a_pod_that_does_not_satisfy_it(pod: Pod, store_on: str, web_on: str) -> None:
+async def test_a_unit_does_not_depend_on_a_pod_that_does_not_satisfy_it(pod: Pod, store_on: str, web_on: str) -> None:
     cluster = cluster_of(NODES, STORE, pod)
     order = AffinityOrder(cluster)
-    assert begun(order, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
+    assert await begun(order, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
 
 
-def test_a_unit_that_a_running_pod_satisfies_has_no_dependency() -> None:
+async def test_a_unit_that_a_running_pod_satisfies_has_no_dependency() -> None:
     running = neighbour("old", on="n2", app="store")
     cluster = cluster_of(NODES, STORE, WEB, running)
     order = AffinityOrder(cluster)
-    assert begun(order, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
+    assert await begun(order, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
 
 
-def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
+async def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
     pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2", "w3")]
     cluster = cluster_of(NODES, pods)
     order = AffinityOrder(cluster)
-    assert begun(order, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
+    assert await begun(order, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
 
 
 def needs(name: str, on: str) -> Pod:
@@ -110,36 +110,36 @@ def needs(name: str, on: str) -> Pod:
         ),
     ],
 )
-def test_units_begin_after_their_dependencies(pods: list[Pod], expected: list[list[str]]) -> None:
+async def test_units_begin_after_their_dependencies(pods: list[Pod], expected: list[list[str]]) -> None:
     cluster = cluster_of(NODES, pods)
-    assert begun(AffinityOrder(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
+    assert await begun(AffinityOrder(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
 
 
-def test_of_several_that_do_one_that_began_earlier_is_waited_for() -> None:
+async def test_of_several_that_do_one_that_began_earlier_is_waited_for() -> None:
     web, late = neighbour("late", app="store", affinity=[term("zone", app="web")]), neighbour("early", app="store")
     cluster = cluster_of(NODES, WEB, web, late)
     order = AffinityOrder(cluster)
-    assert begun(order, placed(cluster, late, "n1")) == [[]]
-    assert begun(order, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
+    assert await begun(order, placed(cluster, late, "n1")) == [[]]
+    assert await begun(order, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
 
 
-def test_members_of_one_unit_wait_only_for_others() -> None:
+async def test_members_of_one_unit_wait_only_for_others() -> None:
     pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2")]
     cluster = cluster_of(NODES, pods)
     both = unit(*(b.placement(each, "n1") for each in pods))
     cluster.assume(both)
-    assert begun(AffinityOrder(cluster), both) == [[]]
+    assert await begun(AffinityOrder(cluster), both) == [[]]
 
 
-def test_a_unit_that_has_ended_is_no_dependency() -> None:
+async def test_a_unit_that_has_ended_is_no_dependency() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     order = AffinityOrder(cluster)
     store = placed(cluster, STORE, "n1")
-    order.begin([store])
+    await order.begin([store])
     order.end(store)
     order.end(store)
     cluster.apply(seen(neighbour("store", on="n1", app="store")))
-    assert begun(order, placed(cluster, WEB, "n2")) == [[]]
+    assert await begun(order, placed(cluster, WEB, "n2")) == [[]]
 
 
 def test_units_are_split_in_the_order_of_their_affinity() -> None:
@@ -156,7 +156,7 @@ async def test_a_unit_that_waits_for_another_holds_no_slot_and_delays_no_decisio
     commit = Commit(cast("Client", None), cluster, writer, waits)
     async with writer.unit_slots:
         units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
-        commit.begin(units)
+        await commit.begin(units)
         tasks = [asyncio.create_task(commit.commit(each)) for each in reversed(units)]
         await asyncio.sleep(0.01)
         assert (waits.count, begun_at) == (1, [1])

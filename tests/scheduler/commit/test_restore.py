@@ -67,6 +67,23 @@ async def test_a_condition_that_cannot_be_read_is_named_and_the_others_count(sin
     ]
 
 
+async def test_a_time_out_of_range_is_named_and_the_others_count() -> None:
+    """No clock has the year 1 of another time zone in UTC: a new leader would end there, and the next one too."""
+    cluster, found = Cluster(), Restored()
+    for name in ("good", "bad"):
+        cluster.apply(seen(b.pod(name, namespace="default")))
+    server = Server(manifest("bad", "0001-01-01T00:00:00+14:00"), manifest("good"))
+    with capture_logs() as lines:
+        await restore_waiting_times(
+            cast("Client", server),
+            cluster,
+            (cast("StarvationTracker", found), cast("StatusWriter", found)),
+            ("dovetail",),
+        )
+    assert (found.waiting, list(found.since)) == (["good"], ["uid-default-good"])
+    assert [each["object"] for each in lines] == ["pods default/bad"]
+
+
 async def test_a_reason_of_another_version_is_named_and_its_wait_counts_from_now() -> None:
     """After a roll-back, conditions have the reasons of the newer version."""
     cluster, found = Cluster(), Restored()

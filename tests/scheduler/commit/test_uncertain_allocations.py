@@ -106,7 +106,7 @@ class Stage:
 
     async def fail(self) -> Undone:
         self.cluster.assume(UNIT)
-        self.commit.begin([UNIT])
+        await self.commit.begin([UNIT])
         outcome = await self.commit.commit(UNIT)
         assert isinstance(outcome, Undone)
         self.cluster.forget(UNIT, outcome.unreleased)

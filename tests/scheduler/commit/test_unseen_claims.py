@@ -116,7 +116,6 @@ class Stage:
         self.writer = Writer(slots, NoFence(), 10.0, self.clock, self.clock.sleep)
         self.commit = Commit(cast("Client", None), self.cluster, self.writer, cast("PreBind", None), self.clock)
         self.cluster.assume(UNIT)
-        self.commit.begin([UNIT])
 
     async def commit_for(self, seconds: float) -> asyncio.Task[Outcome]:
         commit = asyncio.create_task(self.commit.commit(UNIT))
@@ -138,8 +137,10 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    return Stage(monkeypatch)
+async def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage(monkeypatch)
+    await made.commit.begin([UNIT])
+    return made
 
 
 async def test_its_unit_stays_assumed_while_the_server_is_away(stage: Stage) -> None:
@@ -270,8 +271,10 @@ class BoundAtOnce(Stage):
 
 
 @pytest.fixture
-def bound(monkeypatch: pytest.MonkeyPatch) -> BoundAtOnce:
-    return BoundAtOnce(monkeypatch)
+async def bound(monkeypatch: pytest.MonkeyPatch) -> BoundAtOnce:
+    made = BoundAtOnce(monkeypatch)
+    await made.commit.begin([UNIT])
+    return made
 
 
 async def test_a_bound_pod_holds_its_devices_until_the_watch_shows_its_claim_allocated(bound: BoundAtOnce) -> None:

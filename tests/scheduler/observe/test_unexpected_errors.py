@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.observe.metrics import Metrics, Subsystem
-from scheduler.observe.unexpected_errors import Confined, Tasks, together
+from scheduler.observe.unexpected_errors import Confined, Tasks, kept_running, together
 
 
 def count(metrics: Metrics, part: Subsystem) -> float | None:
@@ -80,3 +80,26 @@ async def test_an_error_is_raised_when_all_that_run_together_have_ended() -> Non
         await together([fail(), slow()])
 
     assert ended == ["slow"]
+
+
+async def test_a_loop_that_raises_begins_again_until_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.observe.unexpected_errors._PAUSE_SECONDS", 0.0)
+    metrics, runs = Metrics(), list[int]()
+
+    async def loop() -> None:
+        runs.append(len(runs))
+        if len(runs) < 3:
+            raise RuntimeError("a defect")
+
+    await kept_running(loop, metrics, Subsystem.STATUS)
+
+    assert runs == [0, 1, 2]
+    assert count(metrics, Subsystem.STATUS) == 2
+
+
+async def test_a_loop_that_is_cancelled_does_not_begin_again() -> None:
+    task = asyncio.create_task(kept_running(asyncio.Event().wait, Metrics(), Subsystem.STATUS))  # type: ignore[arg-type]  # what it gives is not used
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

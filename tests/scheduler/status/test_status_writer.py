@@ -106,6 +106,42 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_report_that_cannot_be_composed_ends_no_task_and_delays_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = EventFactory.failed
+
+    def failing(self: EventFactory, on: Pod, *rest: object) -> EventRecord:
+        if on.id.name.startswith("bad"):
+            raise RuntimeError("a defect")
+        return honest(self, on, *rest)  # type: ignore[arg-type]  # what the writer gives
+
+    monkeypatch.setattr(EventFactory, "failed", failing)
+    monkeypatch.setattr("scheduler.status.status_writer._LEAST_SECONDS", 0.0)
+    async with scene(monkeypatch) as at:
+        for name in ("bad-1", "bad-2", "bad-3", "bad-4", "bad-5", "good"):
+            at.writer.report_unschedulable(pod(name), (FULL,), 3)
+        await at.let_go()
+
+    assert [name for name, _ in at.conditions] == ["good"]
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 5
+
+
+async def test_a_late_report_that_fails_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.status.status_writer._CLAIM_GRACE_SECONDS", 0.0)
+    async with scene(monkeypatch) as at:
+        monkeypatch.setattr("scheduler.status.status_writer.with_missing_rights", _fail)
+        at.writer.report_unschedulable(P, (MISSING,), 3)
+        await asyncio.sleep(0.01)
+        await settle()
+        monkeypatch.undo()
+        assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 1
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("a defect")
+
+
 async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.worker.decider import without_selectors
+from scheduler.worker.evaluated_objects import without_selectors
 from solver import solve_greedily, verify
 from solver.domain import AllocationMode, Budget, Plan, Policy, Request, Snapshot, SubRequest
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, node, pod, result, snapshot

@@ -25,10 +25,10 @@ from scheduler.cluster import Intake, Transition, Unit, split_plan
 from scheduler.cluster.assume_cache import not_taken
 from scheduler.components import Components
 from scheduler.costly_loop import Ask
+from scheduler.loop_turns import LoopTurns
 from scheduler.observe import logs
 from scheduler.observe.metrics import Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks
-from scheduler.pieces import Pieces
 from scheduler.queue import EquivalenceKeys
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, Pod, PodId, Policy, Reason, ReasonCode
@@ -216,7 +216,7 @@ class SchedulingCycle:
         """
         Assume what was decided and begin to write it; put back pods that were not placed.
 
-        In pieces: meanwhile objects change, as they do between the decision and here, and no other batch is decided.
+        In turns: meanwhile objects change, as they do between the decision and here, and no other batch is decided.
         """
         batch, plan = decision.batch, decision.plan
         if not batch.pods:
@@ -229,15 +229,15 @@ class SchedulingCycle:
             return
         number = self._parts.history.begin()
         self._parts.finalizers.decided(plan)
-        pieces = Pieces()
-        await self._begin(units, pods, DecisionStart(number, started), pieces)
-        async for preemption in pieces.each(plan.preemptions):
+        turns = LoopTurns()
+        await self._begin(units, pods, DecisionStart(number, started), turns)
+        async for preemption in turns.each(plan.preemptions):
             with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._requeue_for_events(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
         with self._confined(Subsystem.DECISION):
             is_released = self._parts.starvation.decided(batch, plan, self._clock())
-        async for unplaced in pieces.each(plan.unplaced):
+        async for unplaced in turns.each(plan.unplaced):
             with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
                 self._parts.stale_allocations.note_unplaced(pods[unplaced.pod], unplaced.reasons)
@@ -262,12 +262,12 @@ class SchedulingCycle:
             )
 
     async def _begin(
-        self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart, pieces: Pieces
+        self, units: Sequence[Unit], pods: Mapping[PodId, Pod], attempt: DecisionStart, turns: LoopTurns
     ) -> None:
         """Assume what a plan places, and begin to write it."""
         with self._confined(Subsystem.DECISION):
             self._parts.queue.placed(each.pod for unit in units for each in unit.placements)
-        units = [unit async for unit in pieces.each(units) if self._is_assumed(unit, pods, attempt)]
+        units = [unit async for unit in turns.each(units) if self._is_assumed(unit, pods, attempt)]
         with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             await self._parts.commit.begin(units)
         for unit in units:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 from rich import box
@@ -31,6 +31,7 @@ from e2e.hostile.objects.kinds import NAMESPACE, SCHEDULER
 from scheduler.change import Change, Kind, Transition
 from scheduler.cluster import Cluster
 from scheduler.cluster.intake import Intake
+from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
 from scheduler.kube.watch import ListWatch, Received
 from scheduler.queue import EquivalenceKeys, QueuedGangs, SchedulingQueue
 from scheduler.queue.memory_budget import MemoryBudget
@@ -92,28 +93,23 @@ class _TooLongError(Exception):
 def take_event(watch: ListWatch, line: bytes) -> tuple[list[Change], float]:
     """Hand a line to a watch; return its changes, and the milliseconds of the longest uninterrupted stretch."""
     received = Received()
-    began = time.process_time()
-    receive: Callable[..., object] = watch.receive_lines
-    answer = receive([line], received)
-    stretch = max(_milliseconds(began), longest_stretch(answer))
+    stretch = longest_stretch(watch.receive_lines([line], received))
     return list(received.changes), stretch
 
 
 def take_page(watch: ListWatch, body: bytes) -> float:
     """Hand a page to a watch; return the milliseconds of the longest uninterrupted stretch."""
-    began = time.process_time()
-    answer = watch.receive_page(body)
-    return max(_milliseconds(began), longest_stretch(answer))
+    return longest_stretch(watch.receive_page(body, Received()))
 
 
-def longest_stretch(answer: Any) -> float:
-    """Exhaust an iterator, and return its longest step; anything else is no work any more."""
-    if not isinstance(answer, Iterator):
-        return 0.0
-    longest, began = 0.0, time.process_time()
-    for _ in answer:
-        longest = max(longest, _milliseconds(began))
-        began = time.process_time()
+def longest_stretch(pieces: Pieces[None]) -> float:
+    """Do some work as the reflector does, and return the longest stretch between two turns of the event loop."""
+    longest, work, began = 0.0, 0, time.process_time()
+    for size in pieces:
+        work += size
+        if work >= PIECE_BYTES:
+            longest, work = max(longest, _milliseconds(began)), 0
+            began = time.process_time()
     return max(longest, _milliseconds(began))
 
 

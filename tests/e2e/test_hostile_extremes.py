@@ -17,6 +17,7 @@ from e2e.hostile.extremes.sizes import LARGEST_STORED, stored_bytes
 from e2e.hostile.extremes.wide import ENTRIES, filled, lists_on, widest
 from scheduler.change import Kind
 from scheduler.kube.decode import claims, disruption, gangs, nodes, pod_wires, slices, storage
+from scheduler.kube.decode.pieces import PIECE_BYTES, Pieces
 from scheduler.kube.watch import ListWatch, Received
 
 
@@ -171,7 +172,17 @@ def test_a_page_has_large_and_small_objects_of_different_names() -> None:
 def test_the_longest_stretch_of_an_iterator_is_one_step_and_not_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter((0.0, 1.0, 1.0, 4.0, 4.0, 6.0))
     monkeypatch.setattr(time, "process_time", lambda: next(now))
-    assert steps.longest_stretch(iter(("a", "b"))) == 3000.0
+    assert steps.longest_stretch(of_sizes(PIECE_BYTES, PIECE_BYTES)) == 3000.0
+
+
+def test_small_pieces_are_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((0.0, 5.0))
+    monkeypatch.setattr(time, "process_time", lambda: next(now))
+    assert steps.longest_stretch(of_sizes(1, 1, 1)) == 5000.0
+
+
+def of_sizes(*sizes: int) -> Pieces[None]:
+    yield from sizes
 
 
 def test_a_step_is_measured_of_each_part() -> None:

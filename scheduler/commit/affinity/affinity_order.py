@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.affinity.begin_order import BeginCandidate, BeginOrder
 from scheduler.commit.affinity.selected_pods import Bits, SelectedPods, bits_of, label_keys
-from scheduler.pieces import Pieces
+from scheduler.loop_turns import LoopTurns
 from solver.domain import PodAffinityTerm, PodId, Reason, ReasonCode, wording
 
 Dependencies = tuple[tuple[PodId, asyncio.Event], ...]
@@ -44,9 +44,9 @@ class AffinityOrder:
         """
         Give the units of a plan, which are assumed, their dependencies; each is under way until it `end`s.
 
-        In pieces: units of earlier plans may end meanwhile, which is the same as a little later.
+        In turns: units of earlier plans may end meanwhile, which is the same as a little later.
         """
-        pieces, ends = Pieces(), dict(self._under_way)
+        turns, ends = LoopTurns(), dict(self._under_way)
 
         def begin(unit: Unit, partners: Sequence[PodId | None]) -> None:
             done, keys = asyncio.Event(), [key for key in dict.fromkeys(partners) if key is not None]
@@ -56,10 +56,10 @@ class AffinityOrder:
 
         index = _AffinityIndex(self._cluster)
         for _ in index.steps([each.pod for unit in units for each in unit.placements], ends):
-            await pieces.pause()
-        candidates = [index.candidate(unit) async for unit in pieces.each(units)]
+            await turns.pause()
+        candidates = [index.candidate(unit) async for unit in turns.each(units)]
         for _ in BeginOrder(candidates, index.class_of, tuple(ends), begin).steps():
-            await pieces.pause()
+            await turns.pause()
 
     def dependencies(self, unit: Unit) -> Dependencies:
         """Return the pods that a unit depends on, which has begun."""

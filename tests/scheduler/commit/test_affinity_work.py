@@ -9,7 +9,7 @@ import pytest
 from scheduler.cluster import Unit
 from scheduler.commit.affinity import affinity_order
 from scheduler.commit.affinity.affinity_order import AffinityOrder
-from scheduler.pieces import Pieces
+from scheduler.loop_turns import LoopTurns
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit
@@ -84,7 +84,7 @@ def lines_for_each_pod(shape: Shape, count: int) -> float:
 
 @pytest.fixture(autouse=True)
 def _one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affinity_order, "Pieces", lambda: Pieces(clock=lambda: 0.0))
+    monkeypatch.setattr(affinity_order, "LoopTurns", lambda: LoopTurns(clock=lambda: 0.0))
 
 
 @pytest.mark.parametrize("shape", [same, itself, pairs, chain, all_others, some_others])
@@ -135,7 +135,7 @@ async def test_dependencies_have_no_cycle(shape: Shape) -> None:
 
 async def test_other_tasks_run_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1_000_000))
-    monkeypatch.setattr(affinity_order, "Pieces", lambda: Pieces(clock=lambda: float(next(ticks))))
+    monkeypatch.setattr(affinity_order, "LoopTurns", lambda: LoopTurns(clock=lambda: float(next(ticks))))
     order, units = batch(itself, FEW)
     task, turns = asyncio.create_task(order.begin(units)), 0
     while not task.done():

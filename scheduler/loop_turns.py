@@ -1,5 +1,5 @@
 """
-Long work on the event loop, in pieces: between two of them other tasks run, also the one that renews the Lease.
+Long work on the event loop, in turns: between two of them other tasks run, also the one that renews the Lease.
 
 What a piece reads may have changed by the next one. So the caller says, where it pauses, what may change meanwhile.
 """
@@ -15,7 +15,7 @@ _PIECE_SECONDS: Final = 0.01
 """The length of a piece; its last step may take longer."""
 
 
-class Pieces:
+class LoopTurns:
     """Pauses for the other tasks of the event loop when a piece has taken its time."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -42,8 +42,8 @@ from scheduler.kube.errors import (
 from scheduler.kube.http.connection_pool import ConnectionPool, Origin
 from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooLargeError
 from scheduler.kube.http.line_buffer import LineBuffer
+from scheduler.kube.http.page_size import PageSize
 from scheduler.kube.leader_election.boot_clock import boot_time
-from scheduler.kube.page_size import PageSize
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"

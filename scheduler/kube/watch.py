@@ -27,7 +27,7 @@ from scheduler.kube.decode.objects import identify_whole, read_in_pieces
 from scheduler.kube.decode.pieces import Pieces
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError, VersionWentBack
-from scheduler.kube.page_size import PageSize
+from scheduler.kube.http.page_size import PageSize
 from scheduler.unreadable import cut
 from solver.domain import Pod
 

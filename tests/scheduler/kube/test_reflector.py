@@ -10,9 +10,10 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from scheduler.change import Change, Kind
-from scheduler.kube import page_size, paths
+from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
+from scheduler.kube.http import page_size
 from scheduler.kube.reflector import Reflector, WatchAges
 from scheduler.kube.watch import ListWatch
 from solver.domain import Pod

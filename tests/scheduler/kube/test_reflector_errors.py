@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 
 from scheduler.change import Change, Kind
-from scheduler.kube import page_size
 from scheduler.kube.client import Client
 from scheduler.kube.errors import (
     AnswerTooLarge,
@@ -18,6 +17,7 @@ from scheduler.kube.errors import (
     VersionWentBack,
     WatchSilent,
 )
+from scheduler.kube.http import page_size
 from scheduler.kube.reflector import Reflector, WatchAges
 from tests.support.kube_objects import bookmark, line, namespace, page
 from tests.support.shell_clock import VirtualClock

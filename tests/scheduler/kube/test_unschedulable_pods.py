@@ -4,8 +4,9 @@ import datetime as dt
 
 import pytest
 
-from scheduler.kube import page_size, paths, pod_writes, writes
+from scheduler.kube import paths, pod_writes, writes
 from scheduler.kube.errors import DecodeError
+from scheduler.kube.http import page_size
 from scheduler.kube.pod_writes import UnschedulablePod
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster

@@ -1,0 +1,150 @@
+"""What an object costs is bounded, whatever is in it: passes over its JSON, and values that are made of it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from e2e.hostile.extremes.catalogue import as_served, extremes
+from e2e.hostile.extremes.refused import refusals
+from scheduler.change import Kind
+from scheduler.kube.decode import claims, objects, partial_objects, pods
+from scheduler.kube.decode.json_parts import JsonObject
+from scheduler.kube.decode.objects import read
+from scheduler.kube.decode.pieces import PIECE_BYTES, at_once
+from scheduler.kube.decode.value_limits import MOST_VALUES, most_values, refuse_too_many, values_of
+from scheduler.kube.watch import ListWatch, Received
+from solver.domain import ALL_POD_SLOTS, Claim, Pod
+from tests.support.kube_objects import claim, container, encoded, page, pod
+from tests.support.received import take_lines
+
+MOST_PASSES = 12
+"""Times that the JSON of an object is gone over: its line, its levels, its parts and their values."""
+TOO_MANY = MOST_VALUES + 1
+
+
+def wide(**spec: Any) -> bytes:
+    return encoded(pod("wide", **spec))
+
+
+def test_an_object_within_the_limit_is_read_whatever_else_it_has() -> None:
+    """Values that no decoder looks into do not count."""
+    env = [{"name": f"v{number}"} for number in range(TOO_MANY)]
+    body = pod("wide", containers=[{**container("main", cpu="1"), "env": env}])
+    body["metadata"]["managedFields"] = [{"fieldsV1": {f"f:{number}": {} for number in range(TOO_MANY)}}]
+    value, problem = read(Kind.PODS, encoded(body))
+    assert problem is None
+    assert isinstance(value, Pod)
+    assert dict(value.requests)["cpu"] == 1000
+
+
+def test_opaque_parameters_and_data_of_devices_do_not_count() -> None:
+    parameters = {"many": list(range(TOO_MANY))}
+    result = {"request": "g", "driver": "d", "pool": "p", "device": "x"}
+    status = {
+        "allocation": {
+            "devices": {"results": [result], "config": [{"opaque": {"driver": "d", "parameters": parameters}}]}
+        },
+        "devices": [{"driver": "d", "pool": "p", "device": "x", "data": parameters}],
+    }
+    body = claim("wide", config=config, status=status)
+    value, problem = read(Kind.CLAIMS, encoded(body))
+    assert problem is None
+    assert isinstance(value, Claim)
+    assert value.allocation is not None
+    assert value.allocation.results[0].device.device == "x"
+
+
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("spec.tolerations", {"tolerations": [{"key": f"k{number}"} for number in range(TOO_MANY)]}),
+        ("spec.containers", {"containers": [{"name": f"c{number}"} for number in range(TOO_MANY)]}),
+        ("spec.containers", {"containers": [{"name": "c", "ports": [{"hostPort": 1}] * TOO_MANY}]}),
+        ("spec.nodeSelector", {"nodeSelector": {f"k{number}": "" for number in range(TOO_MANY)}}),
+    ],
+)
+def test_beyond_the_limit_the_message_names_the_field_and_the_limit(field: str, spec: dict[str, Any]) -> None:
+    value, problem = read(Kind.PODS, wide(**spec))
+    assert problem is not None
+    assert problem.field == field
+    assert f"no more than {MOST_VALUES} of an object are read: use fewer" in problem.message
+    assert isinstance(value, Pod)
+    assert problem.message in value.invalid
+
+
+def test_a_bound_pod_beyond_the_limit_takes_what_can_be_read_of_it() -> None:
+    tolerations = [{"key": f"k{number}"} for number in range(TOO_MANY)]
+    value, _ = read(Kind.PODS, wide(nodeName="n", tolerations=tolerations, containers=[container("main", cpu="2")]))
+    assert isinstance(value, Pod)
+    assert dict(value.requests)["cpu"] == 2000
+
+
+def test_a_bound_pod_with_too_many_containers_fills_its_node() -> None:
+    value, _ = read(Kind.PODS, wide(nodeName="n", containers=[{"name": f"c{number}"} for number in range(TOO_MANY)]))
+    assert isinstance(value, Pod)
+    assert value.requests == ALL_POD_SLOTS
+
+
+def test_the_count_is_above_what_lists_and_maps_have() -> None:
+    assert values_of(msgspec.json.encode({"a": [1, 2, 3], "b": {"c": 1}})) == 4
+
+
+@pytest.fixture
+def decoded_values(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The values of each JSON that is decoded to an object or a part of it; opaque texts count as one."""
+    found: list[int] = []
+    honest_pod, honest_claim = pods.decode_pod, claims.decode_claim
+
+    def decode_pod(raw: Any) -> Pod:
+        found.append(values_of(raw))
+        return honest_pod(raw)
+
+    def decode_claim(raw: Any, made: Any = None) -> Claim:
+        found.append(0)
+        return honest_claim(raw, made)
+
+    monkeypatch.setattr(pods, "decode_pod", decode_pod)
+    monkeypatch.setattr(partial_objects, "decode_claim", decode_claim)
+    return found
+
+
+def event_of(text: bytes) -> bytes:
+    return b'{"type":"MODIFIED","object":' + text + b"}"
+
+
+def followed(kind: Kind) -> ListWatch:
+    mirrored = ListWatch(kind)
+    mirrored.start_listing()
+    at_once(mirrored.receive_page(page(), Received()))
+    return mirrored
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=str)
+def test_the_largest_objects_cost_few_passes_and_few_values(kind: Kind, decoded_values: list[int]) -> None:
+    """The widest object of each kind, and the widest that is refused at its first and last field."""
+    shapes = sorted(extremes((kind,)), key=lambda shape: "wide" not in shape.shape)[:3]
+    for each in shapes:
+        for refusal in refusals(kind)[:3]:
+            text = as_served(each, each.make(), refusal).text
+            decoded_values.clear()
+            work = list(followed(kind).receive_lines([event_of(text)], Received()))
+            assert sum(work) <= MOST_PASSES * len(text) + PIECE_BYTES, each.shape
+            assert max(work) <= len(text) + 1000, each.shape
+            assert sum(decoded_values) <= 2 * most_values(kind), each.shape
+
+
+def test_counting_alone_refuses_nothing_small() -> None:
+    small = encoded(pod("small"))
+    assert list(refuse_too_many(Kind.PODS, JsonObject(small))) == []
+
+
+def test_a_refused_pod_is_as_cheap_when_it_changes_again() -> None:
+    """Nothing of earlier versions is gone over again."""
+    mirrored, costs = followed(Kind.PODS), []
+    for version in range(2, 5):
+        body = pod("wide", version=version, tolerations=[{"key": f"k{number}"} for number in range(TOO_MANY)])
+        costs.append(sum(mirrored.receive_lines([event_of(encoded(body))], Received())))
+    assert max(costs) <= min(costs) + 1000
+    assert take_lines(mirrored, []).problems == []
+    assert objects.read(Kind.PODS, encoded(pod("b"))).problem is None

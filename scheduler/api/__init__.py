@@ -5,8 +5,7 @@ The API answers questions about decisions, the use of devices, waiting pods, and
 
 - `monitoring_server`: health and metrics; `api_server`: the rules of the API. Each runs in a `server_thread`.
 - `caller_api`: answers by rules, with limits of rate and concurrency.
-- `http_server`: what all of them use, time-outs and TLS; `connections` (how many, and which gives way) and
-  `caller_connection` (bytes of a request) have the bounds that hold before a caller is known.
+- `http_server`: what all of them use, time-outs and TLS; `connections`: the bounds that hold before a caller is known.
 - `authentication`: the user of a token (TokenReview), within bounds; `caller_rights`: what the caller may see
   (SubjectAccessReview).
 - `history_answers`, `usage_answers`, `queue_answers`, `fleet_answers`: the documents, without what the caller may not

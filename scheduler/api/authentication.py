@@ -18,7 +18,7 @@ from typing import Final
 
 from scheduler.api.access_reviews import AuthenticatedUser
 from scheduler.api.caller_rights import ExpiringCache, Reviews, digest
-from scheduler.api.connections import address_key
+from scheduler.api.connections.acceptor import address_key
 from scheduler.api.refusals import Refusal
 from scheduler.api.request_limits import CallerRates
 from scheduler.kube.errors import KubeError

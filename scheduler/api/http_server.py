@@ -17,8 +17,8 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from scheduler.api.answer_threads import in_thread
-from scheduler.api.caller_connection import LONGEST_TOKEN, CallerConnection
-from scheduler.api.connections import Acceptor, ConnectionBounds
+from scheduler.api.connections.acceptor import Acceptor, ConnectionBounds
+from scheduler.api.connections.caller_connection import LONGEST_TOKEN, CallerConnection
 from scheduler.api.queries import CALLER_HEADER
 from scheduler.api.refusals import Refusal
 from scheduler.settings import Address
@@ -139,16 +139,17 @@ async def send(request: web.Request, response: web.StreamResponse, body: bytes =
 
     `body` goes in pieces, so what a slow caller has not taken is not copied for it.
     """
-    with contextlib.suppress(ConnectionError):  # `aiohttp` sees it, too
-        try:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await response.prepare(request)
-                for at in range(0, len(body), _PIECE):
-                    await response.write(body[at : at + _PIECE])
-                await response.write_eof()
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            await response.prepare(request)
+            for at in range(0, len(body), _PIECE):
+                await response.write(body[at : at + _PIECE])
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    except ConnectionError:
+        pass  # `aiohttp` sees it, too
 
 
 def _tls(certificate: Certificate) -> ssl.SSLContext | None:

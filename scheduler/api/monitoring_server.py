@@ -24,7 +24,7 @@ from scheduler.api import http_server
 from scheduler.api.access_reviews import NonResourceAttributes
 from scheduler.api.authentication import CallerAuthentication
 from scheduler.api.caller_rights import Reviews
-from scheduler.api.connections import ConnectionBounds
+from scheduler.api.connections.acceptor import ConnectionBounds
 from scheduler.api.http_server import Certificate
 from scheduler.api.refusals import Refusal
 from scheduler.api.request_limits import CallerCounts

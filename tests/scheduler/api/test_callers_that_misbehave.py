@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.api import caller_api, caller_connection, http_server, leadership, queue_answers, usage_answers
+from scheduler.api import caller_api, http_server, leadership, queue_answers, usage_answers
+from scheduler.api.connections import caller_connection
 from scheduler.api.http_server import Certificate
 from scheduler.components import Components
 from scheduler.observe.metrics import Metrics

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import compression_utils, web
 
 from scheduler.api import http_server, monitoring_server
-from scheduler.api.caller_connection import MOST_HEAD_BYTES
-from scheduler.api.connections import ConnectionBounds
+from scheduler.api.connections.acceptor import ConnectionBounds
+from scheduler.api.connections.caller_connection import MOST_HEAD_BYTES
 from scheduler.api.http_server import Certificate
 from scheduler.api.refusals import Refusal
 from scheduler.settings import Address

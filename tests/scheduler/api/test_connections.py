@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scheduler.api import connections
-from scheduler.api.connections import Acceptor, ConnectionBounds, ConnectionVisit, OpenConnections, address_key
+from scheduler.api.connections import acceptor
+from scheduler.api.connections.acceptor import Acceptor, ConnectionBounds, ConnectionVisit, OpenConnections, address_key
 from scheduler.settings import Address
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -83,7 +83,7 @@ async def test_a_handshake_that_has_not_ended_counts_and_gives_way() -> None:
 
 
 async def test_a_handshake_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.01)
+    monkeypatch.setattr(acceptor, "_HANDSHAKE_SECONDS", 0.01)
     async with accepting(TLS) as port:
         assert await heard(port) == b""
 
@@ -94,7 +94,7 @@ async def test_connections_that_come_too_fast_are_closed() -> None:
 
 
 async def test_too_many_open_files_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.0)
     loop, failures = asyncio.get_running_loop(), [OSError(errno.EMFILE, "too many open files")]
     accept = loop.sock_accept
 

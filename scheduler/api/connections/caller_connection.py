@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import StreamReader, web
 
-from scheduler.api.connections import ConnectionVisit
+from scheduler.api.connections.acceptor import ConnectionVisit
 from scheduler.api.refusals import Refusal
 
 LONGEST_TOKEN: Final = 32 * 1024

@@ -182,7 +182,7 @@ class BrokenOnce:
 
 
 async def test_a_defect_of_the_history_does_not_end_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("scheduler.observe.unexpected_errors._PAUSE_SECONDS", 0.0)
     async with hall() as at, asyncio.timeout(30):
         broken = BrokenOnce()
         cluster = SimpleNamespace(snapshot=lambda: SimpleNamespace(claims=(), slices=()), pod=lambda _: None)

@@ -23,6 +23,7 @@ TOKEN_SECONDS: Final = 600
 _TOKEN_REVIEWS: Final = paths.collection("authentication.k8s.io", "v1", "tokenreviews")
 _ACCESS_REVIEWS: Final = paths.collection("authorization.k8s.io", "v1", "subjectaccessreviews")
 _SECONDS: Final = 5.0
+_ACCOUNT_PARTS: Final = 4
 
 
 class AuthenticatedUser(msgspec.Struct, frozen=True, rename="camel"):
@@ -32,6 +33,17 @@ class AuthenticatedUser(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, list[str]] = {}
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of a service account; "" of another user."""
+        parts = self.username.split(":")
+        return parts[2] if parts[:2] == ["system", "serviceaccount"] and len(parts) == _ACCOUNT_PARTS else ""
+
+    @property
+    def budget(self) -> str:
+        """Whose limits count: service accounts of a namespace share them, as who makes one may make a thousand."""
+        return self.username.rpartition(":")[0] if self.namespace else self.username
 
 
 class ResourceAttributes(msgspec.Struct, frozen=True, rename="camel"):

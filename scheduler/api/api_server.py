@@ -16,12 +16,14 @@ A request passes these steps; each failure is a `metav1.Status`, as of the API s
     403  the caller may not list what the question is about (SubjectAccessReview)
 
 A token is in `Authorization`, or in `Dovetail-Authorization` where the way leads through the API server's proxy, which
-removes the former. Reviews and answers use a client of their own, and what takes time runs in a thread.
+removes the former. The server has a thread and an event loop of its own, and a client for reviews. The event loop that
+schedules is asked for the pods of its queue, for names of namespaces, and to hand a question on to the worker.
 """
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,11 +39,13 @@ from scheduler.api import (
     queue_answers,
     usage_answers,
 )
+from scheduler.api.answer_threads import in_thread
 from scheduler.api.caller_api import AnswerRule, CallerApi, Document, TokenCallers
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.http_server import Certificate
 from scheduler.api.queries import PREFIX, Query
 from scheduler.api.queue_answers import WaitingPods
+from scheduler.api.server_thread import SchedulingLoop, in_thread_of_its_own
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube.client import Client
@@ -59,6 +63,7 @@ class Subjects(msgspec.Struct, frozen=True):
     usage: DeviceUsage
     queue: WaitingPods
     fleet: FleetClient
+    loop: SchedulingLoop
 
 
 async def _history(about: Subjects, query: Query, rights: CallerRights) -> Document:
@@ -74,17 +79,29 @@ async def _queue(about: Subjects, query: Query, rights: CallerRights) -> Documen
 
 
 async def _devices(about: Subjects, query: Query, rights: CallerRights) -> Document:
-    return await fleet_answers.answer(about.fleet, query, rights, FleetDocumentKind.DEVICES)
+    return await fleet_answers.answer((about.fleet, about.loop), query, rights, FleetDocumentKind.DEVICES)
 
 
 async def _free(about: Subjects, query: Query, rights: CallerRights) -> Document:
-    return await fleet_answers.answer(about.fleet, query, rights, FleetDocumentKind.FREE)
+    return await fleet_answers.answer((about.fleet, about.loop), query, rights, FleetDocumentKind.FREE)
+
+
+async def _recorded_namespaces(about: Subjects) -> Iterable[str]:
+    return await in_thread(about.history.namespaces)
+
+
+async def _using_namespaces(about: Subjects) -> Iterable[str]:
+    return await in_thread(about.usage.namespaces)
+
+
+async def _waiting_namespaces(about: Subjects) -> Iterable[str]:
+    return await about.queue.namespaces()
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[Subjects]]] = {
-    "history": AnswerRule(_history, queries.HISTORY, Listed.PODS),
-    "usage": AnswerRule(_usage, queries.USAGE, Listed.CLAIMS),
-    "queue": AnswerRule(_queue, queries.QUEUE, Listed.PODS),
+    "history": AnswerRule(_history, queries.HISTORY, Listed.PODS, among=_recorded_namespaces),
+    "usage": AnswerRule(_usage, queries.USAGE, Listed.CLAIMS, among=_using_namespaces),
+    "queue": AnswerRule(_queue, queries.QUEUE, Listed.PODS, among=_waiting_namespaces),
     "devices": AnswerRule(_devices, queries.DEVICES, Listed.CLAIMS, Listed.SLICES),
     "free": AnswerRule(_free, queries.FREE, Listed.CLAIMS, Listed.SLICES),
 }
@@ -113,6 +130,15 @@ async def listening(
     if not settings.bind_address:
         yield None, ""
         return
+    serve = partial(_listening, settings, kubeconfig, metrics)
+    async with in_thread_of_its_own("api", serve) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    settings: ApiSettings, kubeconfig: Path | None, metrics: Metrics
+) -> AsyncIterator[tuple[SchedulerApi, str]]:
     async with contextlib.AsyncExitStack() as ends:
         client = await ends.enter_async_context(Client.connect(kubeconfig, max_connections=2 * authentication.AT_ONCE))
         api = SchedulerApi(settings, client, metrics)

@@ -104,25 +104,34 @@ class Reviews:
             group, resource = listed.value
             return await self.may(user, ResourceAttributes("list", group, resource, namespace))
 
-        return CallerRights(user.username, may_list, token)
+        return CallerRights(user, may_list, token)
 
 
 class CallerRights:
     """What one caller may list. Raises `KubeError` where the API server does not say it."""
 
-    def __init__(self, caller: str, may_list: Callable[[Listed, str], Awaitable[bool]], token: str = "") -> None:
+    def __init__(
+        self, user: AuthenticatedUser, may_list: Callable[[Listed, str], Awaitable[bool]], token: str = ""
+    ) -> None:
         """
         `may_list` says whether the caller may list objects of a namespace (""; of all of them).
 
         `token` is the caller's own, for a question to another server of ours.
         """
-        self.caller: Final = caller
+        self.caller: Final = user.username
+        self.budget: Final = user.budget
+        self.own_namespace: Final = user.namespace
         self.token: Final = token
         self._may_list: Final = may_list
+        self.used: Final[set[tuple[Listed, str]]] = set()
+        """What it was asked for and has."""
 
     async def sees(self, listed: Listed, namespace: str = "") -> bool:
         """Whether the caller may list objects of a namespace (""; of all of them)."""
-        return await self._may_list(listed, namespace)
+        found = await self._may_list(listed, namespace)
+        if found:
+            self.used.add((listed, namespace))
+        return found
 
     async def namespaces(self, listed: Listed, among: Iterable[str]) -> VisibleNamespaces:
         """Return in which of some namespaces the caller may list objects."""
@@ -131,6 +140,10 @@ class CallerRights:
         asked = tuple(dict.fromkeys(among))[:MOST_NAMESPACES]
         found = await asyncio.gather(*(self.sees(listed, each) for each in asked))
         return VisibleNamespaces(frozenset(each for each, may in zip(asked, found, strict=True) if may))
+
+    async def include(self, earlier: "CallerRights") -> bool:
+        """Whether each right still holds by which an answer was made."""
+        return all(await asyncio.gather(*(self.sees(*each) for each in frozenset(earlier.used))))
 
 
 def digest(content: bytes) -> bytes:

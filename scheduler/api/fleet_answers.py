@@ -14,6 +14,7 @@ import msgspec
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
+from scheduler.api.server_thread import SchedulingLoop
 from scheduler.worker.fleet_client import FleetClient, FleetReply
 from scheduler.worker.fleet_questions import FleetDocumentKind, FleetQuestion
 from scheduler.worker.supervisor import WorkerError
@@ -22,9 +23,12 @@ _SECONDS: Final = 9.0
 """How long an answer may wait for the worker, which may be in a decision; less than a command waits."""
 
 
-async def answer(fleet: FleetClient, query: Query, rights: CallerRights, kind: FleetDocumentKind) -> msgspec.Raw:
+async def answer(
+    about: tuple[FleetClient, SchedulingLoop], query: Query, rights: CallerRights, kind: FleetDocumentKind
+) -> msgspec.Raw:
     """Answer a query; the document is encoded. Raise `KubeError` and `Refusal`."""
-    among = (query.namespace,) if query.namespace else fleet.namespaces()
+    fleet, loop = about
+    among = (query.namespace,) if query.namespace else await loop.read(fleet.namespaces)
     question = FleetQuestion(
         api_version=API_VERSION,
         kind=kind,
@@ -36,7 +40,7 @@ async def answer(fleet: FleetClient, query: Query, rights: CallerRights, kind: F
     )
     try:
         async with asyncio.timeout(_SECONDS):
-            return _encoded(await fleet.ask(question))
+            return _encoded(await loop.run(fleet.ask(question)))
     except TimeoutError as error:
         raise Refusal(503, "the solver decides about pods and has no time now", retry_after=1) from error
     except WorkerError as error:

@@ -10,13 +10,12 @@ from scheduler.api.answer_threads import in_thread
 from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.history.decision_history import DecisionHistory
-from scheduler.history.records import HistoryRecord, PodNominated, PodPlaced, PodRecord, PodWaiting
+from scheduler.history.records import HistoryRecord, PodEntry, PodNominated, PodPlaced, PodRecord, PodWaiting, pods_of
 from scheduler.visibility import HiddenCounts, VisibleNamespaces
 
 _MOST_PODS: Final = 20_000
 """The most pods of a document: some megabytes."""
 
-_PodEntry = PodPlaced | PodWaiting | PodNominated
 E = TypeVar("E", PodPlaced, PodWaiting, PodNominated)
 D = TypeVar("D", PodPlaced, PodRecord)
 
@@ -56,7 +55,7 @@ def _select(history: DecisionHistory, query: Query, since: float) -> tuple[list[
         part = _about(record, query)
         if part is None:
             continue
-        count += sum(1 for _ in _pods(part))
+        count += sum(1 for _ in pods_of(part))
         if len(found) == query.limit or (found and count > _MOST_PODS):
             return found, True
         found.append(part)
@@ -68,7 +67,7 @@ def _about(record: HistoryRecord, query: Query) -> HistoryRecord | None:
     if not query.namespace:
         return record
 
-    def is_asked(each: _PodEntry | PodRecord) -> bool:
+    def is_asked(each: PodEntry | PodRecord) -> bool:
         return each.namespace == query.namespace and query.pod in {"", each.name}
 
     if isinstance(record, PodRecord):
@@ -79,21 +78,12 @@ def _about(record: HistoryRecord, query: Query) -> HistoryRecord | None:
         waiting=tuple(filter(is_asked, record.waiting)),
         nominated=tuple(filter(is_asked, record.nominated)),
     )
-    return part if any(_pods(part)) else None
-
-
-def _pods(record: HistoryRecord) -> Iterator[_PodEntry | PodRecord]:
-    if isinstance(record, PodRecord):
-        yield record
-    else:
-        yield from record.placed
-        yield from record.waiting
-        yield from record.nominated
+    return part if any(pods_of(part)) else None
 
 
 def _namespaces(record: HistoryRecord) -> Iterator[str]:
     """Return the namespaces of the pods that a record names."""
-    yield from (each.namespace for each in _pods(record))
+    yield from (each.namespace for each in pods_of(record))
     if isinstance(record, PodRecord) and record.preemptor:
         yield record.preemptor.partition("/")[0]
 
@@ -129,12 +119,12 @@ class _View:
         )
         if self._pods.everything:
             return part
-        return msgspec.structs.replace(part, levels=(), file="") if any(_pods(part)) else None
+        return msgspec.structs.replace(part, levels=(), file="") if any(pods_of(part)) else None
 
     def _seen(self, entries: tuple[E, ...]) -> tuple[E, ...]:
         return tuple(each for each in entries if self._is_seen(each))
 
-    def _is_seen(self, entry: _PodEntry | PodRecord) -> bool:
+    def _is_seen(self, entry: PodEntry | PodRecord) -> bool:
         if entry.namespace in self._pods:
             return True
         self.hidden_pods += 1

@@ -6,6 +6,7 @@ from functools import partial
 from scheduler.api.answer_threads import in_thread
 from scheduler.api.api_server import SchedulerApi, Subjects
 from scheduler.api.queue_answers import WaitingPods
+from scheduler.api.server_thread import SchedulingLoop
 from scheduler.cluster import Cluster
 from scheduler.components import Components
 from scheduler.history.device_usage import DeviceUsage, UsageSample
@@ -20,8 +21,8 @@ async def answer_callers(api: SchedulerApi | None, parts: Components, usage: Dev
     """Have the API, where there is one, answer about this leader until cancelled."""
     if api is None:
         return
-    fleet = FleetClient(parts.worker, parts.cluster, settings)
-    api.lead(Subjects(parts.history, usage, WaitingPods(parts.queue, parts.status), fleet))
+    loop, fleet = SchedulingLoop(), FleetClient(parts.worker, parts.cluster, settings)
+    api.lead(Subjects(parts.history, usage, WaitingPods(parts.queue, parts.status, loop), fleet, loop))
     try:
         label_of = partial(_label, parts.cluster, settings.history.usage_label)
         sampling = partial(usage.run, partial(_sample, parts), label_of, in_thread)

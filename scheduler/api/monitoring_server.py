@@ -12,9 +12,9 @@ import asyncio
 import contextlib
 import os
 import ssl
-import threading
+import time
 from collections.abc import AsyncIterator, Iterable
-from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,8 +24,11 @@ from scheduler.api import http_server
 from scheduler.api.access_reviews import NonResourceAttributes
 from scheduler.api.authentication import CallerAuthentication
 from scheduler.api.caller_rights import Reviews
+from scheduler.api.connections.acceptor import ConnectionBounds
 from scheduler.api.http_server import Certificate
 from scheduler.api.refusals import Refusal
+from scheduler.api.request_limits import CallerCounts
+from scheduler.api.server_thread import in_thread_of_its_own
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.observe.health import Check, Health, report
@@ -33,10 +36,18 @@ from scheduler.observe.metrics import Metrics
 from scheduler.settings import Address, HealthSettings, MetricsSettings, parse_address
 
 _METRICS: Final = "/metrics"
+_OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
+_SHARED_SECONDS: Final = 1.0
+_SCRAPES_OF_ADDRESS: Final = 4
 _SCRAPES_AT_ONCE: Final = 8
 """Scrapes whose text is in memory until it is sent."""
 _REVIEWS_AT_ONCE: Final = 2
 """Connections for questions to the API server."""
+_PLAIN: Final = ConnectionBounds(most=128, most_of_address=32, rate=500.0, rate_of_address=10.0)
+"""
+Connections of ports without tokens. None of them stays open, so the oldest one gives way to a probe, whoever has opened
+the others. The rates of all addresses together refuse no probe: an address that opens few connections is always served.
+"""
 _BEAT_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 """How long the scheduler's event loop may pause: after `leaderElection.renewDeadlineSeconds` (10) the Lease is lost."""
@@ -49,31 +60,20 @@ class MonitoringAddresses(NamedTuple):
     metrics: Address
 
 
-class _Started(NamedTuple):
-    addresses: MonitoringAddresses
-    loop: asyncio.AbstractEventLoop
-    stop: asyncio.Event
-
-
 @contextlib.asynccontextmanager
 async def monitoring(
     settings: tuple[HealthSettings, MetricsSettings], kubeconfig: Path | None, health: Health, metrics: Metrics
 ) -> AsyncIterator[MonitoringAddresses]:
     """Serve while the block runs, and return the bound addresses. Raise `ConfigurationError`."""
-    starting = Future[_Started]()
-    serving = _serve_until_stopped(settings, kubeconfig, MonitoringEndpoints(health, metrics), starting)
-    thread = threading.Thread(target=asyncio.run, args=(serving,), name="monitoring", daemon=True)
-    thread.start()
-    started = await asyncio.wrap_future(starting)
-    check = health.live("event-loop")
-    check.succeed(for_seconds=_LONGEST_PAUSE_SECONDS)
-    beating = asyncio.create_task(_beat(check))
-    try:
-        yield started.addresses
-    finally:
-        beating.cancel()
-        started.loop.call_soon_threadsafe(started.stop.set)
-        await asyncio.to_thread(thread.join)
+    serve = partial(_listening, settings, kubeconfig, MonitoringEndpoints(health, metrics))
+    async with in_thread_of_its_own("monitoring", serve) as addresses:
+        check = health.live("event-loop")
+        check.succeed(for_seconds=_LONGEST_PAUSE_SECONDS)
+        beating = asyncio.create_task(_beat(check))
+        try:
+            yield addresses
+        finally:
+            beating.cancel()
 
 
 async def _beat(check: Check) -> None:
@@ -89,7 +89,8 @@ class MonitoringEndpoints:
     def __init__(self, health: Health, metrics: Metrics) -> None:
         self._health: Final = health
         self._metrics: Final = metrics
-        self._scrapes = 0
+        self._scrapes: Final = CallerCounts("scrapes", _SCRAPES_OF_ADDRESS, _SCRAPES_AT_ONCE)
+        self._texts: Final[dict[str, tuple[float, tuple[bytes, str]]]] = {}
         self._reviews: Reviews | None = None
         self._callers: CallerAuthentication | None = None
 
@@ -116,23 +117,28 @@ class MonitoringEndpoints:
         status, text = report("readyz", self._health.ready_checks, verbose="verbose" in request.query)
         return web.Response(status=status, text=text)
 
-    async def _series(self, request: web.Request) -> web.Response:
-        self._scrapes += 1
+    async def _series(self, request: web.Request) -> web.StreamResponse:
         try:
             await self._authorize(request)
-            body, content_type = self._metrics.exposition(request.headers.get("Accept", ""))
-            response = web.Response(body=body, headers={"Content-Type": content_type})
-            await http_server.send(request, response)
+            with self._scrapes.counted(request.remote or ""):
+                body, content_type = self._exposition(request.headers.get("Accept", ""))
+                response = web.StreamResponse(headers={"Content-Type": content_type, "Content-Length": str(len(body))})
+                await http_server.send(request, response, body)
         except Refusal as refusal:
-            response = http_server.refused(refusal)
-        finally:
-            self._scrapes -= 1
+            return http_server.refused(refusal)
         return response
+
+    def _exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return the text and its content type. Scrapes within a second share it: it takes milliseconds to write."""
+        now, wanted = time.monotonic(), _OPEN_METRICS if _OPEN_METRICS.partition(";")[0] in accept else ""
+        made_at, found = self._texts.get(wanted, (0.0, None))
+        if found is None or now - made_at >= _SHARED_SECONDS:
+            found = self._metrics.exposition(wanted)
+            self._texts[wanted] = now, found
+        return found
 
     async def _authorize(self, request: web.Request) -> None:
         """Raise `Refusal` where a scrape is not answered."""
-        if self._scrapes > _SCRAPES_AT_ONCE:
-            raise Refusal(429, "too many scrapes at once", retry_after=1)
         if self._callers is None or self._reviews is None:
             return
         user = await self._callers.user(http_server.bearer_token(request.headers), request.remote or "")
@@ -142,44 +148,27 @@ class MonitoringEndpoints:
             raise Refusal(503, f"rights cannot be checked: {error}") from error
         if not is_allowed:
             raise Refusal(403, f"user {user.username!r} cannot get path {_METRICS!r}: bind dovetail-metrics-reader")
+        http_server.keep(request, user.budget)
 
 
-async def _serve_until_stopped(
-    settings: tuple[HealthSettings, MetricsSettings],
-    kubeconfig: Path | None,
-    endpoints: MonitoringEndpoints,
-    starting: "Future[_Started]",
-) -> None:
-    """Serve in this thread's event loop; `starting` gets how it began, or the error."""
-    async with contextlib.AsyncExitStack() as ends:
-        try:
-            addresses = await _listen(settings, kubeconfig, endpoints, ends)
-        except BaseException as error:  # noqa: BLE001 - the thread that waits for it raises it
-            starting.set_exception(error)
-            return
-        stop = asyncio.Event()
-        starting.set_result(_Started(addresses, asyncio.get_running_loop(), stop))
-        await stop.wait()
-
-
-async def _listen(
-    settings: tuple[HealthSettings, MetricsSettings],
-    kubeconfig: Path | None,
-    endpoints: MonitoringEndpoints,
-    ends: contextlib.AsyncExitStack,
-) -> MonitoringAddresses:
+@contextlib.asynccontextmanager
+async def _listening(
+    settings: tuple[HealthSettings, MetricsSettings], kubeconfig: Path | None, endpoints: MonitoringEndpoints
+) -> AsyncIterator[MonitoringAddresses]:
     of_health, of_metrics = settings
     certificate = Certificate(of_metrics.tls_cert_file, of_metrics.tls_key_file)
     is_shared = of_health.bind_address == of_metrics.bind_address
     routes = (*endpoints.of_health, *endpoints.of_metrics) if is_shared else endpoints.of_health
-    health = await ends.enter_async_context(_port("health", of_health.bind_address, routes, Certificate()))
-    if is_shared:
-        return MonitoringAddresses(health, health)
-    if certificate.cert_file:
-        connecting = Client.connect(kubeconfig, max_connections=_REVIEWS_AT_ONCE)
-        endpoints.authenticate(await ends.enter_async_context(connecting))
-    port = _port("metrics", of_metrics.bind_address, endpoints.of_metrics, certificate)
-    return MonitoringAddresses(health, await ends.enter_async_context(port))
+    async with contextlib.AsyncExitStack() as ends:
+        health = await ends.enter_async_context(_port("health", of_health.bind_address, routes, Certificate()))
+        if is_shared:
+            yield MonitoringAddresses(health, health)
+            return
+        if certificate.cert_file:
+            connecting = Client.connect(kubeconfig, max_connections=_REVIEWS_AT_ONCE)
+            endpoints.authenticate(await ends.enter_async_context(connecting))
+        port = _port("metrics", of_metrics.bind_address, endpoints.of_metrics, certificate)
+        yield MonitoringAddresses(health, await ends.enter_async_context(port))
 
 
 @contextlib.asynccontextmanager
@@ -189,7 +178,9 @@ async def _port(
     """Serve some paths at the address of a section of the configuration. Raise `ConfigurationError`."""
     async with contextlib.AsyncExitStack() as ends:
         try:
-            bound = await ends.enter_async_context(http_server.serving(routes, parse_address(address), certificate))
+            bounds = ConnectionBounds() if certificate.cert_file else _PLAIN
+            serving = http_server.serving(routes, parse_address(address), certificate, bounds=bounds)
+            bound = await ends.enter_async_context(serving)
         except OSError as error:
             reason = str(error) if isinstance(error, ssl.SSLError) else os.strerror(error.errno or 0).lower()
             files = f", or check {section}.tlsCertFile and {section}.tlsKeyFile" * bool(certificate.cert_file)

@@ -1,6 +1,10 @@
 """`/v1alpha1/queue`: the pods that wait, in the order in which they would be decided."""
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -12,15 +16,45 @@ from scheduler.status.waiting_pods import WaitingPod, numbered, waiting_pod
 from scheduler.visibility import HiddenCounts, VisibleNamespaces
 
 if TYPE_CHECKING:  # the command needs the document only
+    from scheduler.api.server_thread import SchedulingLoop
     from scheduler.queue import QueuedPod, SchedulingQueue
     from scheduler.status.status_writer import StatusWriter
 
 
-class WaitingPods(NamedTuple):
-    """The scheduling queue, and what its pods show."""
+_SHARED_SECONDS: Final = 0.2
+"""How old a reading of the queue may be; the history is as old."""
 
-    queue: "SchedulingQueue"
-    status: "StatusWriter"
+
+class WaitingPods:
+    """The scheduling queue, and what its pods show. Callers share a reading of the queue for a moment."""
+
+    def __init__(
+        self,
+        queue: "SchedulingQueue",
+        status: "StatusWriter",
+        loop: "SchedulingLoop",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`loop` is the event loop that changes the queue."""
+        self.queue: Final = queue
+        self.status: Final = status
+        self._loop: Final = loop
+        self._clock: Final = clock
+        self._reading: Final = asyncio.Lock()
+        self._read_at = -math.inf
+        self._pods: list[QueuedPod] = []
+
+    async def pods(self) -> "list[QueuedPod]":
+        """Return the pods that wait, in no order. Raise `Refusal`."""
+        async with self._reading:
+            if self._clock() - self._read_at >= _SHARED_SECONDS:
+                self._pods, self._read_at = await self._loop.read(self.queue.pods), self._clock()
+            return self._pods
+
+    async def namespaces(self) -> "Iterable[str]":
+        """Return the namespaces of the pods that wait. Raise `Refusal`."""
+        pods = await self.pods()
+        return await in_thread(lambda: dict.fromkeys(each.pod.id.namespace for each in pods))
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,7 +70,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def answer(about: WaitingPods, query: Query, rights: CallerRights) -> QueueAnswer:
     """Answer a query. Raise `KubeError`."""
-    waiting = about.queue.pods()
+    waiting = await about.pods()
     asked = await in_thread(_asked, waiting, query)
     pods = await rights.namespaces(Listed.PODS, (each.pod.id.namespace for each, _ in asked))
     return await in_thread(_document, about.status, asked, query, pods, count=len(waiting))
@@ -44,7 +78,7 @@ async def answer(about: WaitingPods, query: Query, rights: CallerRights) -> Queu
 
 def _asked(waiting: "list[QueuedPod]", query: Query) -> "list[tuple[QueuedPod, int | None]]":
     """Sort as the queue does, and take those that are asked about."""
-    waiting.sort(key=lambda each: each.sort_key)
+    waiting = sorted(waiting, key=lambda each: each.sort_key)
     queued = {each.pod.id: each for each in waiting}
     return [
         (queued[pod.id], position)

@@ -8,7 +8,7 @@ what waits for that is bounded too. Readers get the encoded records, newest firs
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from scheduler.history.records import (
     PodRecord,
     PodResult,
     joined,
+    pods_of,
     with_plan,
 )
 from scheduler.settings import HistorySettings
@@ -29,6 +30,8 @@ from solver.domain import ClaimId, Placement, Plan, PodId, Reason, Victim
 
 _MOST_PENDING: Final = 10_000
 """Records that wait to be encoded."""
+_MOST_NAMESPACES: Final = 1_000
+"""Namespaces that are known without reading the records."""
 _OVERHEAD_BYTES: Final = 120
 """What a record takes in memory besides its encoded bytes, about."""
 _ENCODE_SECONDS: Final = 0.2
@@ -69,6 +72,7 @@ class DecisionHistory:
         self._lock: Final = threading.Lock()
         self._records: Final[deque[_Encoded]] = deque()
         self._bytes = 0
+        self._namespaces: Final[dict[str, None]] = {}
         self._number = 0
         self._dropped = 0
         self._dropped_pending = 0
@@ -141,6 +145,12 @@ class DecisionHistory:
         with self._lock:
             return datetime.fromtimestamp(self._records[0].seconds, UTC) if self._records else None
 
+    def namespaces(self) -> tuple[str, ...]:
+        """Return namespaces of the pods in the newest records, the newest first. Runs in a thread."""
+        self.encode()
+        with self._lock:
+            return tuple(reversed(self._namespaces))
+
     @property
     def size(self) -> tuple[int, int]:
         """The number of records and their bytes."""
@@ -158,6 +168,7 @@ class DecisionHistory:
         with self._lock:
             while self._pending:
                 record = self._pending.popleft()()
+                self._name(each.namespace for each in pods_of(record))
                 self._keep(_Encoded(record.time.timestamp(), _encoder.encode(record)))
 
     def _keep(self, encoded: _Encoded) -> None:
@@ -166,6 +177,13 @@ class DecisionHistory:
         while self._records and (len(self._records) > self._most_records or self._bytes > self._most_bytes):
             self._bytes -= len(self._records.popleft().content) + _OVERHEAD_BYTES
             self._dropped += 1
+
+    def _name(self, namespaces: Iterable[str]) -> None:
+        for each in dict.fromkeys(namespaces):
+            self._namespaces.pop(each, None)
+            self._namespaces[each] = None
+            if len(self._namespaces) > _MOST_NAMESPACES:
+                del self._namespaces[next(iter(self._namespaces))]
 
     def _append(self, make: _Make) -> None:
         if self._pending.maxlen:

@@ -10,6 +10,7 @@ Which devices a class matches is known from the counts of the fleet; a device th
 """
 
 import asyncio
+import itertools
 import threading
 import time
 from collections import Counter, defaultdict, deque
@@ -155,6 +156,14 @@ class DeviceUsage:
             last = max((each.end for each in periods), default=begin)
             sampled = sum(each.seconds for each in periods)
         return UsageTotals(first, last, sampled, held, existing, classes)
+
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces that used devices, those of the newest period first."""
+        with self._lock:
+            keys = itertools.chain.from_iterable(each.held for each in reversed(self._periods))
+            found = dict.fromkeys(key.namespace for key in keys)
+        found.pop(OTHERS, None)
+        return tuple(found)
 
     def _period(self, begin: float, end: float) -> UsagePeriod:
         """Return the present period, a new one if the last is complete or the clock was put back."""

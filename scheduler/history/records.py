@@ -4,7 +4,7 @@ Decisions, bindings and evictions as frozen values.
 The encoded fields (camelCase, empty ones left out) are the items of the API's `History`; docs/history.md lists them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -113,6 +113,17 @@ class PodRecord(
 
 
 HistoryRecord = DecisionRecord | PodRecord
+PodEntry = PodPlaced | PodWaiting | PodNominated
+
+
+def pods_of(record: HistoryRecord) -> Iterator[PodEntry | PodRecord]:
+    """Iterate over the pods that a record is about."""
+    if isinstance(record, PodRecord):
+        yield record
+    else:
+        yield from record.placed
+        yield from record.waiting
+        yield from record.nominated
 
 
 def with_plan(record: DecisionRecord, plan: Plan, find: FindClaim) -> DecisionRecord:

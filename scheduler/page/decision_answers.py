@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from scheduler.api.answer_threads import in_thread
 from scheduler.api.history_answers import HistoryAnswer
 from scheduler.api.queries import API_VERSION, Query
 from scheduler.api.refusals import Refusal
@@ -72,7 +73,7 @@ async def answer(ask: AskScheduler | None, query: Query, token: str = "") -> Dec
     asked = {"namespace": query.namespace, "pod": query.pod, "since": _SECONDS, "limit": _MOST_RECORDS}
     try:
         received = await ask("history", {name: value for name, value in asked.items() if value}, token)
-        return _document(msgspec.json.decode(received, type=HistoryAnswer))
+        return await in_thread(_document, received)
     except Forbidden as error:
         raise Refusal(403, str(error)) from error
     except KubeError as error:
@@ -87,7 +88,9 @@ def watched(found: Decisions) -> WatchedDocument:
     return WatchedDocument(msgspec.json.encode(found), {"decisions": found.decisions, "events": found.events}, fields)
 
 
-def _document(found: HistoryAnswer) -> Decisions:
+def _document(received: bytes) -> Decisions:
+    """Raise `MsgspecError`."""
+    found = msgspec.json.decode(received, type=HistoryAnswer)
     events = history_listing.pod_events(tuple(reversed(found.items)))
     return Decisions(
         oldest=found.oldest,

@@ -22,6 +22,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.api import http_server
+from scheduler.api.access_reviews import AuthenticatedUser
 from scheduler.api.answer_threads import in_thread
 from scheduler.api.caller_api import AnswerRule, CallerApi, Callers
 from scheduler.api.caller_rights import CallerRights, Listed
@@ -73,7 +74,7 @@ async def _fit(about: PageSubjects, query: Query, rights: CallerRights) -> msgsp
         namespaces=pods & claims,
         sees_nodes=await rights.sees(Listed.NODES),
     )
-    return await about.fit.ask(rights.caller, question)
+    return await about.fit.ask(rights.budget, question)
 
 
 ANSWERS: Final[Mapping[str, AnswerRule[PageSubjects]]] = {
@@ -90,9 +91,9 @@ class OwnUser:
     async def rights(self, request: web.Request) -> CallerRights:
         """Let everything be seen that was read."""
         del request
-        return CallerRights("", _everything)
+        return CallerRights(AuthenticatedUser(), _everything)
 
-    def count(self, caller: str) -> None:
+    def count(self, budget: str) -> None:
         """Count nothing."""
 
 
@@ -119,11 +120,20 @@ async def serving(subjects: PageSubjects, address: Address, entrance: Entrance |
     api = CallerApi(ANSWERS, callers, Metrics(), compresses=True)
     api.lead(subjects)
     html, policy = map_page.served()
+    body = html.encode()
+    of_page = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Length": str(len(body)),
+        "Content-Security-Policy": policy,
+    }
 
-    async def page(_: web.Request) -> web.Response:
-        return web.Response(text=html, content_type="text/html", headers={"Content-Security-Policy": policy})
+    async def page(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=of_page)
+        await http_server.send(request, response, b"" if request.method == "HEAD" else body)
+        return response
 
-    asked, posted = web.get(f"{PREFIX}/{{name}}", api.handle), web.post(f"{PREFIX}/{{name:fit}}", api.handle)
+    asked = web.get(f"{PREFIX}/{{name}}", api.handle)
+    posted = web.post(f"{PREFIX}/{{name:fit}}", api.handle, expect_handler=http_server.expects)
     middlewares = () if entrance else (_from_this_machine,)
     async with http_server.serving(
         (web.get("/", page), asked, posted),

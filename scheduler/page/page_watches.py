@@ -15,11 +15,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from scheduler.api.caller_rights import CallerRights
+from scheduler.api.answer_threads import in_thread
+from scheduler.api.caller_rights import CallerRights, Listed
 from scheduler.api.event_stream import HEARTBEAT_SECONDS, StreamEvent
 from scheduler.api.queries import API_VERSION, Query
+from scheduler.api.refusals import Refusal
 from scheduler.page import decision_answers, visible_part
-from scheduler.page.decision_answers import AskScheduler
+from scheduler.page.decision_answers import AskScheduler, Decisions
 from scheduler.page.fit_questions import FitQuestions
 from scheduler.page.live_fleet import LiveFleet, ReadingFailure
 from scheduler.page.watched_document import DocumentVersion, WatchedDocument
@@ -89,11 +91,30 @@ class DecisionsWatch:
     async def look(self, rights: CallerRights) -> list[StreamEvent]:
         """Return what changed since the caller was last told. Raise `Refusal`."""
         found = await decision_answers.answer(self._about.ask_scheduler, self._query, rights.token)
-        return [*await self._known.news_of(decision_answers.watched(found)), _state(self._about, 0.0)]
+        await _require_seen(found, rights)
+        document = await in_thread(decision_answers.watched, found)
+        return [*await self._known.news_of(document), _state(self._about, 0.0)]
 
     async def news(self) -> None:
         """Wait."""
         await asyncio.sleep(HEARTBEAT_SECONDS)
+
+
+async def _require_seen(found: Decisions, rights: CallerRights) -> None:
+    """
+    Raise `Refusal` where the caller may not list what the scheduler has answered.
+
+    The scheduler has asked for the rights itself, before an answer that may have taken long. The watch knows now which
+    rights it goes by, and asks for them again.
+    """
+    named = {
+        Listed.PODS: {each.namespace for each in found.events},
+        Listed.CLAIMS: {each.namespace for each in found.events if each.devices},
+    }
+    for listed, among in named.items():
+        seen = await rights.namespaces(listed, sorted(among))
+        if any(each not in seen for each in among):
+            raise Refusal(403, f"user {rights.caller!r} has lost rights since the scheduler answered")
 
 
 class _Known:

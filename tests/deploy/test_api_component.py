@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from scheduler import API_SERVICE
@@ -49,8 +50,9 @@ def test_the_certificate_is_where_the_configuration_looks() -> None:
     assert patch["/spec/template/spec/volumes/-"]["name"] == mount["name"]
 
 
-def test_reviews_share_no_queue_with_the_writes_of_the_scheduler() -> None:
-    schema = _document(COMPONENT / "flowschema.yaml")["spec"]
+@pytest.mark.parametrize("folder", [COMPONENT, DEPLOY / "components" / "secure-metrics"])
+def test_reviews_share_no_queue_with_the_writes_of_the_scheduler(folder: Path) -> None:
+    schema = _document(folder / "flowschema.yaml")["spec"]
     own = [
         each["spec"]
         for each in yaml.safe_load_all((DEPLOY / "base" / "flowschemas.yaml").read_text(encoding="utf-8"))
@@ -65,6 +67,18 @@ def test_reviews_share_no_queue_with_the_writes_of_the_scheduler() -> None:
         (["authentication.k8s.io"], ["tokenreviews"], ["create"]),
         (["authorization.k8s.io"], ["subjectaccessreviews"], ["create"]),
     ]
+
+
+def test_whoever_may_ask_for_reviews_has_a_flow_schema_for_them() -> None:
+    """Every component that binds `system:auth-delegator` to the scheduler's account."""
+    delegating = {
+        path.parent
+        for path in DEPLOY.glob("**/clusterrolebinding*.yaml")
+        for each in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if each["roleRef"]["name"] == "system:auth-delegator" and each["subjects"][0]["name"] == "dovetail"
+    }
+    assert delegating == {COMPONENT, DEPLOY / "components" / "secure-metrics"}
+    assert all("flowschema.yaml" in _document(each / "kustomization.yaml")["resources"] for each in delegating)
 
 
 def test_every_file_of_the_component_is_listed() -> None:

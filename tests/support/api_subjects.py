@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler.api.api_server import Subjects
 from scheduler.api.queue_answers import WaitingPods
+from scheduler.api.server_thread import SchedulingLoop
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.history.device_usage import DeviceUsage
 from scheduler.kube.pod_writes import PendingPod, PodScheduled
@@ -63,12 +64,16 @@ def subjects(
     queue: SchedulingQueue | None = None,
     conditions: ShownConditions | None = None,
 ) -> Subjects:
-    """Make the subjects; what is not given is empty."""
+    """Make the subjects of this event loop; what is not given is empty."""
+    loop = SchedulingLoop()
     return Subjects(
         history or DecisionHistory(HistorySettings()),
         usage or DeviceUsage(24),
         WaitingPods(
-            queue or SchedulingQueue({"dovetail"}), cast("StatusWriter", conditions or ShownConditions("0 free."))
+            queue or SchedulingQueue({"dovetail"}),
+            cast("StatusWriter", conditions or ShownConditions("0 free.")),
+            loop,
         ),
         cast("FleetClient", FleetInProcess(snapshot or Snapshot())),
+        loop,
     )

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.api import caller_api, http_server, leadership, queue_answers, usage_answers
+from scheduler.api.connections import caller_connection
 from scheduler.api.http_server import Certificate
 from scheduler.components import Components
 from scheduler.observe.metrics import Metrics
@@ -55,22 +56,23 @@ async def test_headers_that_cannot_be_read_are_not_logged(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("sent", [b"", _HEAD])
 async def test_a_connection_without_a_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_FIRST_REQUEST_SECONDS", 0.01)
+    monkeypatch.setattr(caller_connection, "_FIRST_REQUEST_SECONDS", 0.01)
     async with hall() as at, connected(at) as (reader, writer):
         writer.write(sent)
 
         assert await reader.read() == b""
 
 
-async def test_a_connection_with_a_request_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_FIRST_REQUEST_SECONDS", 0.5)
+async def test_a_connection_of_a_known_caller_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_connection, "_FIRST_REQUEST_SECONDS", 0.5)
+    request = b"GET /v1alpha1/nothing HTTP/1.1\r\nHost: scheduler\r\nAuthorization: Bearer token-ops\r\n\r\n"
     async with hall() as at, connected(at) as (reader, writer):
-        writer.write(_HEAD + b"\r\n")
+        writer.write(request)
         await reader.readuntil(b"}")
         await asyncio.sleep(0.6)
-        writer.write(_HEAD + b"\r\n")
+        writer.write(request)
 
-        assert (await reader.readline()).split()[1] == b"401"
+        assert (await reader.readline()).split()[1] == b"404"
 
 
 async def test_a_document_that_is_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,15 +182,14 @@ class BrokenOnce:
 
 
 async def test_a_defect_of_the_history_does_not_end_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("scheduler.observe.unexpected_errors._PAUSE_SECONDS", 0.0)
     async with hall() as at, asyncio.timeout(30):
         broken = BrokenOnce()
         cluster = SimpleNamespace(snapshot=lambda: SimpleNamespace(claims=(), slices=()), pod=lambda _: None)
-        queue, status = at.subjects.queue
         parts = SimpleNamespace(
             history=broken,
-            queue=queue,
-            status=status,
+            queue=at.subjects.queue.queue,
+            status=at.subjects.queue.status,
             worker=None,
             metrics=at.metrics,
             cluster=cluster,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -100,10 +101,10 @@ def _usage() -> DeviceUsage:
     return usage
 
 
-async def _serve(subjects: Subjects, found: Future[str], stop: asyncio.Event) -> None:
+async def _serve(about: Callable[[], Subjects], found: Future[str], stop: asyncio.Event) -> None:
     settings = ApiSettings(bind_address="127.0.0.1:0", requests_per_second=1000)
     api = SchedulerApi(settings, cast("Client", Reviewing()), Metrics())
-    api.lead(subjects)
+    api.lead(about())
     async with api_server.serving(api, settings) as address:
         found.set_result(f"http://{address}")
         await stop.wait()
@@ -117,7 +118,7 @@ def server() -> Iterator[str]:
     for at, (name, priority) in enumerate((("late", 0), ("urgent", 5))):
         queue.offer(pod(name, namespace="team", priority=priority), float(at))
     queue.offer(pod("theirs", namespace="others", priority=9), 3.0)
-    about = subjects(snapshot=FLEET, history=_history(), usage=_usage(), queue=queue)
+    about = partial(subjects, snapshot=FLEET, history=_history(), usage=_usage(), queue=queue)
     thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(about, found, stop)), daemon=True)
     thread.start()
     yield found.result(timeout=60)

@@ -35,12 +35,13 @@ def decode(decoder: msgspec.json.Decoder[T], raw: Raw) -> T:
 
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
+ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+"""Leaves the elements of an array undecoded."""
 
 
 def elements(raw: Raw) -> list[msgspec.Raw]:
     """Split an array into its elements. Raises BrokenJsonError."""
-    return _split(_elements, raw)
+    return _split(ELEMENTS, raw)
 
 
 def members(raw: Raw) -> dict[str, msgspec.Raw]:
@@ -61,7 +62,7 @@ class JsonObject:
     def __init__(self, raw: Raw) -> None:
         self.raw: Final = raw
         self._levels: Final[dict[tuple[str, ...], dict[str, msgspec.Raw]]] = {}
-        self._lists: Final[dict[tuple[str, ...], Any]] = {}
+        self._lists: Final[dict[tuple[object, tuple[str, ...]], Any]] = {}
 
     def part(self, *path: str) -> msgspec.Raw | None:
         """Return the part under a path, None where there is none or it is null. Raises BrokenJsonError."""
@@ -77,11 +78,11 @@ class JsonObject:
         return found
 
     def listed(self, decoder: msgspec.json.Decoder[list[T]], *path: str) -> Sequence[T]:
-        """Decode the list under a path, once; none where there is none. Raises BrokenJsonError."""
-        found = self._lists.get(path)
+        """Decode the list under a path, once with each decoder; none where there is none. Raises BrokenJsonError."""
+        found = self._lists.get((decoder, path))
         if found is None:
             raw = self.part(*path)
-            self._lists[path] = found = _split(decoder, raw) if raw is not None else []
+            self._lists[decoder, path] = found = _split(decoder, raw) if raw is not None else []
         return cast("list[T]", found)
 
     def trimmed(self, *paths: tuple[str, ...]) -> bytes:

@@ -12,13 +12,15 @@ from typing import Final
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, Raw, elements, members
+from scheduler.kube.decode.json_parts import ELEMENTS, BrokenJsonError, JsonObject, Raw, elements, members
 from scheduler.kube.decode.pieces import Pieces
 from scheduler.kube.decode.pod_wires import ContainerWire
 from scheduler.kube.decode.shared_fields import MalformedError
 
 MOST_VALUES: Final = 10_000
 """Values of an object; they are decoded within some 20 ms. The largest objects in use have a fifth."""
+MOST_CONTAINERS: Final = 2_000
+"""Containers of a list; each costs a dozen values."""
 _MOST_OF_SLICE: Final = 30_000
 """Of a ResourceSlice, whose 128 devices may have 32 attributes and capacities each, with lists of valid values."""
 _LEAST_BYTES: Final = 2
@@ -38,14 +40,6 @@ _ContainerParts = msgspec.defstruct(
     "_ContainerParts", [(name, msgspec.Raw, msgspec.Raw()) for name in _CONTAINER_FIELDS], gc=False
 )
 _containers: Final = msgspec.json.Decoder(list[_ContainerParts])  # type: ignore[valid-type] # made above
-
-
-class TooManyContainersError(ValueError):
-    """A pod has more containers than values of an object are read."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(f"{count} containers are too many")
-        self.count = count
 
 
 def values_of(raw: Raw) -> int:
@@ -86,10 +80,16 @@ def within_limit(part: bytes) -> bytes:
 def container_parts(
     whole: JsonObject, list_name: str, fields: Sequence[str] = _CONTAINER_FIELDS
 ) -> list[dict[str, Raw]]:
-    """Return some fields of the containers of a pod, undecoded. Raises BrokenJsonError, TooManyContainersError."""
+    """
+    Return some fields of the containers of a pod, undecoded.
+
+    Raises BrokenJsonError, and MalformedError for too many containers.
+    """
+    count = len(whole.listed(ELEMENTS, "spec", list_name))
+    if count > MOST_CONTAINERS:
+        message = f"{count} containers are above the limit: use at most {MOST_CONTAINERS}"
+        raise MalformedError(f"spec.{list_name}", message)
     containers = whole.listed(_containers, "spec", list_name)
-    if len(containers) > MOST_VALUES:
-        raise TooManyContainersError(len(containers))
     return [{name: part for name in fields if len(part := getattr(each, name))} for each in containers]
 
 
@@ -99,8 +99,6 @@ def _count(kind: Kind, whole: JsonObject, level: str, name: str) -> int:
             return sum(values_of(part) for each in container_parts(whole, name) for part in each.values())
         if kind is Kind.CLAIMS and name in {"devices", "allocation"}:
             return sum(values_of(part) for part in _claim_parts(whole, level, name))
-    except TooManyContainersError as error:
-        return error.count
     except BrokenJsonError:  # the decoder says so
         return 0
     return values_of(whole.level(level)[name])

@@ -174,9 +174,8 @@ IMAGE ?= dovetail:$(VERSION)
 SNAPSHOT ?=
 # When the image was made, as its configuration says: a commit gives the same image each time.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-GO ?= $(if $(shell command -v go),go,uv run --frozen --isolated --no-default-groups --only-group go go)
-ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-COSIGN := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+# Where a program of a release is, built from the hashes in deploy/build.
+TOOL = $(VENV)/python -m e2e.release_tools
 
 wheel: sync ## Build the wheel into dist, with the locked build tools
 	@rm -rf dist
@@ -208,11 +207,12 @@ release-notes: ## Print the changelog of this version
 	@awk -v version="[$(VERSION)]" '/^## /{here = $$2 == version; found += here; next} here; END{exit !found}' CHANGELOG.md || \
 		{ echo "CHANGELOG.md has no section '## [$(VERSION)]': give it what stands under Unreleased" >&2; exit 1; }
 
-sign: ## Sign image, wheel and SBOMs with the identity of the CI job (cosign, keyless)
+sign: sync ## Sign image, wheel and SBOMs with the identity of the CI job (cosign, keyless)
 	@[ -s dist/image.digest ] || { echo "dist/image.digest is missing: run make release-image first" >&2; exit 1; }
-	@$(GO) run $(COSIGN) sign --yes "$(IMAGE)@$$(cat dist/image.digest)"
-	@$(GO) run $(COSIGN) attest --yes --type cyclonedx --predicate dist/image.cdx.json "$(IMAGE)@$$(cat dist/image.digest)"
-	@for file in dist/*.whl dist/*.cdx.json; do $(GO) run $(COSIGN) sign-blob --yes --bundle "$$file.sigstore.json" "$$file"; done
+	@cosign="$$($(TOOL) cosign)"; image="$(IMAGE)@$$(cat dist/image.digest)"; \
+	"$$cosign" sign --yes "$$image"; \
+	"$$cosign" attest --yes --type cyclonedx --predicate dist/image.cdx.json "$$image"; \
+	for file in dist/*.whl dist/*.cdx.json; do "$$cosign" sign-blob --yes --bundle "$$file.sigstore.json" "$$file"; done
 
 vulnerabilities: sync ## Known vulnerabilities of the locked packages (DATABASE=all.zip: OSV's file, no network)
 ifdef DATABASE
@@ -221,8 +221,8 @@ else
 	@uv audit --frozen $(ARGS)
 endif
 
-workflows: ## Check the workflows of the CI
-	@$(GO) run $(ACTIONLINT)
+workflows: sync ## Check the workflows of the CI
+	@tool="$$($(TOOL) actionlint)"; "$$tool"
 
 # The environment. uv is the one on the PATH; where there is none, the pinned one is installed into the cache by the
 # first Python that is new enough.

@@ -1,4 +1,8 @@
-"""Whether people can install the wheel as they install commands: with uvx and with pipx, in an empty folder."""
+"""
+Whether people can install the wheel as they install commands: with uvx and with pipx, in an empty folder.
+
+What the wheel needs is fetched first, by the hashes of uv.lock. The installers see these files and no package registry.
+"""
 
 import argparse
 import json
@@ -11,6 +15,7 @@ from pathlib import Path
 
 from e2e.controlplane.plane import REPOSITORY
 from e2e.fleet.fleets import gpu_fleet
+from e2e.image.commands import uv
 
 EXAMPLE = REPOSITORY / "examples" / "01-one-gpu-per-pod.yaml"
 
@@ -29,6 +34,7 @@ def check(wheel: Path, folder: Path) -> None:
     fleet = gpu_fleet(1)
     hardware = {"apiVersion": "v1", "kind": "List", "items": [*fleet.nodes, *fleet.classes, *fleet.slices]}
     (folder / "hardware.json").write_text(json.dumps(hardware), encoding="utf-8")
+    _fetch(folder / "wheels")
     _run(("pipx", "install", "--quiet", str(wheel)), folder)
     version = wheel.name.split("-")[1]
     for name, command in ways(str(wheel)).items():
@@ -39,13 +45,30 @@ def check(wheel: Path, folder: Path) -> None:
     print("ok  pipx install: kubectl-dovetail")
 
 
+def _fetch(wheels: Path) -> None:
+    """Fetch the locked packages that the wheel needs, each by its hash."""
+    locked = wheels.with_suffix(".txt")
+    export = (uv(), "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--output-file", str(locked))
+    fetch = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(wheels))
+    exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(locked))
+    for command in (export, (*fetch, *exact)):
+        subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.DEVNULL, check=True)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Give the environment of the installers: places of their own, and no packages but those that were fetched."""
+    wheels = str(folder / "wheels")
+    packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels}
+    places = {"PIPX_HOME": folder / "pipx", "PIPX_BIN_DIR": folder / "bin", "UV_CACHE_DIR": folder / "cache"}
+    return os.environ | packages | {name: str(path) for name, path in places.items()} | {"KUBECONFIG": ""}
+
+
 def _run(command: Sequence[str], folder: Path) -> str:
-    """Run a command with its own places for what pipx installs and for kubeconfigs; return what it printed."""
-    places = {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin"), "KUBECONFIG": ""}
+    """Run a command with the environment of the installers; return what it printed."""
     done = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | places,
+        env=environment(folder),
         capture_output=True,
         text=True,
         check=False,

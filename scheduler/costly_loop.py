@@ -11,7 +11,6 @@ The scheduling cycle carries the plans out as its own. This module knows what a 
 import asyncio
 import contextlib
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
@@ -20,6 +19,7 @@ import msgspec
 from scheduler.cluster import Cluster, split_by_nominations
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.tracebacks import traceback_text
 from scheduler.queue import (
     Backoff,
     CostlyBackoff,
@@ -155,8 +155,8 @@ class CostlyLoop:
             outcome = "failed"
             try:
                 outcome = await self._decide(job, carrier)
-            except Exception:  # noqa: BLE001 - a defect that meets one decision must not end all others
-                _log.error(logs.SOLVER_FAILED, error=traceback.format_exc(limit=-20), batch=len(job.pods))
+            except Exception as error:  # noqa: BLE001 - a defect that meets one decision must not end all others
+                _log.error(logs.SOLVER_FAILED, error=traceback_text(error), batch=len(job.pods))
                 self._back_off(job, (*job.pods, *job.rest), _WHY[Cause.CRASH], carrier)
             finally:
                 seconds = self._clock() - started

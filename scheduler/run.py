@@ -31,6 +31,7 @@ from scheduler.kube.leader_election.lease import Timing
 from scheduler.observe import logs
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.tracebacks import LongText
 from scheduler.replica import Replica, ReplicaContext, unless_stopped
 from scheduler.settings import Settings
 from scheduler.status.missing_rights import FeatureReport
@@ -68,7 +69,7 @@ async def _run(settings: Settings, kubeconfig: Path | None, servers: ForkServers
         async with Process.started(settings, kubeconfig, servers) as process:
             return await process.run(stop)
     except ConfigurationError as error:
-        _log.error(logs.STOPPED, error=str(error))
+        _log.error(logs.STOPPED, error=LongText(error))  # of the operator
         return _MISCONFIGURED
 
 

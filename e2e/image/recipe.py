@@ -1,10 +1,13 @@
 """What the image is: its packages, its configuration, and the commands that make it. Nothing here does anything."""
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+from e2e.image import releases
 
 SUITE = "bookworm"
 PYTHON = "3.11"
@@ -22,7 +25,7 @@ SITE = f"{HOME}/lib/python{PYTHON}/site-packages"
 INTERPRETER = f"/{HOME}/bin/python"
 COMPILED = ("/usr/lib/python3", f"/usr/lib/python{PYTHON}", f"/{HOME}/lib")
 
-APT = ("apt-get install", "mmdebstrap umoci skopeo debian-archive-keyring")
+APT = ("apt-get install", "mmdebstrap umoci skopeo debian-archive-keyring ca-certificates")
 
 
 class ImageConfig(NamedTuple):
@@ -61,8 +64,14 @@ CONFIG = ImageConfig(
 
 
 def sources(snapshot: str) -> tuple[str, ...]:
-    """Where the packages come from, as apt's sources: Debian's mirrors, or all of them as they were at a moment."""
-    host, moment = ("http://snapshot.debian.org/archive", f"/{snapshot}") if snapshot else ("http://deb.debian.org", "")
+    """
+    Where the packages come from, as apt's sources: Debian's mirrors, or all of them as they were at a moment.
+
+    Signatures alone would let whoever is between answer with an old list: the connection is encrypted.
+    """
+    host, moment = (
+        ("https://snapshot.debian.org/archive", f"/{snapshot}") if snapshot else ("https://deb.debian.org", "")
+    )
     return (
         f"deb {host}/debian{moment} {SUITE} main",
         f"deb {host}/debian{moment} {SUITE}-updates main",
@@ -70,12 +79,12 @@ def sources(snapshot: str) -> tuple[str, ...]:
     )
 
 
-def base_command(stages: Sequence[Path], releases: Path, root: Path, snapshot: str) -> tuple[str, ...]:
+def base_command(stages: Sequence[Path], hashes: Path, root: Path, snapshot: str) -> tuple[str, ...]:
     """
     Say how mmdebstrap writes the whole root file system into the tar `root`.
 
     The files of `stages` go to /opt/dovetail. The hashes of the lists of packages, which Debian signs, go to the file
-    `releases`. Modules are compiled by the Python that runs them; that Python trusts what was compiled whatever the
+    `hashes`. Modules are compiled by the Python that runs them; that Python trusts what was compiled whatever the
     times of files are, so these can be the same for all.
     """
     hooks = (
@@ -83,7 +92,7 @@ def base_command(stages: Sequence[Path], releases: Path, root: Path, snapshot: s
         f'cd "$1"/{HOME} && rm -r include bin/[Aa]ctivate*',
         *(f"sync-in {shlex.quote(str(stage))} /{HOME}" for stage in stages),
         f'chroot "$1" {INTERPRETER} -m compileall -qf --invalidation-mode unchecked-hash {" ".join(COMPILED)}',
-        f'cd "$1"/var/lib/apt/lists && sha256sum *InRelease > {shlex.quote(str(releases))}',
+        f'cd "$1"/var/lib/apt/lists && sha256sum *InRelease > {shlex.quote(str(hashes))}',
         'rm "$1"/etc/resolv.conf "$1"/etc/hostname',  # of the machine that builds
     )
     exclusions = (
@@ -92,10 +101,19 @@ def base_command(stages: Sequence[Path], releases: Path, root: Path, snapshot: s
     )
     return (
         *("mmdebstrap", "--quiet", "--variant=essential", f"--include={','.join(PACKAGES)}", f"--keyring={KEYRING}"),
-        *('--aptopt=Acquire::Check-Valid-Until "false"' for _ in [snapshot] if snapshot),
+        *(_valid_at(snapshot) if snapshot else ()),
         *(f"--dpkgopt={each}" for each in exclusions),
         *(f"--customize-hook={hook}" for hook in hooks),
         *(SUITE, str(root), *sources(snapshot)),
+    )
+
+
+def _valid_at(snapshot: str) -> tuple[str, ...]:
+    """Have the lists of packages valid at a moment, and not today, before a script of any package runs."""
+    check = f"{shlex.quote(sys.executable)} -I {shlex.quote(releases.__file__)}"
+    return (
+        '--aptopt=Acquire::Check-Valid-Until "false"',
+        f'--extract-hook={check} "$1"/var/lib/apt/lists {shlex.quote(snapshot)}',
     )
 
 

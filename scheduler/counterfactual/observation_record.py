@@ -6,7 +6,8 @@ The file of an observation: JSON lines that are only appended, bounded in size.
     sample    the counts since the start, and how much of the fleet is in use in each cluster
 
 When the file has half of its size it becomes `FILE.1`, in place of the one before it, and a new one begins. Counts are
-those since the start, so that the totals survive. Two observations must not write into one file.
+those since the start, so that the totals survive. Two observations must not write into one file. Only the owner of the
+files can read them: they name pods of all namespaces.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import IO, Final, Self
 
 import msgspec
 
+from scheduler import private_file
 from scheduler.counterfactual.comparison import ComparisonTotals
 from scheduler.counterfactual.fleet_measure import FleetMeasure
 from scheduler.counterfactual.outcomes import ComparedPlacement
@@ -91,6 +93,8 @@ class ObservationRecord:
         self._most: Final = most_bytes // 2
         self._start: ObservationStart | None = None
         with _named(path):
+            if older(path).exists():
+                private_file.append(older(path)).close()  # earlier versions let every user read it
             self._file: IO[bytes] = self._opened()
 
     def __enter__(self) -> Self:
@@ -121,7 +125,7 @@ class ObservationRecord:
             self._file.write(_encoder.encode(self._start) + b"\n")
 
     def _opened(self) -> IO[bytes]:
-        file = self._path.open("ab+")
+        file = private_file.append(self._path)
         if file.tell():
             file.seek(-1, 2)
             if file.read(1) != b"\n":

@@ -25,6 +25,8 @@ The errors of requests to the API server.
 
 import msgspec
 
+from scheduler.unreadable import LONGEST_TEXT, cut
+
 
 class KubeError(Exception):
     """Base of all errors here; `may_have_acted` says whether a live read must decide before a write is retried."""
@@ -90,7 +92,7 @@ class ApiError(KubeError):
         self, status: int, reason: str = "", message: str = "", *, request: str = "", retry_after_seconds: float = 0.0
     ) -> None:
         said = ": ".join(part for part in (request, f"{status} {reason}".rstrip(), message) if part)
-        super().__init__(said)
+        super().__init__(cut(said))  # the server may quote an object of any size
         self.status = status
         self.reason = reason
         self.message = message
@@ -147,7 +149,6 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 _FIRST_SERVER_ERROR = 500
 _DEFAULT_RETRY_AFTER_SECONDS = 1.0
-_LONGEST_TEXT = 500
 
 
 class _Details(msgspec.Struct):
@@ -173,7 +174,7 @@ def from_answer(status: int, body: bytes, *, request: str = "", retry_after: str
     try:
         said = _status_decoder.decode(body)
     except msgspec.MsgspecError:
-        said = _Status(message=body[:_LONGEST_TEXT].decode(errors="replace").strip())
+        said = _Status(message=body[:LONGEST_TEXT].decode(errors="replace").strip())
     seconds = float(retry_after) if retry_after.isdecimal() else float(said.details.retry_after if said.details else 0)
     kind = _BY_STATUS.get(status, ServerError if status >= _FIRST_SERVER_ERROR else ApiError)
     if kind is TooManyRequests and not seconds:

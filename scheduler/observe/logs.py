@@ -8,7 +8,7 @@ module gets its logger with `logs.logger()` and passes fields (`pod=…`, `node=
 """
 
 import contextlib
-import io
+import itertools
 import logging
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ import msgspec
 
 from scheduler.observe import terminal
 from scheduler.observe.plain_structlog import structlog
+from scheduler.observe.tracebacks import LongText, traceback_text
 from scheduler.settings import LogFormat, Logging
+from scheduler.unreadable import LONGEST_TEXT
 
 # Process
 STARTED: Final = "started"
@@ -129,12 +131,12 @@ DEVICE_SUSPECTED: Final = "device_suspected"
 EVENT_DROPPED: Final = "event_dropped"
 """A Kubernetes event could not be written (level debug)."""
 
-_LONGEST_VALUE: Final = 4096
-"""Characters of a field; longer ones are cut."""
+_LONGEST_TRACEBACK: Final = 4096
+"""Characters of a field whose quotes of users are cut already."""
 _MOST_VALUES: Final = 100
 """Entries of a list in a field; longer ones are cut."""
-_OURS: Final = frozenset({"event", "level", "timestamp", "exc_info", "stack", "_record", "_from_structlog"})
-"""Fields without texts of users, and those that later processors convert to text."""
+_OURS: Final = frozenset({"exc_info", "stack"})
+"""Fields that later processors convert to text."""
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries whose informational lines do not help an operator."""
 
@@ -152,7 +154,6 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
     shared: tuple[structlog.typing.Processor, ...] = (
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
-        _bounded,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -206,11 +207,13 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
     """Return the last processors. Tracebacks have no values of variables, which may hold tokens."""
     if log_format is LogFormat.CONSOLE:
         return (
+            _bounded,
             _escaped,
             structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback, pad_event_to=18),
         )
     return (
-        structlog.processors.format_exc_info,
+        _bounded,
+        structlog.processors.ExceptionRenderer(_bounded_traceback),
         structlog.processors.JSONRenderer(serializer=_to_json),
     )
 
@@ -222,9 +225,11 @@ def _escaped(_: object, __: str, fields: structlog.typing.EventDict) -> structlo
 
 def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
     """Write a traceback with the exception's message escaped, because it may be a user's text."""
-    found = io.StringIO()
-    structlog.dev.plain_traceback(found, exc_info)
-    stream.write(terminal.escaped(found.getvalue(), keep="\n"))
+    stream.write("\n" + terminal.escaped(_bounded_traceback(exc_info), keep="\n"))
+
+
+def _bounded_traceback(exc_info: structlog.typing.ExcInfo) -> str:
+    return _middle_cut(traceback_text(exc_info[1]), _LONGEST_TRACEBACK).rstrip("\n")
 
 
 def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -232,14 +237,27 @@ def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlo
     return {key: _cut(value) if key not in _OURS else value for key, value in fields.items()}
 
 
-def _cut(value: object) -> object:
-    if isinstance(value, str):
-        half = _LONGEST_VALUE // 2
-        return value if len(value) <= _LONGEST_VALUE else f"{value[:half]} … {value[-half:]}"
-    if isinstance(value, list | tuple):
-        shown = [_cut(each) for each in value[:_MOST_VALUES]]
-        return [*shown, f"and {len(value) - _MOST_VALUES} more"] if len(value) > _MOST_VALUES else shown
-    return value
+def _cut(value: Any) -> object:
+    match value:
+        case LongText():
+            return _middle_cut(value, _LONGEST_TRACEBACK)
+        case str():
+            return _middle_cut(value, LONGEST_TEXT)
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple() | set() | frozenset():
+            shown = [_cut(each) for each in itertools.islice(value, _MOST_VALUES)]
+            return [*shown, f"and {len(value) - _MOST_VALUES} more"] if len(value) > _MOST_VALUES else shown
+        case dict():
+            first = itertools.islice(value.items(), _MOST_VALUES)
+            return {_middle_cut(str(key), LONGEST_TEXT): _cut(each) for key, each in first}
+        case _:
+            return _cut(msgspec.to_builtins(value, enc_hook=str))
+
+
+def _middle_cut(text: str, longest: int) -> str:
+    half = longest // 2 - 2
+    return text if len(text) <= longest else f"{text[:half]} … {text[-half:]}"
 
 
 def _to_json(fields: dict[str, Any], **_: object) -> str:

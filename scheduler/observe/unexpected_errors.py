@@ -6,27 +6,24 @@ background tasks through `Tasks`, and its loops handle each object in a `Confine
 """
 
 import asyncio
-import traceback
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.tracebacks import traceback_text
 
 T = TypeVar("T")
 
 _PAUSE_SECONDS: Final = 1.0
 """Before a loop begins again that an unexpected exception has ended."""
-_LONGEST_TRACEBACK: Final = 20
-"""The most innermost frames of a traceback that are logged."""
 
 _log: Final = logs.logger()
 
 
 def note(metrics: Metrics, part: Subsystem, error: BaseException, **about: object) -> None:
     """Log an exception with its traceback and count it; `about` names the objects."""
-    text = "".join(traceback.format_exception(error, limit=-_LONGEST_TRACEBACK))
-    _log.error(logs.DEFECT, part=part, error=text, **about)
+    _log.error(logs.DEFECT, part=part, error=traceback_text(error), **about)
     metrics.defects.labels(part).inc()
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from scheduler import private_file
 from scheduler.cluster import split_by_nominations
 from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
@@ -354,7 +355,7 @@ def _decided_before(asked: Record, part: SubBatch, pod: Pod, cache: SolverCache)
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
     """Save a case; opaque parameters, which may hold secrets, only with `keep_parameters`. Raise `OSError`."""
     protected = asked if keep_parameters else recording.without_parameters(asked)
-    recording.write(path, msgspec.json.format(msgspec.json.encode(protected)))
+    private_file.replace(path, msgspec.json.format(msgspec.json.encode(protected)))
 
 
 def load(path: Path) -> Record:

@@ -16,11 +16,12 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from scheduler.observe import terminal
+from scheduler.observe.tracebacks import traceback_text
 from scheduler.worker import frames
 
 _MIB: Final = 1024 * 1024
@@ -63,8 +64,8 @@ def run_forked(work: Callable[[], None]) -> int:
         status = 0
     except MemoryError:
         status = NO_MEMORY
-    except BaseException:  # noqa: BLE001 - whatever it is, this process must not return into its parent's code
-        traceback.print_exc(file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, this process must not return into its parent's code
+        sys.stderr.write(terminal.escaped(traceback_text(error), keep="\n"))
     finally:
         os._exit(status)
 

@@ -12,7 +12,6 @@ selectors hold was found by the child, and is so still where nothing has changed
 import asyncio
 import math
 import time
-import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ from msgspec import structs
 
 import solver
 from scheduler.cluster import Cluster
+from scheduler.observe.tracebacks import traceback_text
 from scheduler.worker import checked_plan, recording
 from scheduler.worker.decision_limits import Limits
 from scheduler.worker.decision_recorder import DecisionRecorder
@@ -251,8 +251,8 @@ class Decider:
         decide = partial(_greedy, self._cluster.snapshot(), now, policy)
         try:
             plan, violations = await asyncio.to_thread(decide)
-        except Exception:  # noqa: BLE001 - a defect on one batch must not end the scheduler
-            self._telemetry.failed(traceback.format_exc(limit=-20), now)
+        except Exception as error:  # noqa: BLE001 - a defect on one batch must not end the scheduler
+            self._telemetry.failed(traceback_text(error), now)
             return Decision(batch=_NO_PODS, plan=_empty_plan(), seconds=0.0, suspects=now, without_worker=rest)
         decision = self._checked(now, policy, plan, violations, started)
         return replace(decision, without_worker=rest)

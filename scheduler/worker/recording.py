@@ -5,8 +5,6 @@ Opaque parameters of drivers are left out: they may hold secrets and have no eff
 that the domain does not model, such as environments, is not in it anyway.
 """
 
-import contextlib
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from scheduler import private_file
 from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, Policy, Snapshot, StageStop
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
@@ -66,7 +65,7 @@ def save(folder: Path, record: Record, now: datetime | None = None, limits: Fold
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = new_path(folder, now or datetime.now(UTC))
-    write(path, _encoded(without_parameters(record)))
+    private_file.replace(path, _encoded(without_parameters(record)))
     _prune(folder, limits)
     return path
 
@@ -94,28 +93,6 @@ def _object(value: msgspec.Struct, encoded: Callable[[Any], bytes]) -> bytes:
 
 def _list(values: tuple[object, ...]) -> bytes:
     return b"[" + b",".join(map(_json, values)) + b"]"
-
-
-def write(path: Path, content: bytes) -> None:
-    """
-    Replace the file at a path atomically by one that only its owner can read. Raise `OSError`.
-
-    An existing file is replaced, never written into. So a symbolic link that another user placed there (in a temporary
-    folder, for example) is not followed. Devices and pipes (`/dev/stdout`) are written to directly.
-    """
-    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
-        path.write_bytes(content)
-        return
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(file, "wb") as opened:
-            opened.write(content)
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
 
 
 def _prune(folder: Path, limits: FolderLimits) -> None:

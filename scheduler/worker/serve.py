@@ -12,7 +12,6 @@ import os
 import selectors
 import socket
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,7 @@ import msgspec
 from scheduler.change import Change
 from scheduler.cluster import Cluster, Intake
 from scheduler.cluster.interning import DeviceInterner
+from scheduler.observe.tracebacks import traceback_text
 from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.change_log import with_known_pods
@@ -237,8 +237,8 @@ class _Service:
             plan, violations = decide(snapshot, batch, order.policy, budget, solve_it, cache=self._verifier_cache)
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica stays intact
-            return frames.SolveFailed(id=order.id, message=traceback.format_exc(limit=-20))
+        except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica stays intact
+            return frames.SolveFailed(id=order.id, message=str(traceback_text(error)))
         if plan is not None and len(batch.pods) < len(order.batch.pods):
             present = {pod.id for pod in batch.pods}
             missing = tuple(pod.id for pod in order.batch.pods if pod.id not in present)

@@ -8,6 +8,7 @@ from typing import Final
 from scheduler.observe import logs
 from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.tracebacks import LongText
 from scheduler.worker import recording
 from scheduler.worker.supervisor import SolveFailedError, WorkerError
 from solver.domain import Batch, Pod, QuarantinedObject, Violation
@@ -70,10 +71,10 @@ class SolverTelemetry:
     def lost(self, error: WorkerError, batch: Batch) -> None:
         """Report that the worker was lost, or that the solver raised, on a batch."""
         event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.WORKER_LOST
-        _log.error(event, error=str(error), batch=len(batch.pods))
+        _log.error(event, error=LongText(error), batch=len(batch.pods))
         self.fell_back(str(error).strip().rpartition("\n")[2])
 
-    def failed(self, trace: str, batch: Batch) -> None:
+    def failed(self, trace: LongText, batch: Batch) -> None:
         """Report that the decision in the shell itself raised."""
         _log.error(logs.SOLVER_FAILED, error=trace, batch=len(batch.pods), fallback=True)
 
@@ -100,7 +101,7 @@ class SolverTelemetry:
     def poison_pod(self, pods: Sequence[Pod], error: WorkerError) -> None:
         """Report pods of one equivalence class whose isolated decision broke a limit or failed."""
         event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.DECISION_ENDED
-        _log.warning(event, pod=str(pods[0].id), pods=len(pods), error=str(error), alone=True)
+        _log.warning(event, pod=str(pods[0].id), pods=len(pods), error=LongText(error), alone=True)
 
     def save(self, saved: recording.Record) -> None:
         """Save a record to the configured folder; a failure (disk full) is only logged."""

@@ -3,6 +3,7 @@
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from importlib.metadata import distribution
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 import yaml
 
 from e2e.image import __main__ as command
-from e2e.image import bill, layers, recipe, staging
+from e2e.image import bill, layers, recipe, releases, staging
 from e2e.image.build import Order
 from e2e.image.commands import uv
 from tests.support import house
 
-ORDER = Order(Path("dovetail.whl"), "1.2.3", "registry.example.com/dovetail:1.2.3", "20261125T000000Z", 1_795_564_800)
+MOMENT = "20261125T000000Z"
+ORDER = Order(Path("dovetail.whl"), "1.2.3", "registry.example.com/dovetail:1.2.3", MOMENT, 1_795_564_800)
 OWN = (f"{recipe.HOME}/bin/dovetail", f"{recipe.SITE}/scheduler")
 RELEASES = f"{'a' * 64}  deb.debian.org_debian_dists_bookworm_InRelease\n"
 DPKG = (
@@ -59,20 +61,50 @@ def test_the_configuration_becomes_arguments_in_its_order() -> None:
 
 def test_a_snapshot_is_where_all_packages_come_from() -> None:
     assert {each.split()[1] for each in recipe.sources("20261125T000000Z")} == {
-        "http://snapshot.debian.org/archive/debian/20261125T000000Z",
-        "http://snapshot.debian.org/archive/debian-security/20261125T000000Z",
+        "https://snapshot.debian.org/archive/debian/20261125T000000Z",
+        "https://snapshot.debian.org/archive/debian-security/20261125T000000Z",
     }
     assert {each.split()[1] for each in recipe.sources("")} == {
-        "http://deb.debian.org/debian",
-        "http://deb.debian.org/debian-security",
+        "https://deb.debian.org/debian",
+        "https://deb.debian.org/debian-security",
     }
 
 
-@pytest.mark.parametrize("snapshot", ["", "20261125T000000Z"])
-def test_only_the_lists_of_a_snapshot_may_be_old(snapshot: str) -> None:
-    base = recipe.base_command((Path("/stage"),), Path("/releases"), Path("/root.tar"), snapshot)
-    assert any("Check-Valid-Until" in each for each in base) == bool(snapshot)
+@pytest.mark.parametrize("snapshot", ["", MOMENT])
+def test_only_the_lists_of_a_snapshot_may_be_old_and_they_are_checked(snapshot: str) -> None:
+    base = recipe.base_command((Path("/stage"),), Path("/hashes"), Path("/root.tar"), snapshot)
+    checked = [each for each in base if each.startswith("--extract-hook=") and each.endswith(f"lists {MOMENT}")]
+    assert [any("Check-Valid-Until" in each for each in base), bool(checked)] == [bool(snapshot)] * 2
     assert base[-3:] == recipe.sources(snapshot)
+
+
+DATES = {
+    "debian": "Date: Sat, 11 Jul 2026 10:16:37 UTC",
+    "debian-updates": "Date: Tue, 24 Nov 2026 02:14:46 UTC",
+    "debian-security": "Date: Tue, 24 Nov 2026 22:33:12 UTC\nValid-Until: Tue, 01 Dec 2026 22:33:12 UTC",
+}
+"""What Debian signs, as far as it matters: the release has no end, security updates have one."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        pytest.param({}, "", id="as they were"),
+        pytest.param({"debian-security": DATES["debian-security"].replace("Dec", "Jan")}, "is an old list", id="old"),
+        pytest.param({"debian-security": DATES["debian"]}, "has no Valid-Until", id="no end"),
+        pytest.param({"debian-updates": "Date: Wed, 25 Nov 2026 00:00:01 UTC"}, "after the moment", id="later"),
+        pytest.param({"debian": "Suite: stable"}, "has no Date", id="no date"),
+        pytest.param({"debian-security": None}, "no list of security updates", id="no security updates"),
+    ],
+)
+def test_lists_of_packages_are_those_of_the_moment(tmp_path: Path, changed: dict[str, str | None], words: str) -> None:
+    for name, text in (DATES | changed).items():
+        if text is not None:
+            signed = f"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nOrigin: Debian\n{text}\nMD5Sum:\n"
+            (tmp_path / f"snapshot.debian.org_archive_dists_{name}_InRelease").write_text(signed)
+    command = (sys.executable, "-I", releases.__file__, str(tmp_path), MOMENT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, words in done.stderr, bool(done.stderr)) == (bool(words), True, bool(words))
 
 
 @pytest.mark.parametrize(

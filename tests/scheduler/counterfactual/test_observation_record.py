@@ -1,5 +1,7 @@
 """The record of an observation: bounded, readable after a crash, and refused where it is something else."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,24 @@ def test_a_disk_that_is_full_is_said(tmp_path: Path) -> None:
         ObservationRecord(tmp_path / "record.jsonl") as record,
     ):
         record.add(start(1.0))
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_only_the_owner_can_read_a_record_and_its_older_part(tmp_path: Path, *, is_there: bool) -> None:
+    path, before = tmp_path / "record.jsonl", os.umask(0)
+    try:
+        if is_there:  # of an earlier version
+            path.write_bytes(b"")
+            older(path).write_bytes(b"")
+        with ObservationRecord(path, 2_000) as record:
+            modes = {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+            record.add(start(1.0))
+            for at in range(2, 20):
+                record.add(sample(float(at)))
+    finally:
+        os.umask(before)
+    assert modes == {0o600}
+    assert {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {
+        path.name: 0o600,
+        older(path).name: 0o600,
+    }

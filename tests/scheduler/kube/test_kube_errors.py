@@ -5,6 +5,7 @@ import pytest
 from scheduler.kube import errors
 from scheduler.kube.errors import ApiError, TooManyRequests, from_answer
 from scheduler.kube.reflector import RequestBackoff
+from scheduler.unreadable import LONGEST_TEXT
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,15 @@ def test_the_servers_reason_and_message_stand_with_the_request() -> None:
     error = from_answer(409, body, request="POST /api/v1/pods")
     assert (error.reason, error.message) == ("AlreadyExists", "it is there")
     assert str(error) == "POST /api/v1/pods: 409 AlreadyExists: it is there"
+
+
+@pytest.mark.parametrize("status", [400, 409, 422, 500])
+def test_what_the_server_quotes_is_cut_in_the_text_and_whole_in_the_message(status: int) -> None:
+    quoted = "x" * 100_000  # code looks for the server's own words behind it
+    error = from_answer(status, json.dumps({"reason": "Invalid", "message": f"{quoted}: immutable"}).encode())
+    assert len(str(error)) <= LONGEST_TEXT
+    assert str(error).endswith("… (cut)")
+    assert error.message.endswith(": immutable")
 
 
 def test_a_body_that_is_no_status_is_the_message() -> None:

@@ -1,15 +1,18 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
 from scheduler.observe import logs, terminal
+from scheduler.observe.tracebacks import traceback_text
 from scheduler.settings import LogFormat, Logging, LogLevel
 
 
@@ -150,6 +153,71 @@ def test_json_lines_hold_the_exact_value_and_nothing_a_terminal_acts_on(stream: 
     logs.logger(pod=HOSTILE).info(logs.CYCLE)
     assert _lines(stream)[0]["pod"] == HOSTILE
     assert terminal.escaped(stream.getvalue(), keep="\n") == stream.getvalue()
+
+
+LONG = "x" * 100_000
+
+
+class _Holder(msgspec.Struct):
+    text: str
+
+
+def _raised(text: str) -> Exception:
+    """An exception as libraries raise it: its message, its note and its cause's message are a user's."""
+    found: Exception | None = None
+    try:
+        try:
+            int(text)
+        except ValueError as cause:
+            raise TypeError(text) from cause
+    except TypeError as error:
+        error.add_note(text)
+        found = error
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(LONG, id="text"),
+        pytest.param([LONG, LONG], id="list"),
+        pytest.param((LONG,), id="tuple"),
+        pytest.param({LONG}, id="set"),
+        pytest.param({LONG: [LONG]}, id="mapping"),
+        pytest.param(_Holder(LONG), id="struct"),
+        pytest.param(ValueError(LONG), id="exception"),
+        pytest.param(traceback_text(_raised(LONG)), id="traceback"),
+        pytest.param(traceback_text(_raised(f"{LONG}\n" * 10)), id="traceback with lines"),
+    ],
+)
+@pytest.mark.parametrize("form", LogFormat)
+def test_no_field_holds_more_than_500_characters_of_a_text(stream: io.StringIO, form: LogFormat, value: object) -> None:
+    logs.configure(Logging(format=form), stream)
+    logs.logger().info(logs.CYCLE, value=value)
+    logging.getLogger("library").warning("%s", value)
+    logging.getLogger("library").warning("broke", extra={"value": value})
+    written = stream.getvalue()
+    assert "x" * 100 in written
+    assert "…" in written
+    assert not re.search(r"x{500}", written)
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_messages_of_logged_exceptions_are_cut(stream: io.StringIO, form: LogFormat) -> None:
+    logs.configure(Logging(format=form), stream)
+    error = _raised(LONG)
+    logs.logger().error(logs.CRASHED, exc_info=error)
+    logging.getLogger("library").error("broke", exc_info=error)
+    written = stream.getvalue()
+    assert written.count("TypeError: x") == 2
+    assert not re.search(r"x{500}", written)
+
+
+def test_a_traceback_keeps_its_frames() -> None:
+    text = traceback_text(_raised("short"))
+    assert "raise TypeError(text) from cause" in text
+    assert text.endswith("TypeError: short\nshort\n")
 
 
 @pytest.mark.parametrize("form", LogFormat)

@@ -1,6 +1,5 @@
 """A decision's input as a file."""
 
-import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -77,42 +76,6 @@ def test_the_owner_alone_can_read_what_is_saved(tmp_path: Path) -> None:
 
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    target, path = tmp_path / "target", tmp_path / "saved.json"
-    target.write_text("precious")
-    path.symlink_to(target)
-    recording.write(path, b"new")
-
-    assert (target.read_text(), path.read_text(), path.is_symlink()) == ("precious", "new", False)
-
-
-def test_a_file_that_all_users_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
-    path = tmp_path / "saved.json"
-    path.write_text("old")
-    path.chmod(0o644)
-    recording.write(path, b"new")
-
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
-
-
-def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    recording.write(pipe, b"new")
-
-    assert os.read(reader, 10) == b"new"
-    os.close(reader)
-
-
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="folder"):
-        recording.write(tmp_path / "folder", b"new")
-
-    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
 
 def test_a_record_that_nests_too_deep_is_no_crash(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from solver.domain import Pod, PodId
@@ -85,9 +86,9 @@ class IndexedHeap(Generic[K]):
             self._heap = [(key, member) for member, key in self._members.items()]
             heapify(self._heap)
 
-    def pods(self) -> list[PodId]:
-        """Return the pods in the order in which they were added."""
-        return list(self._members)
+    def pods(self, most: int) -> list[PodId]:
+        """Return the first pods in the order in which they were added."""
+        return list(islice(self._members, most))
 
     def head(self) -> K | None:
         """Return the key of the first pod, None for an empty heap."""

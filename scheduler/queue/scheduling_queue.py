@@ -26,7 +26,7 @@ from scheduler.queue.active_queue import PopOrder
 from scheduler.queue.cluster_events import ClusterEvent, claim_of, events_of, gang_of
 from scheduler.queue.equivalence import INITIAL_QUOTA, KeyOf
 from scheduler.queue.gangs import QueuedGangs
-from scheduler.queue.pod_queues import PodQueues
+from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
 from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
@@ -56,7 +56,7 @@ class SchedulingQueue:
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._gangs: Final = gangs or QueuedGangs()
         self._claim_users: Final[PodIdsByKey[AnyClaim]] = PodIdsByKey(_claims)
-        self._changed_gangs: Final[set[GangId]] = set()
+        self._changed_gangs: Final[dict[GangId, None]] = {}
         """Gangs that lack members, and not the same ones as before."""
         self._queues: Final = PodQueues(self._gangs, backoff or Backoff(), flush_seconds, gang_report_seconds)
         self._next_victim_at = float("inf")
@@ -284,7 +284,7 @@ class SchedulingQueue:
     def next_due(self, now: float) -> float | None:
         """Return the time from which `take_batch` may have pods: now, later, or None where no time can be given."""
         self._report_changed_gangs(now)
-        due = self._queues.due(now)
+        due = now if self._changed_gangs else self._queues.due(now)
         at = self._next_victim_at if due is None else min(due, self._next_victim_at)
         return max(now, at) if at < float("inf") else None
 
@@ -310,15 +310,21 @@ class SchedulingQueue:
         if gang is None or gang not in self._gangs:
             return
         if self._gangs.is_incomplete(gang):
-            self._changed_gangs.add(gang)
+            self._changed_gangs[gang] = None
         else:
             self._queues.unschedulable.hint_gang(gang)
 
     def _report_changed_gangs(self, now: float) -> None:
-        for gang in self._changed_gangs:
-            for pod in self._queues.unschedulable.pop_reported(gang):
+        """Have the changed gangs reported, at most so many pods: the next calls do the rest."""
+        moves = MOST_MOVES // 2
+        while self._changed_gangs and moves > 0:
+            gang = next(iter(self._changed_gangs))
+            pods = self._queues.unschedulable.pop_reported(gang, moves)
+            for pod in pods:
                 self._queues.gang_changed(self._queues.pods[pod], now)
-        self._changed_gangs.clear()
+            moves -= len(pods) + 1
+            if moves >= 0:
+                del self._changed_gangs[gang]
 
     def _leave_gang(self, pod: Pod) -> None:
         """Remove a pod from its gang, of which others may wait for a change."""

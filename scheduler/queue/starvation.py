@@ -7,10 +7,11 @@ and the solver may reserve nodes for it. A new leader restores this from the pod
 nodes again before it gives them to other pods (`split_restored`). Times are seconds of the queue's clock.
 """
 
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
+from math import inf
 from typing import Final
 
 from msgspec import structs
@@ -49,6 +50,36 @@ class _Waiting:
         self.group: _Group | None = None
 
 
+class _Starts:
+    """
+    When pods started, the latest first: the earliest start since a time, of a priority or a lower one.
+
+    It is asked for earlier and earlier times. The starts since then are in a tree of minima over the first priorities
+    (Fenwick, 1994), so that a start and a question take O(log priorities).
+    """
+
+    def __init__(self, latest_first: Sequence[tuple[float, Pod]]) -> None:
+        self._rest: Final = deque(latest_first)
+        self._priorities: Final = sorted({pod.priority for _, pod in latest_first})
+        self._least: Final = [inf] * (len(self._priorities) + 1)
+
+    def first_since(self, since: float, priority: int) -> float | None:
+        """Return the earliest start since a time; None where there is none."""
+        while self._rest and self._rest[0][0] >= since:
+            self._add(*self._rest.popleft())
+        position, least = bisect_right(self._priorities, priority), inf
+        while position:
+            least = min(least, self._least[position])
+            position &= position - 1
+        return least if least < inf else None
+
+    def _add(self, at: float, pod: Pod) -> None:
+        position = bisect_right(self._priorities, pod.priority)
+        while position < len(self._least):
+            self._least[position] = min(self._least[position], at)
+            position += position & -position
+
+
 class StarvationTracker:
     """Remembers waiting pods by uid, and the last placement of each priority: nothing here grows with time."""
 
@@ -79,20 +110,14 @@ class StarvationTracker:
 
         `overdue` are the uids of pods for which nodes were reserved.
         """
-        begun: defaultdict[tuple[int, bool], list[float]] = defaultdict(list)
-        for pod, at in running:
-            begun[pod.priority, bool(pod.claims)].append(at)
-        for times in begun.values():
-            times.sort()
-        for pod, since in waiting:
+        latest_first = sorted(((at, pod) for pod, at in running), key=lambda each: -each[0])
+        with_claims = [each for each in latest_first if each[1].claims]
+        starts = {needs_room: _Starts(latest_first if needs_room else with_claims) for needs_room in (True, False)}
+        for pod, since in sorted(waiting, key=lambda each: -each[1]):
             known = self._waiting[pod.uid] = _Waiting(since)
             known.needs_room, known.is_restored = not pod.claims, True
-            later = [
-                times[bisect_left(times, since)]
-                for (priority, has_claims), times in begun.items()
-                if priority <= pod.priority and times[-1] >= since and (has_claims or known.needs_room)
-            ]
-            known.overtaken_at = since if pod.uid in overdue else min(later, default=None)
+            first = starts[known.needs_room].first_since(since, pod.priority)
+            known.overtaken_at = since if pod.uid in overdue else first
             self._file(pod, known)
 
     def split_restored(self, batch: Batch, now: float) -> tuple[Batch, ...]:

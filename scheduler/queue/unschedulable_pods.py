@@ -125,13 +125,15 @@ class UnschedulablePods:
         pods = self._by_gang.get(queued.pod.gang) if queued.pod.gang is not None else None
         return pods is not None and pods.last > queued.batch and bool(queued.reasons & _GANG_REASONS)
 
-    def pop_reported(self, gang: GangId) -> list[PodId]:
-        """Return the pods of a gang, each once, whose reasons do not say that the gang now lacks members."""
+    def pop_reported(self, gang: GangId, most: int) -> list[PodId]:
+        """Return the pods of a gang, each once, whose reasons do not say that the gang now lacks members; the first."""
         pods = self._by_gang.get(gang)
         if pods is None:
             return []
-        heap, pods.reported = pods.reported, IndexedHeap()
-        return heap.pods()
+        found = pods.reported.pods(most)
+        for pod in found:
+            pods.reported.discard(pod)
+        return found
 
     def forget_gang(self, gang: GangId) -> None:
         """Forget a gang that has no pod in the queue."""

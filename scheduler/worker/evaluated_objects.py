@@ -46,7 +46,8 @@ def are_selectors_settled(seen: Snapshot, now: Snapshot, plan: Plan) -> bool:
     def is_read(each: ResourceSlice) -> bool:
         return each.pool_id in pools or (bool(nodes) and each.scope.node_name in {"", *nodes})
 
-    is_same_slices = seen.slices is now.slices or _same(filter(is_read, seen.slices), filter(is_read, now.slices))
+    read, reads = ([each for each in slices if is_read(each)] for slices in (seen.slices, now.slices))
+    is_same_slices = seen.slices is now.slices or _same(read, reads)
     terms = _claims_of(seen, claims)
     return (
         _same(seen.classes, now.classes)

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.cluster import Unit, split_by_nominations
+from scheduler.cluster.gangs import GangProgress
 from scheduler.commit.claims import operations
-from scheduler.queue import GangReplacements, StarvationTracker
+from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
 from scheduler.queue.freed_resources import FreedResources
+from scheduler.queue.pod_queues import MOST_MOVES
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.status.events import EventFactory
 from scheduler.status.status_queue import StatusQueue
@@ -23,6 +25,7 @@ FEW, MANY = 125, 1000
 GROWTH = 1.25
 """A pod among many costs at most so much more than one among few: a logarithm may show."""
 WAITS = (Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu"),)
+LACKS = (Reason(code=ReasonCode.GANG_INCOMPLETE, message="one is missing"),)
 
 Scene = Callable[[int], Callable[[], object]]
 """Prepares so many pods, and gives what is measured of all of them."""
@@ -94,6 +97,12 @@ def deciding_pods_of_many_priorities(count: int) -> Callable[[], object]:
     )
     starving.decided(b.batch(*every), plan, 0.0)
     return lambda: [starving.decided(b.batch(*every), plan, float(now)) for now in (1, 2)]
+
+
+def restoring_pods_of_many_priorities(count: int) -> Callable[[], object]:
+    waiting = [(replace(each, priority=n), float(n)) for n, each in enumerate(pods(count))]
+    running = [(replace(each, priority=n), float(n % 7)) for n, each in enumerate(pods(count))]
+    return lambda: StarvationTracker(60.0).restore(waiting, running)
 
 
 def asking_what_may_be_preempted(count: int) -> Callable[[], object]:
@@ -200,6 +209,7 @@ SCENES: list[Scene] = [
     levelling_gangs,
     asking_which_have_nodes,
     deciding_pods_of_many_priorities,
+    restoring_pods_of_many_priorities,
     asking_what_may_be_preempted,
     splitting_by_nominations,
     aging_of_nominations,
@@ -222,6 +232,27 @@ def lines_for_each(scene: Scene, count: int) -> float:
 @pytest.mark.parametrize("scene", SCENES)
 def test_one_more_costs_no_more_than_the_one_before(scene: Scene) -> None:
     assert lines_for_each(scene, MANY) <= GROWTH * lines_for_each(scene, FEW)
+
+
+def test_a_member_moves_a_bounded_number_of_the_pods_of_a_large_gang() -> None:
+    """All of them are to be reported again, because other members are missing now: the next calls move the rest."""
+    count = 2 * MOST_MOVES
+    queue = SchedulingQueue({"dovetail"}, gangs=QueuedGangs(lambda _: GangProgress(missing=1, is_partial=False)))
+    members = [b.member(each, "g") for each in pods(count + 1)]
+    for each in members[:-1]:
+        queue.offer(each, 0.0)
+    while taken := queue.take_batch(100.0, count).pods:
+        for each in taken:
+            queue.put_back(each.id, each.uid, LACKS, 100.0)
+    assert queue.next_due(101.0) == 400.0  # reported: only the flush is left
+
+    queue.offer(members[-1], 101.0)
+    dues = []
+    while (due := queue.next_due(101.0)) == 101.0:
+        dues.append(due)
+
+    assert due == 111.0
+    assert len(dues) >= count // MOST_MOVES
 
 
 def test_seen_pods_are_those_of_the_watch() -> None:

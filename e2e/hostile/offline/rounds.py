@@ -144,7 +144,7 @@ class Round:
         try:
             yield
         except Exception:  # noqa: BLE001 - whatever is raised is what this looks for
-            self._find(f"nothing raises while it {stage}", traceback.format_exc(limit=-6).strip(), hostile)
+            self._find(f"nothing raises while it {stage}", traceback.format_exc(limit=-6).strip(), hostile)  # noqa: TID251 - objects of this tool
 
     def _show(self, hostile: Hostile) -> Manifest:
         """Show an object, at times a valid version of it first; give the version that was shown last."""

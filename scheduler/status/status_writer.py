@@ -216,14 +216,16 @@ class StatusWriter:
             await self._is_late.wait()
             self._is_late.clear()
             while self._late:
-                uid, report = next(iter(self._late.items()))
-                reasons = report.reasons
-                with Confined(self._metrics, Subsystem.STATUS, pod=str(report.pod.id)):
-                    reasons = await self._missing_templates.named(report.pod, reasons)
-                if self._late.get(uid) is report:  # else the pod was tried again, or is gone
-                    del self._late[uid]
-                    with Confined(self._metrics, Subsystem.STATUS, pod=str(report.pod.id)):
-                        self._report_unschedulable(report.pod, reasons, report.node_count)
+                await self._report_claims_missing(next(iter(self._late.values())))
+
+    async def _report_claims_missing(self, report: _LateReport) -> None:
+        pod, reasons = report.pod, report.reasons
+        with Confined(self._metrics, Subsystem.STATUS, pod=str(pod.id)):
+            reasons = await self._missing_templates.named(pod, reasons)
+        if self._late.get(pod.uid) is report:  # else the pod was tried again, or is gone
+            del self._late[pod.uid]
+            with Confined(self._metrics, Subsystem.STATUS, pod=str(pod.id)):
+                self._report_unschedulable(pod, reasons, report.node_count)
 
     def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self._cancel_timer(pod.uid)

@@ -111,7 +111,7 @@ class BatchFormation:
         return self._parts.cluster.claim(claim) is not None
 
     def _with_gangs(self, batch: Batch) -> Batch:
-        return msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
+        return self._parts.cluster.with_gangs(batch)
 
     def _by_nomination(self, batch: Batch) -> FormedBatches:
         """

@@ -101,6 +101,7 @@ class Replica:
             servers=context.servers,
         )
         self._parts.pod_groups.connect(served.path(Kind.POD_GROUPS))
+        self._parts.commit.pod_groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: possible(settings.policy(name), served) for name in settings.scheduler_names}
         self._cycle: Final = SchedulingCycle(self._parts, policies, settings.batch.max_pods)
         context.suspects.connect(self._parts.cluster, self._cycle.see)

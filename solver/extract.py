@@ -124,10 +124,15 @@ class _Extraction:
             pod_uid=pod.uid,
             node=name,
             claims=claims,
+            claim_uids=tuple(self._claim_uid(each, special) for each in claims),
             extended_resource_claim=special,
             volumes=volumes,
             node_allocatable=node_allocatable,
         )
+
+    def _claim_uid(self, claim: ClaimId, special: ExtendedResourceClaim | None) -> str:
+        is_to_be_created = special is not None and special.id == claim
+        return "" if is_to_be_created else self.problem.requests.claims[claim].uid
 
     def _node_allocatable(self, pod: Pod) -> Iterator[NodeAllocatableClaimStatus]:
         """Return what each of a pod's claims takes of the node's own resources, and for which containers."""

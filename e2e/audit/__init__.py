@@ -94,13 +94,14 @@ def audit(objects: Objects) -> list[Finding]:
     claims = {key_of(claim): claim for claim in objects.claims}
     classes = {each["metadata"]["name"]: each for each in objects.classes}
     nodes = {each["metadata"]["name"]: each for each in objects.nodes}
+    groups = {key_of(group): group["metadata"]["uid"] for group in objects.groups}
     found: list[Finding] = []
     for claim in objects.claims:
         if "allocation" in claim.get("status", {}):
             found += claim_findings(claim, inventory, classes)
     found += usage_findings(objects.claims, inventory)
     for pod in filter(holds_node, objects.pods):
-        found += pod_findings(pod, claims, nodes, inventory)
+        found += pod_findings(pod, claims, nodes, groups, inventory)
     found += all_findings(objects, classes, inventory)
     found += node_findings(objects.pods, nodes)
     return found + _around(objects, nodes)

@@ -11,8 +11,10 @@ POD_LEVEL = ("cpu", "memory", "hugepages-")
 """Resources that a pod may request as a whole; they replace the sum of its containers."""
 
 
-def pod_findings(pod: Json, claims: dict[Key, Json], nodes: dict[str, Json], inventory: Inventory) -> Iterator[Finding]:
-    """Check one bound pod against its claims and its node."""
+def pod_findings(
+    pod: Json, claims: dict[Key, Json], nodes: dict[str, Json], groups: dict[Key, str], inventory: Inventory
+) -> Iterator[Finding]:
+    """Check one bound pod against its claims and its node; `groups` are the uids of PodGroups."""
     subject, node = str(key_of(pod)), nodes.get(pod["spec"]["nodeName"])
     if node is None:
         yield Finding("node", subject, f"it is bound to {pod['spec']['nodeName']}, which does not exist")
@@ -24,9 +26,9 @@ def pod_findings(pod: Json, claims: dict[Key, Json], nodes: dict[str, Json], inv
             yield Finding("allocated", subject, f"it is bound and its claim {name} is not allocated")
             continue
         consumers = {each["uid"] for each in claim["status"].get("reservedFor") or ()}
-        groups = {each["name"] for each in claim["status"].get("reservedFor") or () if each["resource"] == "podgroups"}
         group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
-        if pod["metadata"]["uid"] not in consumers and group not in groups:
+        of_group = groups.get(Key(pod["metadata"]["namespace"], group)) if group else None
+        if consumers.isdisjoint({pod["metadata"]["uid"], of_group}):
             yield Finding("reserved", subject, f"it is bound and claim {name} is not reserved for it")
         if "nodeSelector" in allocation and not selects(allocation["nodeSelector"], node):
             yield Finding("node", subject, f"claim {name} cannot be used on its node {pod['spec']['nodeName']}")

@@ -153,7 +153,7 @@ class Afternoon:
         self._compared.advance(now)
         copy = self._compared.counterfactual
         pods = tuple(copy.waiting())
-        batch = Batch(pods=pods, gangs=copy.cluster.gangs(pods))
+        batch = copy.cluster.with_gangs(Batch(pods=pods))
         by_work, solver = Budget(seconds=1e9, deterministic_seconds=1.0), partial(solve, cache=self._caches[0])
         plan, _ = decide(copy.cluster.snapshot(), batch, self._policy, by_work, solver)
         if plan is None:

@@ -152,8 +152,7 @@ class _Loop:
         """Explain the pod of the change, or one that waits beside the object, and compose its condition."""
         pods = [each.value for each in changes if isinstance(each.value, Pod)]
         pod = pods[-1] if pods else next(iter(self.queue.take_batch(1e9, 1).pods))
-        gangs = self.cluster.gangs((pod,))
-        batch = Batch(pods=(pod,), gangs=gangs)
+        batch = self.cluster.with_gangs(Batch(pods=(pod,)))
         diagnosis = explain_pod(self.cluster.snapshot(), batch, pod, default().policy(SCHEDULER), _solving())
         condition_reason(diagnosis.reasons)
         condition_message(diagnosis.reasons, 1)

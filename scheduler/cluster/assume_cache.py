@@ -340,10 +340,11 @@ def not_taken(
             yield Transition(kind=Kind.PODS, key=str(placement.pod), before=placed, after=None)
     for each in unit.allocations:
         claim = find_claim(each.claim)
-        if claim is None or claim.allocation is None or not is_same(each.allocation, claim.allocation):
+        held = claim.allocation if claim is not None and claim.uid == each.claim_uid else None
+        if held is None or not is_same(each.allocation, held):
             free = Claim(id=each.claim, uid=each.claim_uid)
-            held = msgspec.structs.replace(free, allocation=each.allocation)
-            yield Transition(kind=Kind.CLAIMS, key=str(each.claim), before=held, after=free)
+            taken = msgspec.structs.replace(free, allocation=each.allocation)
+            yield Transition(kind=Kind.CLAIMS, key=str(each.claim), before=taken, after=free)
 
 
 def is_same(assumed: Allocation, seen: Allocation) -> bool:

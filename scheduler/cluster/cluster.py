@@ -1,7 +1,6 @@
 """The door of the cache: changes in, snapshots and checks out, assumptions in between."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from typing import TypeVar
 
 import msgspec
 
@@ -16,8 +15,10 @@ from scheduler.cluster.interning import Interner
 from scheduler.cluster.nominations import NominationAges, Nominations, is_void
 from scheduler.cluster.object_store import TABLES, ObjectStore
 from scheduler.cluster.storage import Storage
+from scheduler.cluster.table import expect
 from scheduler.cluster.unit import Unit
 from solver.domain import (
+    Batch,
     Claim,
     ClaimId,
     DeviceId,
@@ -37,8 +38,6 @@ from solver.domain import (
     VolumeBinding,
     VolumeClaimId,
 )
-
-T = TypeVar("T")
 
 
 class Cluster:
@@ -68,10 +67,10 @@ class Cluster:
         self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
-                pod, pod_id = _expect(change.value, Pod), PodId(*split_key(change.key))
+                pod, pod_id = expect(change.value, Pod), PodId(*split_key(change.key))
                 return self._apply_pod(pod.id if pod is not None and pod.id == pod_id else pod_id, pod)
             case Kind.CLAIMS:
-                claim, claim_id = _expect(change.value, Claim), ClaimId(*split_key(change.key))
+                claim, claim_id = expect(change.value, Claim), ClaimId(*split_key(change.key))
                 return self._apply_claim(claim.id if claim is not None and claim.id == claim_id else claim_id, claim)
             case kind if kind in gangs.KINDS:
                 return self._store.gangs.apply(kind, change.key, change.value)
@@ -180,7 +179,7 @@ class Cluster:
         for key, consumers in reservations.items():
             claim, own = self._store.claims.get(key), allocations.get(key)
             if claim is not None and (own is None or own.claim_uid == claim.uid):
-                added = object_store.missing_consumers(claim, consumers, self._store.pods.get)
+                added = object_store.missing_consumers(claim, consumers, self._store.group_uid)
                 self._assume_cache.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
                 self._assume_cache.confirm_claim(key, claim)
         volumes: list[Transition] = []
@@ -236,8 +235,8 @@ class Cluster:
         return checks.objections(self._store, self._storage, unit)
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
-        """Return what forbids the first binding of a unit whose claims are written: gang members were deleted."""
-        return checks.gang_conflicts(self._store, unit)
+        """Return what forbids the first binding of a unit with written claims: members or PodGroups were deleted."""
+        return checks.group_conflicts(self._store, unit)
 
     def namespace(self, name: str) -> Namespace | None:
         """Return a namespace."""
@@ -301,9 +300,13 @@ class Cluster:
         """Whether other pods assume the same binding of a volume claim that they share."""
         return self._storage.is_assumed_by_others(binding, pod_uids)
 
-    def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Return the gangs that pods name, in their present state."""
-        return self._store.gangs.gangs(pods)
+    def with_gangs(self, batch: Batch) -> Batch:
+        """Add to a batch the gangs of its pods, and to its pods the uids of their PodGroups, in their present state."""
+        return self._store.gangs.with_gangs(batch)
+
+    def group_uid(self, pod: PodId, uid: str) -> str:
+        """Return the uid of the PodGroup that has the name which a pod gives, as it is now; empty where none is."""
+        return self._store.group_uid(pod, uid)
 
     def gang(self, gang: GangId) -> Gang:
         """Return a gang in its present state."""
@@ -367,7 +370,7 @@ class Cluster:
         return (self._refresh_claim(key, conflict),)
 
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
-        after = _expect(change.value, TABLES[change.kind])
+        after = expect(change.value, TABLES[change.kind])
         before = self._store.swap(change.kind, change.key, after)
         return () if before == after else (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
@@ -387,9 +390,3 @@ class Cluster:
         shown = self._assume_cache.overlay_claim(claim) if claim is not None else self._assume_cache.special(key)
         before = self._store.set_assumed_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
-
-
-def _expect(value: Object | None, kind: type[T]) -> T | None:
-    if value is None or isinstance(value, kind):
-        return value
-    raise TypeError(f"a change of a {kind.__name__} carries a {type(value).__name__}: decode it as its own kind")

@@ -110,17 +110,21 @@ def _add_requests(taken: dict[str, int], pod: Pod, without: frozenset[str] = fro
 
 def _reservation_conflicts(store: ObjectStore, unit: Unit) -> Iterator[str]:
     """Return which allocated claims the unit's pods cannot join, and which claims would have too many consumers."""
-    allocated = {each.claim for each in unit.allocations}
+    allocated, uids = {each.claim for each in unit.allocations}, unit.claim_uids
     for placement in unit.placements:
         for key in placement.claims:
-            if key not in allocated:
-                claim = store.assumed_claims.get(key)
+            claim = store.assumed_claims.get(key)
+            if key in allocated:
+                continue
+            if claim is not None and claim.uid != uids.get(key, claim.uid):
+                yield f"claim {key} was deleted, and another one has its name"
+            else:
                 yield from (f"claim {key} {text}" for text in _joining_conflicts(store, placement, claim))
     for key, consumers in unit.reservations().items():
         claim = store.claims.get(key)
         assumed = store.assumed_claims.get(key)
         if claim is not None and assumed is not None:
-            added = missing_consumers(claim, consumers, store.pods.get)
+            added = missing_consumers(claim, consumers, store.group_uid)
             count = len({each.uid for each in (*assumed.reserved_for, *added)})
             if count > MAX_RESERVED_FOR:
                 yield f"claim {key} would have {count} consumers, and a claim can have {MAX_RESERVED_FOR}"
@@ -159,7 +163,7 @@ def _allocated_device_conflicts(
 ) -> Iterator[str]:
     """A pod may not join a claim with a tainted device, unless the claim is already reserved for the pod."""
     seen, pod = store.claims.get(key), store.pods.get(placement.pod)
-    if seen is not None and pod is not None and seen.is_reserved_for(pod.uid, pod.pod_group):
+    if seen is not None and pod is not None and seen.is_reserved_for(pod.uid, store.gangs.group_uid(pod)):
         return
     for result in allocation.results:
         listing, facts = store.slice_index.find(result.device), store.slice_index.facts(result.device.pool_id)
@@ -268,7 +272,7 @@ def objections(store: ObjectStore, storage: Storage, unit: Unit) -> tuple[Reason
     """
     messages = dict.fromkeys(_messages(store, storage, unit))
     conflicts = (Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
-    return (*conflicts, *gang_conflicts(store, unit))
+    return (*conflicts, *group_conflicts(store, unit))
 
 
 def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]:
@@ -284,10 +288,26 @@ def _messages(store: ObjectStore, storage: Storage, unit: Unit) -> Iterator[str]
     yield from (each.message for each in duplicates(store, unit))
 
 
-def gang_conflicts(store: ObjectStore, unit: Unit) -> tuple[Reason, ...]:
-    """Return the gangs that would run with too few members, because planned members were deleted."""
+def group_conflicts(store: ObjectStore, unit: Unit) -> tuple[Reason, ...]:
+    """
+    Return the PodGroups that were deleted or made again, and gangs that would run with too few members.
+
+    The claim controller takes a claim back that is reserved for a group which is gone, also where another one has its
+    name.
+    """
+    replaced = (Reason(code=ReasonCode.CONFLICT, message=each) for each in _replaced_groups(store, unit))
     messages = dict.fromkeys(_gang_messages(store, unit))
-    return tuple(Reason(code=ReasonCode.GANG_INCOMPLETE, message=each) for each in messages)
+    return (*replaced, *(Reason(code=ReasonCode.GANG_INCOMPLETE, message=each) for each in messages))
+
+
+def _replaced_groups(store: ObjectStore, unit: Unit) -> Iterator[str]:
+    with_minimum = {each.id for each in unit.gangs}
+    for gang, uid in unit.pod_groups:
+        group = store.gangs.group(gang)
+        if group is not None and group.uid != uid:
+            yield f"PodGroup {gang} was deleted, and another one has its name"
+        elif group is None and gang not in with_minimum:
+            yield f"PodGroup {gang} was deleted"
 
 
 def _gang_messages(store: ObjectStore, unit: Unit) -> Iterator[str]:

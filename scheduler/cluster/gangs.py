@@ -8,9 +8,11 @@ is missing, the gang is invalid and none of its pods is placed.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from scheduler.change import Kind, Object, Transition
 from scheduler.cluster.gang_members import GangMembers
-from solver.domain import COSCHEDULING_GROUP, MINIMUM_ANNOTATION, SCHEDULING_GROUP, Gang, GangId, Pod, PodGroup
+from solver.domain import COSCHEDULING_GROUP, MINIMUM_ANNOTATION, SCHEDULING_GROUP, Batch, Gang, GangId, Pod, PodGroup
 
 KINDS: Final = frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS})
 """The kinds in this index."""
@@ -92,6 +94,22 @@ class GangIndex:
     def group(self, gang: GangId) -> PodGroup | None:
         """Return the PodGroup of a gang."""
         return self._groups.get(gang)
+
+    def group_uid(self, pod: Pod) -> str:
+        """Return the uid of the PodGroup of scheduling.k8s.io that a pod names; empty where there is none."""
+        if pod.gang is None or pod.gang.source != SCHEDULING_GROUP:
+            return ""
+        group = self._groups.get(pod.gang)
+        return group.uid if group is not None else ""
+
+    def with_gangs(self, batch: Batch) -> Batch:
+        """Add to a batch the gangs of its pods, and to its pods the uids of their PodGroups."""
+        uids = [self.group_uid(pod) for pod in batch.pods]
+        pods = tuple(
+            msgspec.structs.replace(pod, pod_group_uid=uid) if uid != pod.pod_group_uid else pod
+            for pod, uid in zip(batch.pods, uids, strict=True)
+        )
+        return msgspec.structs.replace(batch, pods=pods, gangs=self.gangs(pods))
 
     def member_index(self, gang: GangId) -> GangMembers:
         """Return the members of a gang with their counts; empty if no pod names it."""

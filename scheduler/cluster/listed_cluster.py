@@ -12,12 +12,12 @@ from scheduler.cluster.object_store import ObjectStore, is_nominated, unreadable
 from scheduler.cluster.pod_index import holds_node
 from scheduler.cluster.storage import Storage
 from solver.domain import (
+    Batch,
     Claim,
     ClaimId,
     DeviceClass,
     DeviceId,
     DeviceTaintRule,
-    Gang,
     Namespace,
     Node,
     Pod,
@@ -68,9 +68,9 @@ class ListedCluster:
         """Return a claim."""
         return self._claims.get(key)
 
-    def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
-        """Return the gangs that pods name."""
-        return self._gangs.gangs(pods)
+    def with_gangs(self, batch: Batch) -> Batch:
+        """Add to a batch the gangs of its pods, and to its pods the uids of their PodGroups."""
+        return self._gangs.with_gangs(batch)
 
     def _snapshot(
         self, tables: dict[Kind, dict[str, Any]], draws: tuple[tuple[DeviceId, ConsumedCounters], ...]

@@ -166,6 +166,11 @@ class ObjectStore:
             Kind.BUDGETS: self.budgets,
         }
 
+    def group_uid(self, key: PodId, uid: str) -> str:
+        """Return the uid of the PodGroup that has the name which a pod gives, as it is now; empty where none is."""
+        pod = self.pods.get(key)
+        return self.gangs.group_uid(pod) if pod is not None and pod.uid == uid else ""
+
     def set_claim(self, key: ClaimId, after: Claim | None) -> None:
         """Set a claim as observed; `set_assumed_claim` follows."""
         before = self.claims.pop(key, None)
@@ -260,20 +265,18 @@ def is_nominated(pod: Pod) -> bool:
 
 
 def missing_consumers(
-    claim: Claim, consumers: Iterable[ConsumerReference], find_pod: Callable[[PodId], Pod | None]
+    claim: Claim, consumers: Iterable[ConsumerReference], group_uid: Callable[[PodId, str], str]
 ) -> tuple[ConsumerReference, ...]:
     """
     Return the consumers to add to reservedFor: not the pods whose PodGroup has reserved the claim (KEP-5729).
 
-    The one entry of a group covers all its pods, which may be more than reservedFor has room for.
+    The one entry of a group covers all its pods, which may be more than reservedFor has room for. `group_uid` gives the
+    uid of a pod's PodGroup, by key and uid of the pod.
     """
-    is_for_group = any(each.resource == "podgroups" for each in claim.reserved_for)
-    return tuple(each for each in consumers if not (is_for_group and _is_covered(claim, each, find_pod)))
-
-
-def _is_covered(claim: Claim, consumer: ConsumerReference, find_pod: Callable[[PodId], Pod | None]) -> bool:
-    pod = find_pod(PodId(claim.id.namespace, consumer.name))
-    return pod is not None and pod.uid == consumer.uid and claim.is_reserved_for("", pod.pod_group)
+    groups = {each.uid for each in claim.reserved_for if each.resource == "podgroups"}
+    if not groups:
+        return tuple(consumers)
+    return tuple(each for each in consumers if group_uid(PodId(claim.id.namespace, each.name), each.uid) not in groups)
 
 
 def planned_special_claim(

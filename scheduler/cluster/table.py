@@ -1,4 +1,4 @@
-"""`Table`: the objects of one kind by key, with a sorted tuple; sums by key without zeros, and changed keys."""
+"""`Table`: the objects of one kind by key, with a sorted tuple; sums by key without zeros, changed keys, `expect`."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -21,6 +21,16 @@ def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
 def changed_keys(before: Mapping[_K, object], after: Mapping[_K, object]) -> set[_K]:
     """Return the keys that were added, removed or have another value."""
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+T = TypeVar("T")
+
+
+def expect(value: object | None, kind: type[T]) -> T | None:
+    """Return the value of a change. Raise `TypeError` where it is not of the change's kind."""
+    if value is None or isinstance(value, kind):
+        return value
+    raise TypeError(f"a change of a {kind.__name__} carries a {type(value).__name__}: decode it as its own kind")
 
 
 K = TypeVar("K", str, PodId, ClaimId)

@@ -35,19 +35,30 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     Pods that are placed together or not at all, with the claims that are allocated for them.
 
     Placements and allocations are in the plan's order; each allocation is of a claim that at least one placement
-    reserves. `gangs` are those with a minimum of which the unit places pods. `for_groups` names the claims that pods
-    share through their PodGroup, with the one entry that the group has in status.reservedFor (KEP-5729).
+    reserves. `gangs` are those with a minimum of which the unit places pods. `pod_groups` are the PodGroups of its pods
+    (scheduling.k8s.io) with their uids. `for_groups` names the claims that pods share through their PodGroup, with the
+    one entry that the group has in status.reservedFor (KEP-5729).
     """
 
     placements: tuple[Placement, ...]
     allocations: tuple[ClaimAllocation, ...] = ()
     gangs: tuple[Gang, ...] = ()
+    pod_groups: tuple[tuple[GangId, str], ...] = ()
     for_groups: tuple[tuple[PodId, ClaimId, ConsumerReference], ...] = ()
 
     @property
     def claims(self) -> tuple[ClaimId, ...]:
         """The claims that the unit allocates or reserves, each once, in the placements' order."""
         return tuple(self.reservations())
+
+    @property
+    def claim_uids(self) -> dict[ClaimId, str]:
+        """The uids of the claims that were decided about: another claim of the name is not meant."""
+        found = {each.claim: each.claim_uid for each in self.allocations}
+        for placement in self.placements:
+            pairs = zip(placement.claims, placement.claim_uids, strict=False)  # a plan of a test may have none
+            found.update((claim, uid) for claim, uid in pairs if uid)
+        return found
 
     @property
     def stand_ins(self) -> tuple[ClaimId, ...]:
@@ -119,6 +130,7 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
             placements=tuple(placements),
             allocations=tuple(allocations[key]),
             gangs=tuple(dict.fromkeys(gang_of[each.pod] for each in placements if _has_minimum(gang_of.get(each.pod)))),
+            pod_groups=tuple(dict.fromkeys(_pod_groups(placements, pods))),
             for_groups=tuple(_for_groups(placements, pods, gang_of)),
         )
         for key, placements in sorted(members.items(), key=lambda item: item[0] in with_affinity)
@@ -136,6 +148,13 @@ def _gangs(plan: Plan, pods: Mapping[PodId, Pod], gangs: Mapping[GangId, Gang]) 
 
 def _has_minimum(gang: Gang | None) -> bool:
     return gang is not None and gang.min_count > 0
+
+
+def _pod_groups(placements: Iterable[Placement], pods: Mapping[PodId, Pod]) -> Iterator[tuple[GangId, str]]:
+    for placement in placements:
+        pod = pods.get(placement.pod)
+        if pod is not None and pod.gang is not None and pod.pod_group_uid:
+            yield pod.gang, pod.pod_group_uid
 
 
 def _for_groups(

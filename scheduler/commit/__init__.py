@@ -11,6 +11,7 @@ The path of a unit (a pod, or the pods of gangs that are placed together):
     volumes                  volume binding (WaitForFirstConsumer)
     binding_conditions,
     prebind                  waits for devices (KEP-5007) and volumes before the binding
+    live_pod_groups          a live read of the PodGroups that have reserved claims, before the binding
     bindings                 the binding; node-allocatable resources of claims (KEP-5517)
     rollback                 removes reservations and allocations of pods that are not bound
     evictions                preemptions: nominate, try, evict, within a rate limit

@@ -36,7 +36,6 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     Placement,
-    Pod,
     PodId,
     Reason,
     ReasonCode,
@@ -96,20 +95,23 @@ Judgement = Done | Retry | Reason
 def operations(
     unit: Unit,
     find_claim: Callable[[ClaimId], Claim | None],
-    find_pod: Callable[[PodId], Pod | None],
+    group_uid: Callable[[PodId, str], str],
     find_assumed: Callable[[ClaimId], Claim | None],
 ) -> Operations | Reason:
     """
-    Return a unit's writes, or the reason where one of its claims no longer exists.
+    Return a unit's writes, or the reason where one of its claims no longer exists, also where another has its name.
 
-    Claims and pods are looked up as the watch last showed them, and claims also with assumptions.
+    Claims are looked up as the watch last showed them and with assumptions. `group_uid` gives the uid of a pod's
+    PodGroup, by key and uid of the pod.
     """
-    allocations = {each.claim: each for each in unit.allocations}
+    allocations, uids = {each.claim: each for each in unit.allocations}, unit.claim_uids
     writes: list[ClaimWrite] = []
     for key, consumers in unit.reservations().items():
         claim, new = find_claim(key), allocations.get(key)
         if claim is None:
             return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
+        if claim.uid != uids.get(key, claim.uid):
+            return _conflict(f"claim {key} was deleted and created again meanwhile")
         if new is not None:
             writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=consumers))
         else:
@@ -117,7 +119,7 @@ def operations(
             writes.append(
                 Reserve(
                     claim=claim,
-                    consumers=missing_consumers(claim, consumers, find_pod),
+                    consumers=missing_consumers(claim, consumers, group_uid),
                     assumed=assumed.allocation if assumed is not None else None,
                 )
             )

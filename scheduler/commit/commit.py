@@ -36,6 +36,7 @@ from scheduler.commit.binding_conditions import has_conditions
 from scheduler.commit.bindings import NodeAllocatableWriter, NotBound, PodBinder
 from scheduler.commit.claims import ClaimWriter, NotWritten, Written, operations
 from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims
+from scheduler.commit.live_pod_groups import LivePodGroups
 from scheduler.commit.own_writes import OwnWrites
 from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed, WaitStopped
 from scheduler.commit.rollback import Rollback
@@ -73,6 +74,7 @@ class Commit:
         self._node_allocatable: Final = NodeAllocatableWriter(client, writer)
         self.rollback: Final = Rollback(client, writer, self._pods, own_writes, self._acknowledge)
         self.extended_claims: Final = ExtendedResourceClaims(client, cluster, writer, self.rollback)
+        self.pod_groups: Final = LivePodGroups(client, writer)
 
     def connect(self, wake: Callable[[Sequence[Transition]], None]) -> None:
         """Connect what is called with the devices that an answer of the API server shows to be free."""
@@ -212,7 +214,7 @@ class Commit:
 
     async def _write(self, unit: Unit, allocating: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Steps 4 to 6."""
-        plan = operations(unit, self.extended_claims.find, self._cluster.observed_pod, self._cluster.claim)
+        plan = operations(unit, self.extended_claims.find, self._cluster.group_uid, self._cluster.claim)
         if isinstance(plan, Reason):
             await self.extended_claims.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
@@ -245,7 +247,7 @@ class Commit:
 
         So it is where another client has taken an allocation back: the pod would wait on its node for ever.
         """
-        if reasons := self._cluster.check_gangs(unit) or tuple(self._taken_back(step.claims)):
+        if reasons := self._objections(unit, step):
             return Undone(unit=unit, reasons=reasons, unreleased=await self._roll_back(unit, step.written))
         duplicates = self._cluster.compare_after_write(unit)
         if not duplicates:
@@ -256,17 +258,30 @@ class Commit:
             unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, unreleased=unreleased
         )
 
-    def _taken_back(self, claims: Iterable[Claim]) -> Iterable[Reason]:
+    def _objections(self, unit: Unit, step: "_Step") -> tuple[Reason, ...]:
+        """Return which gangs, PodGroups and written claims are gone or changed; another of the name is not the same."""
+        return self._cluster.check_gangs(unit) or tuple(self._lost(step.claims))
+
+    def _lost(self, claims: Iterable[Claim]) -> Iterable[Reason]:
+        """Find the claims that are not any more what the API server has answered; `claims` are the answers."""
         for claim in claims:
             seen = self._cluster.observed_claim(claim.id)
-            if seen is None or not is_older(claim.resource_version, seen.resource_version) or claim.allocation is None:
+            if seen is None:
+                if not claim.is_extended_resource_claim:  # else the watch may not have shown it yet
+                    yield Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {claim.id} was deleted meanwhile")
                 continue
-            if seen.allocation is None or not is_same(claim.allocation, seen.allocation):
+            if not is_older(claim.resource_version, seen.resource_version) or claim.allocation is None:
+                continue
+            if seen.uid != claim.uid:
+                message = f"claim {claim.id} was deleted and created again meanwhile"
+                yield Reason(code=ReasonCode.CONFLICT, message=message)
+            elif seen.allocation is None or not is_same(claim.allocation, seen.allocation):
                 message = f"claim {claim.id} was deallocated by another client meanwhile"
                 yield Reason(code=ReasonCode.CONFLICT, message=message)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
-        if reasons := await self.extended_claims.announce(unit):
+        reasons = await self.extended_claims.announce(unit) or await self.pod_groups.objections(unit, step.claims)
+        if reasons := reasons or self._objections(unit, step):
             unreleased = await self._roll_back(unit, step.written)
             return Undone(unit=unit, reasons=reasons, unreleased=unreleased)
         bindings = await together(self._pods.bind(placement) for placement in step.bindings)

@@ -34,7 +34,7 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks, together
 from scheduler.status.conditions import LONGEST_BYTES, truncated
 from scheduler.status.status_writer import StatusWriter
-from solver.domain import SCHEDULING_GROUP, Placement, Pod, PodId, Policy, Preemption, Victim
+from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
 
 _WINDOW_SECONDS: Final = 60.0
 _FIELD: Final = f"metadata.annotations[{RECORD}]"
@@ -309,7 +309,8 @@ class Evictions:
         self._history.evicted(victim, run.first.pod)
         preemptor = run.pods[run.first.pod]
         if pod is not None:
-            self._reports.record_preemption(pod, preemptor, victim, self._group_uid(preemptor))
+            group_uid = self._cluster.group_uid(preemptor.id, preemptor.uid)
+            self._reports.record_preemption(pod, preemptor, victim, group_uid)
         try:
             message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
             generation = pod.generation if pod is not None else 0
@@ -317,10 +318,3 @@ class Evictions:
             await self._writer.write(send, is_status=True)
         except KubeError as error:
             _log.debug(logs.EVENT_DROPPED, error=str(error))
-
-    def _group_uid(self, pod: Pod) -> str:
-        """Return the uid of a pod's PodGroup of scheduling.k8s.io, or an empty text."""
-        if pod.gang is None or pod.gang.source != SCHEDULING_GROUP:
-            return ""
-        group = self._cluster.pod_group(pod.gang)
-        return group.uid if group is not None else ""

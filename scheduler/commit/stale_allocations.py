@@ -71,7 +71,8 @@ class StaleAllocations:
         self._committing: Final[Counter[ClaimId]] = Counter()
         self._deallocating: ClaimId | None = None
         self._has_deallocated: Final = asyncio.Event()
-        self._unused: Final[dict[ClaimId, Pod]] = {}
+        self._unused: Final[dict[ClaimId, tuple[str, Pod]]] = {}
+        """Uid of the claim and the pod, by the claim's key."""
         self._joined: Final[dict[ClaimId, None]] = {}
         self._tried: Final[Cooldown[DeviceId | ClaimId]] = Cooldown(_AGAIN_SECONDS, clock)
         self._reported: set[DeviceId] = set()
@@ -106,7 +107,7 @@ class StaleAllocations:
             if claim is None or claim.allocation is None or key in self._committing:
                 continue
             if _is_unused(claim, self._unbound_consumers(pod), is_elsewhere=bool(codes & ALLOCATED_ELSEWHERE)):
-                self._unused[key] = pod
+                self._unused[key] = (claim.uid, pod)
 
     def note_refused(self, unit: Unit) -> None:
         """Note the allocated claims of a unit that was not bound: they may exclude those of other claims."""
@@ -166,7 +167,7 @@ class StaleAllocations:
             if claim is None or claim.allocation is None or not self._is_ours(key):
                 continue
             groups = {uid: pods for pod in self._cluster.pods_using(key) for uid, pods in self._group(pod).items()}
-            if await self._deallocate(key, _is_allocated(claim.allocation), groups):
+            if await self._deallocate(key, partial(_is_the_allocated, claim.uid, claim.allocation), groups):
                 removed.append(key)
                 for pod in self._cluster.pods_using(key):
                     self._reports.record_lost_race(pod, (device,))
@@ -174,11 +175,11 @@ class StaleAllocations:
     async def deallocate_unused(self) -> None:
         """Remove the allocations that `note_unplaced` has noted."""
         while self._unused:
-            claim, pod = self._unused.popitem()
+            claim, (uid, pod) = self._unused.popitem()
             if self._tried.try_start(claim):
-                is_wanted = partial(_is_reserved_at_most_for, self._unbound_consumers(pod))
+                is_unbound = self._unbound_consumers(pod)
                 with self._confined(claim=str(claim)):
-                    await self._deallocate(claim, is_wanted, self._group(pod))
+                    await self._deallocate(claim, partial(_is_the_unused, uid, is_unbound), self._group(pod))
 
     def _unbound_consumers(self, pod: Pod) -> IsUnboundConsumer:
         roster = self._cluster.gang_counts(pod.gang) if pod.gang is not None else None
@@ -226,5 +227,11 @@ def _is_reserved_at_most_for(is_unbound: IsUnboundConsumer, claim: Claim) -> boo
     return all(is_unbound(each.uid) for each in claim.reserved_for)
 
 
-def _is_allocated(judged: Allocation) -> Callable[[Claim], bool]:
-    return lambda claim: claim.allocation is not None and is_same(judged, claim.allocation)
+def _is_the_unused(uid: str, is_unbound: IsUnboundConsumer, claim: Claim) -> bool:
+    """Whether it is the claim with this uid, and still only unbound consumers have it: another may be of its name."""
+    return claim.uid == uid and _is_reserved_at_most_for(is_unbound, claim)
+
+
+def _is_the_allocated(uid: str, judged: Allocation, claim: Claim) -> bool:
+    """Whether it is the claim with this uid, with the allocation that was judged."""
+    return claim.uid == uid and claim.allocation is not None and is_same(judged, claim.allocation)

@@ -222,7 +222,7 @@ class Observation:
         while batches:
             pods = batches.popleft()
             cluster = self.compared.counterfactual.cluster
-            batch = Batch(pods=tuple(pods), gangs=cluster.gangs(pods))
+            batch = cluster.with_gangs(Batch(pods=tuple(pods)))
             snapshot, at = cluster.snapshot(), self._options.clock()
             plan = await asyncio.to_thread(self._decided, snapshot, batch)
             if plan is not None:

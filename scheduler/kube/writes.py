@@ -22,7 +22,7 @@ from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound, Unreachable
 from scheduler.kube.leader_election.boot_clock import boot_time
-from solver.domain import FINALIZER, Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
+from solver.domain import FINALIZER, Allocation, Claim, ClaimId, ConsumerReference, GangId, Pod, PodGroup, PodId
 
 T = TypeVar("T")
 
@@ -249,6 +249,38 @@ async def write_group_condition(
         content_type=STRATEGIC_MERGE_PATCH,
         timeout_seconds=timeout_seconds,
     )
+
+
+class _GroupMetadata(msgspec.Struct):
+    uid: str
+
+
+class _Group(msgspec.Struct):
+    metadata: _GroupMetadata
+
+
+class _Groups(msgspec.Struct):
+    items: list[_Group]
+
+
+_groups: Final = msgspec.json.Decoder(_Groups)
+
+
+async def read_group_uid(
+    client: Client, collection: str, group: GangId, *, timeout_seconds: float = WRITE_SECONDS
+) -> str:
+    """
+    Read the uid of a PodGroup live, "" where there is none; `collection` is the path of all PodGroups.
+
+    A list of the one name: this needs no right beyond those of the watch.
+    """
+    path = paths.in_namespace(collection, group.namespace, "").rstrip("/")
+    query = {"fieldSelector": f"metadata.name={group.name}"}
+    body = await client.request("GET", path, query=query, timeout_seconds=timeout_seconds)
+    try:
+        return next((each.metadata.uid for each in _groups.decode(body).items), "")
+    except (ValueError, RecursionError) as error:
+        raise Unreachable(f"GET {path}: the answer cannot be read: {error}") from error
 
 
 async def write_pod_condition(

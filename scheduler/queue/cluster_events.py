@@ -253,7 +253,7 @@ def _unreadable_pools(claim: Claim | None) -> set[tuple[str | None, str | None]]
 
 
 def _claim_terms(claim: Claim) -> tuple[object, ...]:
-    return (claim.invalid, claim.owner_pod_uid, claim.owner_pod_group, claim.requests, claim.constraints)
+    return (claim.invalid, claim.owner_pod_uid, claim.owner_group_uid, claim.requests, claim.constraints)
 
 
 def _class_events(before: DeviceClass | None, after: DeviceClass | None) -> Events:

@@ -120,7 +120,7 @@ class CaseBuilder:
             self.warnings.append(f"skipped, because they decide nothing here: {wording.shortened(names, _SHOWN)}")
         return SimulationCase(
             snapshot=snapshot,
-            batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
+            batch=cluster.with_gangs(Batch(pods=waiting)),
             own=self.own & {pod.id for pod in waiting},
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),

@@ -266,7 +266,8 @@ class PodGroupStatusWriter:
             _log.warning(logs.GROUP_CONDITION_FAILED, group=str(group.id), error=str(error))
             self._later.setdefault(group.id, (self._clock() + _REWRITE_SECONDS, condition))
         else:
-            if self._cluster.pod_group(group.id) is not None:  # else it was deleted during the write
+            there = self._cluster.pod_group(group.id)
+            if there is not None and there.uid == group.uid:  # else it was deleted during the write
                 self._written[group.uid] = (condition, self._clock())
 
     def see(self, transition: Transition) -> None:

@@ -250,6 +250,7 @@ class _Copy:
             volumes=tuple(volumes),
             gang=self._gang_id(pod.gang) if pod.gang is not None else None,
             pod_group=pod.pod_group + self._suffix if pod.pod_group else "",
+            pod_group_uid=pod.pod_group_uid + self._suffix if pod.pod_group_uid else "",
         )
 
     def _gang(self, gang: Gang) -> Gang:
@@ -261,10 +262,10 @@ class _Copy:
 
     def _claim(self, claim: Claim) -> Claim:
         owner = claim.owner_pod_uid + self._suffix if claim.owner_pod_uid else ""
-        group = claim.owner_pod_group + self._suffix if claim.owner_pod_group else ""
+        group = claim.owner_group_uid + self._suffix if claim.owner_group_uid else ""
         named = self._claim_id(claim.id)
         assert named is not None  # noqa: S101 - a claim has a name
-        return replace(claim, id=named, uid=claim.uid + self._suffix, owner_pod_uid=owner, owner_pod_group=group)
+        return replace(claim, id=named, uid=claim.uid + self._suffix, owner_pod_uid=owner, owner_group_uid=group)
 
     def _claim_id(self, claim: ClaimId | None) -> ClaimId | None:
         return claim._replace(name=claim.name + self._suffix) if claim in self._claims and claim is not None else claim

@@ -30,7 +30,10 @@ def explain_placed(snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget)
     The pod is taken away with the devices that only it uses, and decided alone; its gang is left out.
     """
     left = without(snapshot, [pod.id], frees_devices=True)
-    waiting = replace(pod, node_name="", nominated_node_name="", started=0, gang=None, pod_group="")
+    group_uid = next((each.uid for each in snapshot.gangs if each.id == pod.gang), "") if pod.pod_group else ""
+    waiting = replace(
+        pod, node_name="", nominated_node_name="", started=0, gang=None, pod_group="", pod_group_uid=group_uid
+    )
     found = explain_pod(left, Batch(pods=(waiting,)), waiting, policy, budget)
     agreed = tuple(dict.fromkeys(_agreed(snapshot, pod)))
     return replace(found, node=pod.node_name, preferred=found.node, is_bound=True, agreed=agreed)

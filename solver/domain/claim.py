@@ -141,7 +141,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """
     A ResourceClaim.
 
-    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty.
+    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty; `owner_group_uid` is that
+    of the PodGroup that does.
     `is_extended_resource_claim` marks a claim that a scheduler made for the extended resources of that pod (KEP-5004).
     `invalid` is the decoding error of an object that cannot be decoded; such a claim is never allocated.
     """
@@ -157,7 +158,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     device_status: tuple[DeviceStatus, ...] = ()
     finalizers: tuple[str, ...] = ()
     owner_pod_uid: str = ""
-    owner_pod_group: str = ""
+    owner_group_uid: str = ""
     is_extended_resource_claim: bool = msgspec.field(default=False, name="is_special")  # the name in saved cases
     is_deleting: bool = False
     invalid: str = ""
@@ -176,21 +177,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def is_reserved_for(self, pod_uid: str, pod_group: str) -> bool:
+    def is_reserved_for(self, pod_uid: str, group_uid: str) -> bool:
         """
-        Whether reservedFor lists the pod or its PodGroup (KEP-5729).
+        Whether reservedFor lists the pod or its PodGroup (KEP-5729); `group_uid` is empty without one.
 
-        Groups are compared by name, because a pod does not state the uid of its group.
+        kube-scheduler compares the names of groups. But the claim controller removes the entry of a group that is gone,
+        also where another one has its name, and takes the allocation back.
         """
         return any(
-            consumer.uid == pod_uid
-            or (
-                consumer.resource == "podgroups"
-                and consumer.api_group == "scheduling.k8s.io"
-                and bool(pod_group)
-                and consumer.name == pod_group
-            )
-            for consumer in self.reserved_for
+            each.uid == pod_uid or (each.uid == group_uid and each.resource == "podgroups" and bool(group_uid))
+            for each in self.reserved_for
         )
 
 

@@ -31,7 +31,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     A pod and its node.
 
     `claims` are all claims to reserve for the pod, whether this plan allocates them or they were
-    allocated before; entries that the claim controller skipped are not among them. `extended_resource_claim` is the
+    allocated before; entries that the claim controller skipped are not among them. `claim_uids` are their uids in the
+    same order, empty for a claim that is still to be created. `extended_resource_claim` is the
     claim to create if the node serves extended resources of the pod by DRA; its placeholder id is in `claims` and
     `allocations`. `volumes` are the decisions about volume claims that wait for their first consumer.
     `node_allocatable` is what the claims' devices take of the node (KEP-5517).
@@ -41,6 +42,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     pod_uid: str
     node: str
     claims: tuple[ClaimId, ...] = ()
+    claim_uids: tuple[str, ...] = ()
     extended_resource_claim: ExtendedResourceClaim | None = None
     volumes: tuple[VolumeBinding, ...] = ()
     node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()

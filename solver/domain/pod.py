@@ -146,6 +146,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     metadata.generation: it decides nothing, conditions name it as their observedGeneration.
     `gang` is the pod's gang, from its PodGroup, its coscheduling label or Dovetail's label. `gang_note` holds the
     gang annotations of the pod. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
+    `pod_group_uid` is set in a batch only: the uid of the PodGroup that had this name when the batch was formed.
     `affinity` and `anti_affinity` are the required terms; preferred terms have a weight of 1 to 100. `images` are the
     images of its containers.
     `invalid` is the decoding error of an object that cannot be decoded; such a pod is never placed. If it is bound and
@@ -185,6 +186,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """For resources with pod-level requests: the rest that claims may take (KEP-5517), in the units of `requests`."""
     volumes: tuple[PodVolume, ...] = ()
     pod_group: str = ""
+    pod_group_uid: str = ""
     gang: GangId | None = None
     gang_note: GangAnnotations | None = None
     scheduling_gates: tuple[str, ...] = ()

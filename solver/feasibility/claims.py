@@ -63,14 +63,14 @@ def _entry_objections(
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:
-    """Whether a claim from a template belongs to the pod or to its PodGroup (KEP-5729)."""
-    if claim.owner_pod_group:
-        return claim.owner_pod_group == pod.pod_group
+    """Whether a claim from a template belongs to the pod or to its PodGroup (KEP-5729), not to one of its name."""
+    if claim.owner_group_uid:
+        return claim.owner_group_uid == pod.pod_group_uid
     return claim.owner_pod_uid == pod.uid
 
 
 def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
-    if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MAX_RESERVED_FOR:
+    if not claim.is_reserved_for(pod.uid, pod.pod_group_uid) and len(claim.reserved_for) >= MAX_RESERVED_FOR:
         message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, the most that a claim can have"
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message, status="resourceclaim in use")
 

@@ -51,7 +51,7 @@ from solver.problem.volumes.volume_index import VolumeIndex
 
 def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
     """Return the claims whose reservedFor does not name a pod yet."""
-    return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group))
+    return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group_uid))
 
 
 def _entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
@@ -217,7 +217,7 @@ class BatchRequests:
         The tolerations in the allocation count. kube-scheduler does not check this again.
         """
         for claim in (self.claims[each] for each in pod.claim_ids):
-            if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
+            if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group_uid):
                 continue
             for result in claim.allocation.results:
                 taint = node_fit.first_untolerated_taint(inventory.taints_of(result.device), result.tolerations)

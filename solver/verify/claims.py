@@ -18,6 +18,7 @@ from solver.domain import (
     Allocation,
     Claim,
     ClaimId,
+    GangId,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -72,13 +73,14 @@ def _entry(pod: Pod, entry: PodClaim, context: PlanContext) -> Iterator[Violatio
     if claim is None:
         yield broken(Rule.CLAIM_MISSING, pod.id, f"the claim of its entry {entry.entry} does not exist")
         return
-    if entry.template and not is_owned(pod, claim):
+    if entry.template and not is_owned(pod, claim, context):
         yield broken(Rule.CLAIM_NOT_OWNED, claim.id, f"it was not made for {pod.id}")
 
 
-def is_owned(pod: Pod, claim: Claim) -> bool:
+def is_owned(pod: Pod, claim: Claim, context: PlanContext) -> bool:
     """Whether a template's claim belongs to the pod or to its PodGroup (KEP-5729)."""
-    return pod.uid == claim.owner_pod_uid or (bool(pod.pod_group) and pod.pod_group == claim.owner_pod_group)
+    owners = {("", "pods", claim.owner_pod_uid), (_GROUPS, "podgroups", claim.owner_group_uid)}
+    return not owners.isdisjoint(_identities(pod, context))
 
 
 def _consumed(
@@ -90,7 +92,7 @@ def _consumed(
         yield broken(Rule.CLAIM_INVALID, claim.id, claim.invalid)
     reserved = {each.uid for each in claim.reserved_for}
     pods = [context.pods[each.pod] for each in placements]
-    arriving = {_consumer(claim, pod, context) for pod in pods if not is_reserved(claim, pod)}
+    arriving = {_consumer(claim, pod, context) for pod in pods if not is_reserved(claim, pod, context)}
     if arriving and len(arriving | reserved) > MAX_RESERVED_FOR:
         message = f"it would have {len(arriving | reserved)} consumers, at most {MAX_RESERVED_FOR} are allowed"
         yield broken(Rule.CLAIM_FULL, claim.id, message)
@@ -110,14 +112,24 @@ def _consumer(claim: Claim, pod: Pod, context: PlanContext) -> str:
     return gang.uid if gang is not None and any(entry in gang.claims for entry in entries) else pod.uid
 
 
-def is_reserved(claim: Claim, pod: Pod) -> bool:
+def is_reserved(claim: Claim, pod: Pod, context: PlanContext) -> bool:
     """Whether reservedFor lists the pod or its PodGroup (one entry for all its pods)."""
-    groups = {
-        each.name
-        for each in claim.reserved_for
-        if (each.api_group, each.resource) == ("scheduling.k8s.io", "podgroups")
-    }
-    return pod.uid in {each.uid for each in claim.reserved_for} or (bool(pod.pod_group) and pod.pod_group in groups)
+    entries = {(each.api_group, each.resource, each.uid) for each in claim.reserved_for}
+    return not entries.isdisjoint(_identities(pod, context))
+
+
+_GROUPS: Final = "scheduling.k8s.io"
+_Identity = tuple[str, str, str]
+"""API group, resource and uid of an object."""
+
+
+def _identities(pod: Pod, context: PlanContext) -> set[_Identity]:
+    """Return the pod, and the PodGroup of the batch that has the name which the pod gives."""
+    found = {("", "pods", pod.uid)}
+    group = context.gangs.get(GangId(pod.id.namespace, pod.pod_group, _GROUPS)) if pod.pod_group else None
+    if group is not None and group.uid:
+        found.add((_GROUPS, "podgroups", group.uid))
+    return found
 
 
 def _reachable(

@@ -101,7 +101,7 @@ def pod_violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[V
     for placement in plan.placements:
         placed = context.pods.get(placement.pod)
         if placed is not None:
-            yield from _placed(placement, placed)
+            yield from _placed(placement, placed, context)
 
 
 def _identity(pod_id: PodId, uid: str, context: PlanContext) -> Iterator[Violation]:
@@ -112,7 +112,7 @@ def _identity(pod_id: PodId, uid: str, context: PlanContext) -> Iterator[Violati
         yield broken(Rule.POD_UID, pod_id, f"the plan means the pod with uid {uid}, the batch has {pod.uid}")
 
 
-def _placed(placement: Placement, pod: Pod) -> Iterator[Violation]:
+def _placed(placement: Placement, pod: Pod, context: PlanContext) -> Iterator[Violation]:
     obstacles = {
         f"it is invalid: {pod.invalid}": bool(pod.invalid),
         f"it waits for its gates {', '.join(pod.scheduling_gates)}": bool(pod.scheduling_gates),
@@ -131,3 +131,11 @@ def _placed(placement: Placement, pod: Pod) -> Iterator[Violation]:
         listed = ", ".join(str(each) for each in placement.claims) or "none"
         used = ", ".join(str(each) for each in claims) or "none"
         yield broken(Rule.POD_CLAIMS, pod.id, f"the placement lists the claims {listed}; the pod uses {used}")
+        return
+    for number, key in enumerate(placement.claims):
+        meant = placement.claim_uids[number] if number < len(placement.claim_uids) else ""
+        there = context.index.claims.by_id.get(key)
+        is_made = placement.extended_resource_claim is not None and placement.extended_resource_claim.id == key
+        if meant if is_made else there is not None and there.uid != meant:
+            message = f"the placement means a claim {key} with uid {meant or '(none)'}, which is another one"
+            yield broken(Rule.POD_CLAIMS, pod.id, message)

@@ -42,7 +42,7 @@ class Rule(StrEnum):
     """More pods are evicted than the limit."""
 
     POD_CLAIMS = "PodClaims"
-    """The placement does not list exactly the claims of the pod."""
+    """The placement does not list exactly the claims of the pod, or means others of their names."""
 
     NODE_UNKNOWN = "NodeUnknown"
     """The node does not exist."""

@@ -215,7 +215,10 @@ def test_a_group_reserves_for_its_pods() -> None:
     group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g"}
     put("claims", 0, "status", "reservedFor", value=[group])(objects)
     put("pods", 0, "spec", "schedulingGroup", value={"podGroupName": "g"})(objects)
-    assert audit.audit(objects) == []
+    made = {"metadata": {"namespace": objects.pods[0]["metadata"]["namespace"], "name": "g", "uid": "g"}}
+    assert audit.audit(objects._replace(groups=[made])) == []
+    again = {"metadata": {**made["metadata"], "uid": "g-again"}}
+    assert {finding.rule for finding in audit.audit(objects._replace(groups=[again]))} == {"reserved"}
 
 
 def test_resources_served_as_devices_are_not_the_nodes() -> None:

@@ -73,12 +73,21 @@ SAMPLE: Final = (
     "gang-allocation-4-ended-before",
     "shared-reservation-1-lease-deleted",
     "preemption-eviction-1-lease-stolen",
+    "remade-pod-allocation-1-409-after",
+    "remade-waiting-pod-condition-1-reset-after",
+    "remade-claim-allocation-1-silent-after",
+    "remade-group-allocation-1-504-after",
+    "remade-node-binding-1-reset-before",
+    "remade-classes-allocation-1-killed-after",
+    "remade-volumes-volume-1-500-after",
+    "remade-victim-eviction-1-500-before",
+    "remade-extended-announcement-1-409-before",
 )
 
 
 NEEDS: Final = {
-    **dict.fromkeys(("gang", "withdrawn", "gang-preemption"), WITH_POD_GROUPS),
-    "extended": pytest.mark.kubernetes(gates=("DRAExtendedResource",)),
+    **dict.fromkeys(("gang", "withdrawn", "gang-preemption", "remade-group"), WITH_POD_GROUPS),
+    **dict.fromkeys(("extended", "remade-extended"), pytest.mark.kubernetes(gates=("DRAExtendedResource",))),
 }
 """What a scene needs of the server."""
 

@@ -184,7 +184,7 @@ def sharing_a_device(count: int) -> Callable[[], object]:
 def making_the_writes_of_a_gang(count: int) -> Callable[[], object]:
     members, claims, planned = one_gang(count)
     cluster = cluster_of(members, claims)
-    return lambda: operations(planned, cluster.observed_claim, cluster.observed_pod, cluster.claim)
+    return lambda: operations(planned, cluster.observed_claim, cluster.group_uid, cluster.claim)
 
 
 def reporting_pods_of_many_namespaces(count: int) -> Callable[[], object]:

@@ -164,7 +164,7 @@ def test_members_that_all_say_something_else_cost_the_same_for_any_gang() -> Non
         return (partial(shell.see, seen(member(number, minimum=number + 1))) for number in range(count))
 
     assert costs_the_same(scene)
-    (gang,) = shells[-1].cluster.gangs([member(0)])
+    (gang,) = shells[-1].cluster.with_gangs(b.batch(member(0))).gangs
     assert gang.invalid == (
         "the minimum of gang g differs: 1 by pod p00000, 2 by pod p00001, 3 by pod p00002 and 4997 other numbers; "
         "write one number"

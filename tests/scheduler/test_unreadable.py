@@ -96,7 +96,7 @@ class Scene:
         policy = policy or Policy()
         snapshot = self.cluster.snapshot()
         pods = tuple(self.pod(name) for name in names)
-        batch = Batch(pods=pods, gangs=self.cluster.gangs(pods))
+        batch = self.cluster.with_gangs(Batch(pods=pods))
         plan = solve(snapshot, batch, policy, Budget(seconds=60.0))
         assert verify.check(snapshot, batch, plan, policy) == ()
         return plan
@@ -447,7 +447,7 @@ def test_a_gang_whose_group_was_never_readable_waits_and_its_running_pods_go_onl
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
     scene.show(Kind.PODS, pod("new", meta={"labels": labels}))
     assert "PodGroup g: spec.minMember: Expected" in scene.place() or "minMember" in scene.place()
-    (gang,) = scene.cluster.gangs([scene.pod("new")])
+    (gang,) = scene.cluster.with_gangs(Batch(pods=(scene.pod("new"),))).gangs
     assert gang.disruption == DISRUPT_ALL
 
 

@@ -226,7 +226,7 @@ class _Search:
         claim = self.picture.claims.get(entry.claim) if entry.claim is not None else None
         if claim is None or claim.is_deleting or claim.invalid:
             return False
-        return not entry.template or claims.is_owned(pod, claim)
+        return not entry.template or claims.is_owned(pod, claim, self.picture)
 
     def _with_claims(self, place: tuple[Pod, Node], claim_ids: tuple[ClaimId, ...], state: _State) -> _Moves:
         if not claim_ids:
@@ -238,7 +238,7 @@ class _Search:
 
     def _with_claim(self, place: tuple[Pod, Node], claim: Claim, state: _State) -> _Moves:
         pod, node = place
-        is_new = not claims.is_reserved(claim, pod)
+        is_new = not claims.is_reserved(claim, pod, self.picture)
         room = dict(state.room)
         if is_new and room.get(claim.id) == 0:
             return

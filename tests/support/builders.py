@@ -639,8 +639,9 @@ def batch(*pods: Pod, gangs: Sequence[Gang] = ()) -> Batch:
 
 
 def placement(placed: Pod, node_name: str) -> Placement:
-    """The pod on the node, with all its claims."""
-    return Placement(pod=placed.id, pod_uid=placed.uid, node=node_name, claims=placed.claim_ids)
+    """The pod on the node, with all its claims, which have the uids of `claim`."""
+    uids = tuple(f"uid-{each.namespace}-{each.name}" for each in placed.claim_ids)
+    return Placement(pod=placed.id, pod_uid=placed.uid, node=node_name, claims=placed.claim_ids, claim_uids=uids)
 
 
 def claim_allocation(allocated: Claim, *results: DeviceResult, node_name: str = "") -> ClaimAllocation:

@@ -5,6 +5,7 @@ A scene is furnished before the scheduler starts, `begins` while it runs and not
 work that the fail point strikes in. `expected` are the pods that fit, and so have to be bound whatever happened.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -16,12 +17,13 @@ from tests.support import extended_world
 from tests.support.controlplane import wait_until
 from tests.support.fail_points import KINDS
 from tests.support.shell_proxy import Asked, Told, refusal
-from tests.support.shell_world import World
+from tests.support.shell_world import RESOURCE, World
 from tests.support.volume_world import Provisioner, VolumeWorld
 
 HIGH: Final = {"priorityClassName": "system-cluster-critical"}
 MERGE: Final = "application/merge-patch+json"
 GROUPS: Final = f"/apis/{versions.pod_groups()}"
+PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 Writes = tuple[tuple[str, int], ...]
@@ -306,7 +308,7 @@ class GangPreemption(Preemption):
     def furnish(self) -> None:
         super().furnish()
         body = {"metadata": {"name": f"{self.world.word}-high"}, "value": 1000}
-        self.world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        self.world.plane.request("POST", PRIORITIES, body)
 
     def load(self) -> None:
         more = {"priorityClassName": f"{self.world.word}-high"}  # a PodGroup has none of the system's
@@ -372,6 +374,236 @@ class Extended(Scene):
             yield f"{len(made)} claims were made for {len(self.expected)} pods"
 
 
+class Remade(Scene):
+    """An object is deleted and made again under its name, just before the first write of a kind arrives."""
+
+    trigger: ClassVar[str]
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._lock = threading.Lock()
+        self._is_remade = False
+
+    def remake(self) -> None:
+        """Delete the object and make it again."""
+        raise NotImplementedError
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        if not is_done and KINDS[self.trigger](asked):
+            with self._lock:
+                # The write of a leader that was stopped for long may arrive when another one has done the work.
+                if not self._is_remade and not self.expected <= self.world.bound().keys():
+                    self._is_remade = True
+                    self.remake()
+        return None
+
+    def path(self, resource: str, name: str) -> str:
+        """Give the path of a core object of the world's namespace."""
+        return f"/api/v1/namespaces/{self.world.namespace}/{resource}/{name}"
+
+
+class RemadePod(Remade):
+    """A pod, while the claim is allocated that was made for it."""
+
+    writes: ClassVar[Writes] = (("finalizer", 1), ("allocation", 1), ("binding", 1))
+    expected = frozenset({"p"})
+    trigger = "allocation"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        self.world.template()
+
+    def load(self) -> None:
+        self.world.pod("p")
+
+    def remake(self) -> None:
+        self.world.end(self.path("pods", "p"))
+        self.world.pod("p")
+
+
+class RemadeWaitingPod(RemadePod):
+    """A pod that fits nowhere, while its condition is written; the new one fits."""
+
+    writes: ClassVar[Writes] = (("condition", 1),)
+    trigger = "condition"
+
+    def furnish(self) -> None:
+        super().furnish()
+        self.world.template("many", count=9)
+
+    def load(self) -> None:
+        self.world.pod("p", template="many")
+
+    def _more_problems(self) -> Iterator[str]:
+        if (status := self.world.condition("p").get("status")) != "True":
+            yield f"p has PodScheduled={status}: it was written for the pod before"
+
+
+class RemadeClaim(Remade):
+    """A named claim, while it is allocated."""
+
+    writes: ClassVar[Writes] = (("finalizer", 1), ("allocation", 1), ("binding", 1))
+    expected = frozenset({"p"})
+    trigger = "allocation"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        self.world.claim("c")
+
+    def load(self) -> None:
+        self.world.pod("p", claim="c")
+
+    def remake(self) -> None:
+        self.world.end(f"{RESOURCE}/namespaces/{self.world.namespace}/resourceclaims/c")
+        self.world.claim("c")
+
+
+class RemadeGroup(Remade):
+    """A PodGroup, while the claim is allocated that its pods share."""
+
+    writes: ClassVar[Writes] = (("allocation", 1), ("binding", 2))
+    expected = frozenset({"g-0", "g-1"})
+    trigger = "allocation"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        self.world.claim("shared")
+
+    def load(self) -> None:
+        self._make()
+        for name in sorted(self.expected):
+            self.world.pod(name, claim="shared", schedulingGroup={"podGroupName": "g"})
+
+    def remake(self) -> None:
+        self.world.end(f"{GROUPS}/namespaces/{self.world.namespace}/podgroups/g")
+        self._make()
+
+    def _make(self) -> None:
+        pod_group(self.world, "g", 2, resourceClaims=[{"name": "shared", "resourceClaimName": "shared"}])
+
+
+class RemadeNode(Remade):
+    """A node, while a pod is bound to it."""
+
+    writes: ClassVar[Writes] = (("allocation", 1), ("binding", 1))
+    expected = frozenset({"p"})
+    trigger = "binding"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        self.world.template()
+
+    def load(self) -> None:
+        self.world.pod("p")
+
+    def remake(self) -> None:
+        (name,) = self.world.nodes
+        self.world.end(f"/api/v1/nodes/{name}")
+        self.world.node(name)
+
+
+class RemadeClasses(RemadePod):
+    """The DeviceClass and the PriorityClass of a pod, while its claim is allocated."""
+
+    writes: ClassVar[Writes] = (("allocation", 1),)
+
+    def furnish(self) -> None:
+        super().furnish()
+        self._make_priority_class()
+
+    def load(self) -> None:
+        self.world.pod("p", priorityClassName=f"{self.world.word}-p")
+
+    def remake(self) -> None:
+        self.world.end(f"{RESOURCE}/deviceclasses/{self.world.driver}")
+        self.world.end(f"{PRIORITIES}/{self.world.word}-p")
+        self.world.device_class()
+        self._make_priority_class()
+
+    def _make_priority_class(self) -> None:
+        self.world.plane.request("POST", PRIORITIES, {"metadata": {"name": f"{self.world.word}-p"}, "value": 7})
+
+
+class RemadeVolumes(Remade):
+    """A volume and the claim that it is kept for, while that is written."""
+
+    writes: ClassVar[Writes] = (("volume", 1), ("binding", 1))
+    expected = frozenset({"p"})
+    trigger = "volume"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.volumes = VolumeWorld(world)
+
+    def furnish(self) -> None:
+        (node,) = self.volumes.add_nodes(1, devices=1)
+        self._name = self.volumes.volume("disk", node)
+        self.volumes.claim("there", self.volumes.local)
+        self.world.claim("device")
+
+    def load(self) -> None:
+        self.volumes.pod("p", "there", device="device")
+
+    def remake(self) -> None:
+        self.world.end(self.path("persistentvolumeclaims", "there"))
+        self.world.end(f"/api/v1/persistentvolumes/{self._name}")
+        self.volumes.volume("disk", *self.world.nodes)
+        self.volumes.claim("there", self.volumes.local)
+
+    def clear(self) -> None:
+        self.volumes.clear()
+
+    def _more_problems(self) -> Iterator[str]:
+        return iter(self.volumes.problems())
+
+
+class RemadeVictim(Remade):
+    """A pod, while it is evicted for another one; the new pod of its name waits, and is not evicted."""
+
+    writes: ClassVar[Writes] = (("trial", 1), ("eviction", 1), ("disruption-target", 1))
+    expected = frozenset({"high"})
+    trigger = "eviction"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        self.world.template()
+
+    def begins(self) -> None:
+        self.world.pod("low")
+        wait_until(lambda: "low" in self.world.bound())
+
+    def load(self) -> None:
+        self.world.pod("high", **HIGH)
+
+    def remake(self) -> None:
+        self.world.end(self.path("pods", "low"))
+        self._uid = self.world.pod("low")["metadata"]["uid"]
+
+    def _more_problems(self) -> Iterator[str]:
+        low = self.world.get_pod("low")
+        if self._is_remade and (low is None or low["metadata"]["uid"] != self._uid):
+            yield "the pod was evicted that has the name of a victim"
+
+
+class RemadeExtended(Remade):
+    """A pod that asks for an extended resource, while its claim is announced in its status."""
+
+    writes: ClassVar[Writes] = (("special-claim", 1), ("announcement", 1))
+    expected = frozenset({"x"})
+    trigger = "announcement"
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=1)
+        extended_world.map_class(self.world)
+
+    def load(self) -> None:
+        extended_world.pod(self.world, "x")
+
+    def remake(self) -> None:
+        self.world.end(self.path("pods", "x"))
+        extended_world.pod(self.world, "x")
+
+
 SCENES: Final[dict[str, type[Scene]]] = {
     "single": Single,
     "two-claims": TwoClaims,
@@ -384,10 +616,19 @@ SCENES: Final[dict[str, type[Scene]]] = {
     "gang-preemption": GangPreemption,
     "volumes": Volumes,
     "extended": Extended,
+    "remade-pod": RemadePod,
+    "remade-waiting-pod": RemadeWaitingPod,
+    "remade-claim": RemadeClaim,
+    "remade-group": RemadeGroup,
+    "remade-node": RemadeNode,
+    "remade-classes": RemadeClasses,
+    "remade-volumes": RemadeVolumes,
+    "remade-victim": RemadeVictim,
+    "remade-extended": RemadeExtended,
 }
 
 
-def pod_group(world: World, name: str, minimum: int, **more: str) -> None:
+def pod_group(world: World, name: str, minimum: int, **more: Any) -> None:
     """Create a PodGroup with the gang policy and further fields."""
     spec: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}, **more}
     body: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}

@@ -90,7 +90,7 @@ class ObservedScene:
         self.compared.advance(now)
         counterfactual = self.compared.counterfactual
         pods = tuple(counterfactual.waiting())
-        batch = Batch(pods=pods, gangs=counterfactual.cluster.gangs(pods))
+        batch = counterfactual.cluster.with_gangs(Batch(pods=pods))
         policy = replace(POLICY, preemption=replace(POLICY.preemption, now=int(now)))
         plan, violations = decide(
             counterfactual.cluster.snapshot(),

@@ -41,22 +41,39 @@ class World:
 
     def add_nodes(self, count: int, devices: int) -> None:
         """Create nodes with so many equal devices each, and the class that selects them."""
-        self.plane.request("POST", f"{RESOURCE}/deviceclasses", self._class())
+        self.device_class()
         for index in range(count):
             name = f"{self.word}-{index}"
             self.nodes.append(name)
-            self.plane.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"world": self.word}}})
-            room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-            status = {
-                "capacity": room,
-                "allocatable": room,
-                "declaredFeatures": self.declared_features,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}],
-            }
-            self.plane.request(
-                "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content="application/merge-patch+json"
-            )
+            self.node(name)
             self.plane.request("POST", f"{RESOURCE}/resourceslices", self._slice(name, devices))
+
+    def device_class(self) -> None:
+        """Create the class that selects all devices of the world."""
+        self.plane.request("POST", f"{RESOURCE}/deviceclasses", self._class())
+
+    def end(self, path: str) -> None:
+        """Delete an object at once, whatever its finalizers wait for."""
+        with contextlib.suppress(RequestError):
+            self.plane.request(
+                "PATCH", path, {"metadata": {"finalizers": None}}, content="application/merge-patch+json"
+            )
+            self.plane.request("DELETE", path, {"gracePeriodSeconds": 0})
+        wait_until(lambda: self._get(path) is None)
+
+    def node(self, name: str) -> None:
+        """Create a node, ready and empty."""
+        self.plane.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"world": self.word}}})
+        room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        status = {
+            "capacity": room,
+            "allocatable": room,
+            "declaredFeatures": self.declared_features,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}],
+        }
+        self.plane.request(
+            "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content="application/merge-patch+json"
+        )
 
     def label(self, node: str, key: str, value: str) -> None:
         """Label a node."""

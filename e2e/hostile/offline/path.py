@@ -111,7 +111,7 @@ class Path:
         """Decide about a batch, and then about those that the plan leaves for later, or for a decision aside."""
         may_defer = True
         while rest.pods:
-            order = self._sent(msgspec.structs.replace(rest, gangs=self.cluster.gangs(rest.pods)))
+            order = self._sent(self.cluster.with_gangs(rest))
             snapshot = self.replica.snapshot(order.assumptions)
             plan = solve(snapshot, order.batch, order.policy, _budget(is_aside=not may_defer), self._engine)
             later = frozenset((*plan.deferred, *plan.over_budget))

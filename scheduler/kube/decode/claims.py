@@ -258,7 +258,7 @@ def decode_claim(raw: Raw, made: LegibleJson | None = None) -> Claim:
         device_status=status[2],
         finalizers=metadata.finalizers or (),
         owner_pod_uid=owner.uid if owner is not None and owner.kind == "Pod" else "",
-        owner_pod_group=owner.name if owner is not None and owner.kind == "PodGroup" else "",
+        owner_group_uid=owner.uid if owner is not None and owner.kind == "PodGroup" else "",
         is_extended_resource_claim=(metadata.annotations or {}).get(SPECIAL) == "true",
         is_deleting=metadata.deletion_timestamp is not None,
         invalid=cut("; ".join(wrong for wrong in (wrong_spec, wrong_status) if wrong)),

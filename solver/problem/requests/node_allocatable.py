@@ -48,7 +48,7 @@ class NodeAllocatable:
         """Refuse a claim that maps resources of its node and that another pod uses."""
         for claim_id in pod.claim_ids:
             claim = self.claims[claim_id]
-            others = claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group)
+            others = claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group_uid)
             said = status_of(self.inventory, pod, claim_id, claim.allocation) if others else None
             if said is not None and said.mapping:
                 message = f"claim {claim_id.name} takes resources of its node, and is used by another pod already"

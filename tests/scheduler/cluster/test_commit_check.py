@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from scheduler.change import Change, Object
-from scheduler.cluster import Cluster, Unit
-from solver.domain import ReasonCode
+from scheduler.cluster import Cluster, Unit, split_plan
+from solver.domain import Batch, GangId, PodGroup, ReasonCode
 from tests.support.builders import (
     NAMESPACE,
     allocation,
@@ -18,6 +18,7 @@ from tests.support.builders import (
     node,
     node_selector,
     placement,
+    plan,
     pod,
     requirement,
     resource_slice,
@@ -133,6 +134,16 @@ def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
         pytest.param(gone(NEW), "claim default/new was deleted", id="claim deleted"),
         pytest.param(
             changed(NEW, uid="x"), "claim default/new was deleted, and another one has its name", id="claim remade"
+        ),
+        pytest.param(
+            changed(OLD, uid="x"),
+            "claim default/old was deleted, and another one has its name",
+            id="joined claim remade",
+        ),
+        pytest.param(
+            changed(NODE, uid="x", allocatable=(("cpu", 1000), ("pods", 3))),
+            "node n1 has 1 of cpu left, the plan takes 2",
+            id="node remade, and smaller",
         ),
         pytest.param(changed(NEW, is_deleting=True), "claim default/new is being deleted", id="claim deleting"),
         pytest.param(changed(NEW, invalid="no"), "claim default/new can no longer be read: no", id="claim unreadable"),
@@ -268,6 +279,7 @@ def test_counters_that_others_draw_from_are_named(cluster: Cluster) -> None:
         pytest.param(changed(NODE, taints=(taint("k", effect="PreferNoSchedule"),)), id="soft taint"),
         pytest.param(seen(pod("q", cpu=2, node_name="n1")), id="room left to the last millicore"),
         pytest.param(changed(POD, nominated_node_name="n1"), id="nomination written by ourselves"),
+        pytest.param(changed(NODE, uid="x"), id="node remade, and the same"),
         pytest.param(seen(held("x", result("gpu", "whole", "n1", is_admin=True))), id="admin access to the device"),
         pytest.param(
             seen(held("x", result("gpu", "shared", "n1", share_id=share_id(2), consumed={"memory": "50Gi"}))),
@@ -279,6 +291,51 @@ def test_a_change_that_does_not_matter_is_no_objection(cluster: Cluster, change:
     cluster.apply(change)
 
     assert messages(cluster) == []
+
+
+GROUP = PodGroup(id=GangId(NAMESPACE, "g", "scheduling.k8s.io"), uid="uid-g")
+MEMBER = msgspec.structs.replace(POD, pod_group="g", gang=GROUP.id)
+
+
+@pytest.mark.parametrize("minimum", [0, 1], ids=["basic", "gang"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(changed(GROUP, generation=2), [], id="changed"),
+        pytest.param(
+            changed(GROUP, uid="x"),
+            ["PodGroup default/g was deleted, and another one has its name"],
+            id="made again",
+        ),
+        pytest.param(gone(GROUP), ["PodGroup default/g was deleted"], id="deleted"),
+    ],
+)
+def test_a_group_that_has_ended_since_the_decision_is_named(change: Change, minimum: int, said: list[str]) -> None:
+    group = msgspec.structs.replace(GROUP, min_count=minimum)
+    cluster = cluster_of(NODE, MEMBER, NEW, OLD, group, published())
+    batch = cluster.with_gangs(Batch(pods=(MEMBER,)))
+    (checked,) = split_plan(plan(placement(MEMBER, "n1"), *UNIT.allocations), batch)
+    assert checked.pod_groups == ((GROUP.id, "uid-g"),)
+    if change.value is not None:
+        change = msgspec.structs.replace(change, value=msgspec.structs.replace(change.value, min_count=minimum))
+    cluster.apply(change)
+
+    is_absent_gang = minimum and change.value is None
+    expected = ["gang g waits for PodGroup default/g, which does not exist"] if is_absent_gang else said
+    assert [each.message for each in cluster.check_gangs(checked)] == expected
+    assert messages(cluster, checked) == expected
+
+
+def test_a_batch_has_the_uids_that_groups_have_now() -> None:
+    cluster = cluster_of(MEMBER, GROUP)
+    first = cluster.with_gangs(Batch(pods=(MEMBER,)))
+    show(cluster, msgspec.structs.replace(GROUP, uid="x"))
+    again = cluster.with_gangs(first)
+    cluster.apply(gone(GROUP))
+
+    found = [[pod.pod_group_uid for pod in batch.pods] for batch in (first, again, cluster.with_gangs(again))]
+    assert found == [["uid-g"], ["x"], [""]]
+    assert [gang.uid for gang in again.gangs] == ["x"]
 
 
 def test_room_is_counted_for_all_pods_of_the_unit_together() -> None:

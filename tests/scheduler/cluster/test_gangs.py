@@ -42,19 +42,23 @@ def cluster(*objects: Pod | Change) -> Cluster:
 
 
 def test_the_minimum_is_what_some_members_say_and_none_denies() -> None:
-    gang = cluster(noted("a", GANG, 3), noted("b"), noted("c", GANG, 3)).gangs([noted("a")])[0]
+    gang = cluster(noted("a", GANG, 3), noted("b"), noted("c", GANG, 3)).with_gangs(b.batch(noted("a"))).gangs[0]
     assert (gang.min_count, gang.member_count, gang.invalid) == (3, 3, "")
 
 
 def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
     made = cluster(group(2, priority=5, preemption_policy="Never"), prior("a", 5, "Never"), prior("b", 5, "Never"))
-    (gang,) = made.gangs([prior("a", 5)])
+    (gang,) = made.with_gangs(b.batch(prior("a", 5))).gangs
     assert (gang.invalid, gang.priority) == ("", 5)
     made.apply(seen(prior("b", 5)))
-    assert made.gangs([prior("a", 5)])[0].invalid.startswith("pod b has preemptionPolicy PreemptLowerPriority")
+    assert (
+        made.with_gangs(b.batch(prior("a", 5)))
+        .gangs[0]
+        .invalid.startswith("pod b has preemptionPolicy PreemptLowerPriority")
+    )
     made.apply(group(2))
     made.apply(seen(prior("b", 9)))
-    (gang,) = made.gangs([prior("a", 5)])
+    (gang,) = made.with_gangs(b.batch(prior("a", 5))).gangs
     assert (gang.invalid, gang.priority) == ("", None)
 
 
@@ -79,14 +83,14 @@ def test_pods_of_the_priority_and_policy_of_their_group_agree() -> None:
     ],
 )
 def test_what_disagrees_is_said(objects: tuple[Pod | Change, ...], gang: GangId, said: str) -> None:
-    (found,) = cluster(*objects).gangs([noted("x", gang)])
+    (found,) = cluster(*objects).with_gangs(b.batch(noted("x", gang))).gangs
     assert said in found.invalid
     assert not found.is_absent
 
 
 def test_members_that_name_several_schedulers_are_no_gang_of_any_scheduler() -> None:
     other = msgspec.structs.replace(noted("b"), scheduler_name="other")
-    (found,) = cluster(noted("a", GANG, 2), other).gangs([noted("a")])
+    (found,) = cluster(noted("a", GANG, 2), other).with_gangs(b.batch(noted("a"))).gangs
     assert "name several schedulers: dovetail, other" in found.invalid
 
 
@@ -95,7 +99,7 @@ def test_members_that_name_several_schedulers_are_no_gang_of_any_scheduler() -> 
     [(GROUP, "PodGroup default/g, which"), (COSCHEDULED, "annotate the pods"), (GANG, "annotate its pods")],
 )
 def test_what_is_missing_is_said(gang: GangId, said: str) -> None:
-    (found,) = cluster(noted("a", gang)).gangs([noted("a", gang)])
+    (found,) = cluster(noted("a", gang)).with_gangs(b.batch(noted("a", gang))).gangs
     assert found.is_absent
     assert said in found.invalid
 
@@ -103,17 +107,25 @@ def test_what_is_missing_is_said(gang: GangId, said: str) -> None:
 def test_a_coscheduling_group_counts_where_there_is_one_and_the_annotation_where_not() -> None:
     with_group = cluster(group(2, COSCHEDULED), noted("a", COSCHEDULED))
     without = cluster(noted("a", COSCHEDULED, 5))
-    assert [each.gangs([noted("a", COSCHEDULED)])[0].min_count for each in (with_group, without)] == [2, 5]
+    assert [each.with_gangs(b.batch(noted("a", COSCHEDULED))).gangs[0].min_count for each in (with_group, without)] == [
+        2,
+        5,
+    ]
 
 
 def test_groups_of_one_name_and_two_kinds_are_two() -> None:
     both = cluster(group(2), group(3, COSCHEDULED))
-    assert [each.min_count for each in both.gangs([noted("a", GROUP), noted("b", COSCHEDULED)])] == [2, 3]
+    assert [each.min_count for each in both.with_gangs(b.batch(noted("a", GROUP), noted("b", COSCHEDULED))).gangs] == [
+        2,
+        3,
+    ]
 
 
 def test_levels_of_the_object_come_before_those_of_the_pods() -> None:
-    (found,) = cluster(group(2, levels=(RACK,)), noted("a", GROUP, 0, GangLevel(node_label="row"))).gangs(
-        [noted("a", GROUP)]
+    (found,) = (
+        cluster(group(2, levels=(RACK,)), noted("a", GROUP, 0, GangLevel(node_label="row")))
+        .with_gangs(b.batch(noted("a", GROUP)))
+        .gangs
     )
     assert [each.node_label for each in found.levels] == ["rack", "row"]
 
@@ -142,9 +154,9 @@ def test_standing(objects: tuple[Pod, ...], standing: GangProgress) -> None:
 
 def test_a_gang_is_composed_anew_when_a_member_goes() -> None:
     made = cluster(noted("a", GANG, 3), noted("b", GANG, 4))
-    assert made.gangs([noted("a")])[0].invalid
+    assert made.with_gangs(b.batch(noted("a"))).gangs[0].invalid
     made.apply(Change(kind=Kind.PODS, key="default/b", value=None))
-    assert made.gangs([noted("a")])[0].invalid == ""
+    assert made.with_gangs(b.batch(noted("a"))).gangs[0].invalid == ""
 
 
 def test_pods_of_a_gang_are_one_unit_and_others_are_not() -> None:
@@ -177,7 +189,7 @@ def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:
     """It was planned while two others were about to be bound, which has come to nothing."""
     pods = [noted("a", GANG, 3), noted("b"), noted("c")]
     made = cluster(seen(b.node("n1")), *pods)
-    gang = made.gangs(pods)
+    gang = made.with_gangs(b.batch(*pods)).gangs
     (first,) = split_plan(b.plan(*(b.placement(each, "n1") for each in pods[:2])), b.batch(*pods[:2], gangs=gang))
     (last,) = split_plan(b.plan(b.placement(pods[2], "n1")), b.batch(pods[2], gangs=gang))
     made.assume(first)
@@ -193,7 +205,9 @@ def test_a_unit_whose_member_goes_while_its_claims_are_written_is_not_to_be_boun
     """More than the minimum may go on without one; a new pod of the same name is not the one that was planned."""
     pods = [noted("a", GANG, 2), noted("b"), noted("c")]
     made = cluster(seen(b.node("n1")), *pods)
-    (unit,) = split_plan(b.plan(*(b.placement(each, "n1") for each in pods)), b.batch(*pods, gangs=made.gangs(pods)))
+    (unit,) = split_plan(
+        b.plan(*(b.placement(each, "n1") for each in pods)), b.batch(*pods, gangs=made.with_gangs(b.batch(*pods)).gangs)
+    )
     made.assume(unit)
     for name in ("c", "b"):
         assert made.check_gangs(unit) == ()

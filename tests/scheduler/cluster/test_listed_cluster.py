@@ -14,7 +14,7 @@ from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.errors import DecodeError
 from solver.domain import Pod
 from tests.scheduler.cluster.test_cluster_properties import objects
-from tests.support.builders import allocation, claim, device, node, pod, resource_slice, result
+from tests.support.builders import allocation, batch, claim, device, node, pod, resource_slice, result
 from tests.support.cluster_builders import gone, seen
 
 changes = st.lists(st.one_of(objects.map(seen), objects.map(gone)), max_size=30)
@@ -52,7 +52,7 @@ def test_hostile_objects_give_the_same_snapshot_and_gangs(seed: int) -> None:
     cluster, listed = applied(shown), ListedCluster(shown)
     pods = [change.value for change in shown if isinstance(change.value, Pod)]
     assert listed.snapshot == cluster.snapshot()
-    assert listed.gangs(pods) == cluster.gangs(pods)
+    assert listed.with_gangs(batch(*pods)) == cluster.with_gangs(batch(*pods))
     assert [listed.pod(each.id) for each in pods] == [cluster.pod(each.id) for each in pods]
 
 

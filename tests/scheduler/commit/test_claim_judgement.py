@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.commit.claims import Allocate, ClaimWrite, Done, Operations, Reserve, Retry, judge, operations
-from solver.domain import Claim, ClaimId, ReasonCode
+from solver.domain import Claim, ClaimId, Reason, ReasonCode
 from tests.support.builders import (
     allocation,
     claim,
@@ -29,6 +29,10 @@ def changed(of: Claim, **changes: object) -> Claim:
     return msgspec.structs.replace(of, **changes)
 
 
+def no_group(*_: object) -> str:
+    return ""
+
+
 def found(*claims: Claim, assumed: tuple[Claim, ...] = ()) -> Operations:
     known = {each.id: each for each in claims}
     shown = known | {each.id: each for each in assumed}
@@ -37,7 +41,7 @@ def found(*claims: Claim, assumed: tuple[Claim, ...] = ()) -> Operations:
     def find(key: ClaimId) -> Claim | None:
         return known.get(key)
 
-    answer = operations(unit(*parts), find, {P.id: P, Q.id: Q}.get, shown.get)
+    answer = operations(unit(*parts), find, no_group, shown.get)
     assert isinstance(answer, Operations)
     return answer
 
@@ -66,12 +70,24 @@ def test_what_was_decided_on_is_known_of_a_claim_whose_allocation_the_watch_has_
     assert refusal.code is ReasonCode.CONFLICT
 
 
+@pytest.mark.parametrize("name", ["new", "old"], ids=["one to allocate", "one to join"])
+def test_a_unit_whose_claim_was_made_again_has_no_writes(name: str) -> None:
+    again = {each.id: changed(each, uid="again") if each.id.name == name else each for each in (NEW, OLD)}
+    parts = (placement(P, "n1"), claim_allocation(NEW, result("gpu", "gpu-0", "n1")))
+    answer = operations(unit(*parts), again.get, no_group, again.get)
+
+    assert not isinstance(answer, Operations)
+    assert answer == Reason(
+        code=ReasonCode.CONFLICT, message=f"claim default/{name} was deleted and created again meanwhile"
+    )
+
+
 def test_every_pod_of_the_unit_is_bound_where_it_was_placed() -> None:
     assert found(NEW, OLD).bindings == (placement(P, "n1"), placement(Q, "n1"))
 
 
 def test_a_unit_whose_claim_is_gone_has_no_writes() -> None:
-    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, lambda _: None, lambda _: None)
+    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, no_group, lambda _: None)
 
     assert not isinstance(answer, Operations)
     assert answer.code is ReasonCode.CLAIM_MISSING
@@ -148,6 +164,6 @@ def test_claims_are_looked_up_by_key() -> None:
         asked.append(key)
         return OLD
 
-    operations(unit(placement(pod("p", "old"), "n1")), find, lambda _: None, lambda _: None)
+    operations(unit(placement(pod("p", "old"), "n1")), find, no_group, lambda _: None)
 
     assert asked == [OLD.id]

@@ -162,7 +162,8 @@ async def test_a_pod_group_of_kubernetes_is_named_in_place_of_its_pod(
 ) -> None:
     gang = GangId("default", "g", source)
     member = replace(HIGH, gang=gang)
-    stage.cluster.apply(seen(PodGroup(id=gang, uid="u-1", min_count=1)))
+    for each in (member, PodGroup(id=gang, uid="u-1", min_count=1)):
+        stage.cluster.apply(seen(each))
     stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: member})
     for _ in range(20):
         await asyncio.sleep(0)

@@ -200,3 +200,29 @@ async def test_what_a_stranger_shares_with_a_group_is_left_alone(monkeypatch: py
     found.note_unplaced(ONE, STUCK)
     await found.deallocate_unused()
     assert server.released == []
+
+
+@pytest.mark.parametrize("is_again", [False, True], ids=["the same", "made again"])
+async def test_a_claim_that_was_made_again_keeps_its_allocation(
+    monkeypatch: pytest.MonkeyPatch, *, is_again: bool
+) -> None:
+    """What was judged stale is the claim before: the new one may be allocated and not be reserved yet."""
+    server = Server(CLAIM, ONE, TWO)
+    found = repairs(server, monkeypatch, ONE, TWO)
+    found.note_unplaced(ONE, STUCK)
+    if is_again:
+        server.claim = msgspec.structs.replace(CLAIM, uid="again", reserved_for=())
+    await found.deallocate_unused()
+    assert server.released == ([] if is_again else [(("uid-g",), True)])
+
+
+@pytest.mark.parametrize("is_again", [False, True], ids=["the same", "made again"])
+async def test_a_claim_of_the_name_of_one_with_a_device_held_twice_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_again: bool
+) -> None:
+    server = Server(CLAIM, ONE, TWO)
+    other = b.claim("other", allocation=ALLOCATION, reserved_for=(b.consumer("runs"),))
+    found = repairs(server, monkeypatch, other, b.pod("runs", "other", node_name="n1"), ONE, TWO)
+    server.claim = msgspec.structs.replace(CLAIM, uid="again" if is_again else CLAIM.uid)
+    await found.resolve_duplicates()
+    assert len(server.released) == (0 if is_again else 1)

@@ -276,6 +276,35 @@ async def test_another_attempt_goes_on_with_the_allocation_when_it_is_known(stag
     assert not stage.cluster.check(unit(b.placement(POD, "n1")))
 
 
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        pytest.param({"uid": "again"}, "deleted and created again", id="made again"),
+        pytest.param(None, "deleted", id="deleted"),
+    ],
+)
+async def test_no_pod_is_bound_whose_claim_has_gone_since_it_was_written(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, after: dict[str, Any] | None, said: str
+) -> None:
+    """Another claim of its name, with the same devices, is not the one that was written for the pod."""
+    server = stage.server
+
+    async def allocate(_: Client, __: Claim, allocation: Allocation, consumers: Any, **___: object) -> Claim:
+        stored = server.store(allocation=allocation, reserved_for=consumers)
+        show(stage.cluster, stored)
+        stage.cluster.apply(gone(stored))
+        if after is None:
+            server.claim = None
+        else:
+            show(stage.cluster, server.store(**after))
+        return stored
+
+    monkeypatch.setattr(writes, "allocate", allocate)
+    outcome = await stage.fail()
+
+    assert [each.message for each in outcome.reasons] == [f"claim default/c was {said} meanwhile"]
+
+
 async def test_no_pod_is_bound_whose_claim_another_client_has_cleared(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_claim_of_a_pod_group_names_the_group() -> None:
         "controller": True,
     }
     found = decoded(meta={"ownerReferences": [owner]})
-    assert (found.owner_pod_uid, found.owner_pod_group) == ("", "gang")
+    assert (found.owner_pod_uid, found.owner_group_uid) == ("", "u")
 
 
 def test_a_request_is_read_whole() -> None:

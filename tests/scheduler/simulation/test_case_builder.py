@@ -231,7 +231,7 @@ def test_a_claim_of_a_group_is_stamped_once_and_noted_for_its_pods() -> None:
     found = case(m.template(), group, *members)
     (claim,) = found.snapshot.claims
     assert claim.id.name.startswith("g-gpu-")
-    assert claim.owner_pod_group == "g"
+    assert claim.owner_group_uid == found.batch.gangs[0].uid
     assert [each.claim_ids for each in found.batch.pods] == [(claim.id,), (claim.id,)]
     assert found.batch.gangs[0].claims == (("gpu", claim.id, "t"),)
 
@@ -290,7 +290,8 @@ def test_pods_of_a_job_share_the_claim_of_its_group() -> None:
     template["metadata"]["namespace"] = "ml"
     found = case(template, job(parallelism=2, scheduling=terms, pod={"resourceClaims": [entry]}))
     (claim,) = found.snapshot.claims
-    assert claim.owner_pod_group == "j-pgt-0"
+    assert claim.owner_group_uid == found.batch.gangs[0].uid
+    assert [pod.pod_group_uid for pod in found.batch.pods] == [claim.owner_group_uid] * 2
     assert {pod.claim_ids for pod in found.batch.pods} == {(claim.id,)}
 
 

@@ -73,7 +73,7 @@ class Scene:
             self.pods[pod.id] = pod
             self.cluster.apply(seen(pod))
         placements = tuple(b.placement(pod, "n1") for pod in self.pods.values())
-        self.unit = Unit(placements=placements, gangs=self.cluster.gangs(self.pods.values()))
+        self.unit = Unit(placements=placements, gangs=self.cluster.with_gangs(b.batch(*self.pods.values())).gangs)
 
     async def written(self) -> list[tuple[str, dict[str, Any]]]:
         """What has been sent since the last time."""

@@ -81,7 +81,14 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
     (
         "a claim of a group that the pod is not in",
         TEMPLATED,
-        (replace(b.claim("c", owner_pod_uid=POD.uid), owner_pod_group="g"),),
+        (replace(b.claim("c", owner_pod_uid=POD.uid), owner_group_uid="uid-g"),),
+        ReasonCode.CLAIM_NOT_OWNED,
+        "claim c of entry c belongs to another pod",
+    ),
+    (
+        "a claim of the group that had the name of the pod's",
+        replace(TEMPLATED, pod_group="g", pod_group_uid="uid-g-again"),
+        (replace(b.claim("c"), owner_group_uid="uid-g"),),
         ReasonCode.CLAIM_NOT_OWNED,
         "claim c of entry c belongs to another pod",
     ),
@@ -190,13 +197,17 @@ TOLERATED: tuple[tuple[str, Pod, tuple[Claim, ...]], ...] = (
     ("a claim from a template, of the pod", TEMPLATED, (b.claim("c", owner_pod_uid=POD.uid),)),
     (
         "a claim from a template, of the pod's group",
-        replace(TEMPLATED, pod_group="g"),
-        (replace(b.claim("c"), owner_pod_group="g"),),
+        replace(TEMPLATED, pod_group="g", pod_group_uid="uid-g"),
+        (replace(b.claim("c"), owner_group_uid="uid-g"),),
     ),
     ("a named claim that has an owner", POD, (b.claim("c", owner_pod_uid="somebody"),)),
     ("a claim with 255 consumers", POD, (full(255),)),
     ("a full claim that the pod is in", POD, (full(255, b.consumer("p")),)),
-    ("a full claim that the pod's group is in", replace(POD, pod_group="g"), (full(255, GROUP),)),
+    (
+        "a full claim that the pod's group is in",
+        replace(POD, pod_group="g", pod_group_uid=GROUP.uid),
+        (full(255, GROUP),),
+    ),
     ("a claim without requests", POD, (replace(b.claim("c"), requests=()),)),
     (
         "too many devices in an alternative that need not be chosen",

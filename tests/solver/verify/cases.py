@@ -16,6 +16,7 @@ from solver.domain import (
     DeviceId,
     DeviceResult,
     ExtendedResourceClaim,
+    Gang,
     NodeReservation,
     NodeSelector,
     OwnedDevices,
@@ -310,6 +311,17 @@ def pod(name: str, **changes: Any) -> Change:
     def change(case: Case) -> Case:
         pods = tuple(replace(each, **changes) if each.id.name == name else each for each in case.batch.pods)
         return case._replace(batch=Batch(pods=pods))
+
+    return change
+
+
+def member(name: str, group: str, uid: str) -> Change:
+    """Make a pod of the batch a member of a PodGroup with this uid."""
+
+    def change(case: Case) -> Case:
+        made = Gang(id=b.gang_id(group, source="scheduling.k8s.io"), uid=uid)
+        changed = pod(name, pod_group=group)(case)
+        return changed._replace(batch=replace(changed.batch, gangs=(made,)))
 
     return change
 

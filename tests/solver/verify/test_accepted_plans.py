@@ -86,16 +86,16 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
                 "given",
                 reserved_for=(
                     *(b.consumer(f"p{i}") for i in range(255)),
-                    ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="g"),
+                    ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-g"),
                 ),
             ),
-            c.pod("placed", pod_group="g"),
+            c.member("placed", "g", "uid-g"),
         ),
     ),
     (
         "a group's claim is its pods'",
         c.joined,
-        c.both(c.claim("given", owner_pod_uid="", owner_pod_group="g"), c.pod("placed", pod_group="g")),
+        c.both(c.claim("given", owner_pod_uid="", owner_group_uid="uid-g"), c.member("placed", "g", "uid-g")),
     ),
     (
         "a claim by its name has no owner",

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import BINDING_FAILED_TAINT, AllocationMode, ConstraintKind, ContainerExtendedResourceRequest
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    AllocationMode,
+    ConstraintKind,
+    ConsumerReference,
+    ContainerExtendedResourceRequest,
+)
 from solver.verify import Rule
 from tests.solver.verify import cases as c
 from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
@@ -14,6 +20,8 @@ from tests.support import builders as b
 from tests.support import extended_builders as x
 
 ON_N2 = b.on_node("n2")
+GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-g")
+OTHERS = tuple(b.consumer(f"p{i}") for i in range(255))
 
 BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     # Pods
@@ -168,9 +176,42 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.joined,
         c.both(
             c.claim("given", reserved_for=tuple(b.consumer(f"p{i}") for i in range(256))),
-            c.pod("placed", pod_group="g"),
+            c.member("placed", "g", "uid-g"),
         ),
         {Rule.CLAIM_FULL},
+    ),
+    (
+        "a full claim is reserved for the group that had the name",
+        c.joined,
+        c.both(c.claim("given", reserved_for=(GROUP, *OTHERS)), c.member("placed", "g", "uid-g-again")),
+        {Rule.CLAIM_FULL},
+    ),
+    (
+        "a full claim is reserved for the group of another API that has the uid",
+        c.joined,
+        c.both(
+            c.claim("given", reserved_for=(*OTHERS, replace(GROUP, api_group="x-k8s.io"))),
+            c.member("placed", "g", "uid-g"),
+        ),
+        {Rule.CLAIM_FULL},
+    ),
+    (
+        "a claim belongs to the group that had the name",
+        c.joined,
+        c.both(c.claim("given", owner_pod_uid="", owner_group_uid="uid-g"), c.member("placed", "g", "uid-g-again")),
+        {Rule.CLAIM_NOT_OWNED},
+    ),
+    (
+        "a claim that it joins was made again",
+        c.joined,
+        c.claim("given", uid="again"),
+        {Rule.POD_CLAIMS},
+    ),
+    (
+        "the placement does not say which claim it joins",
+        c.joined,
+        c.placement("placed", claim_uids=()),
+        {Rule.POD_CLAIMS},
     ),
     (
         "two pods of a plan are consumers 256 and 257",

@@ -44,6 +44,7 @@ from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooL
 from scheduler.kube.http.line_buffer import LineBuffer
 from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.page_size import PageSize
+from scheduler.kube.redaction import without_secrets
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -56,6 +57,8 @@ PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.
 REQUEST_SECONDS: Final = 30.0
 _ANSWER_SHARE: Final = 0.2
 """Of the time of a request, what connecting leaves for the answer."""
+_RENEWAL_SHARE: Final = 0.5
+"""Of the time of a request, how long it waits for credentials that are due: the old ones may still be valid."""
 _READ: Final = "GET"
 _WATCHES: Final = 16
 """Connections in addition to those for requests: every watch holds one."""
@@ -147,8 +150,8 @@ class Client:
 
     @property
     def server(self) -> str:
-        """The API server's address."""
-        return self._credentials.access.server
+        """The API server's address, for messages."""
+        return without_secrets(self._credentials.access.server)
 
     async def bearer_token(self) -> str:
         """Return the token of the credentials; "" where they have none, as client certificates."""
@@ -246,11 +249,12 @@ class Client:
 
     async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
-        access = await self._credentials.current()
+        now = asyncio.get_running_loop().time
+        access = await self._credentials.current((until - now()) * _RENEWAL_SHARE)
         try:
             return await self._sent(call, access, until)
         except Unauthorized as refusal:
-            if not await self._credentials.renew(access.authorization):
+            if not await self._credentials.renew(access.authorization, max(0.0, until - now())):
                 if self._credentials.problem:
                     refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
                 raise
@@ -308,7 +312,7 @@ class Client:
     def _refusal(self, call: "_Call", head: AnswerHead, body: bytes) -> KubeError:
         """Make the error of an answer that is no success."""
         if head.status in _REDIRECTS:
-            location = head.text("location") or "elsewhere"
+            location = without_secrets(head.text("location")) or "elsewhere"
             return ConfigurationError(
                 f"{call}: {self.server} sends us to {location}: write the API server's own address as server"
             )

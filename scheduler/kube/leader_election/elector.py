@@ -129,18 +129,21 @@ class LeaderElector:
         """
         Renew periodically. Raises LeadershipLost, after which nothing may be written.
 
+        It ends by its own clock, whatever a renewal waits for.
         A renewal whose answer comes after the deadline of the one before counts as none: writes were refused meanwhile,
         and a caller that met that has given up for good.
         """
         while True:
             await asyncio.sleep(self._timing.retry_period * _jitter())
             try:
-                await self._renew()
+                async with asyncio.timeout(self.election.seconds_left(self._clock())):
+                    await self._renew()
                 on_renewed()
-            except KubeError as error:
+            except (KubeError, TimeoutError) as error:
                 if self.election.has_lost(self._clock()):
                     self.election.resign()
-                    raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost: {error}") from error
+                    why = error if isinstance(error, KubeError) else "it could not be renewed before its deadline"
+                    raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost: {why}") from error
                 self._on_error(error)
 
     async def release(self) -> None:

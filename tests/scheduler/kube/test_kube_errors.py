@@ -86,7 +86,9 @@ def test_a_date_says_how_long_to_wait() -> None:
     assert 10 < from_answer(503, b"", retry_after=header).retry_after_seconds <= 20
 
 
-@given(st.text() | st.integers().map(str) | st.datetimes().map(format_datetime), st.integers() | st.floats(), st.binary())
+@given(
+    st.text() | st.integers().map(str) | st.datetimes().map(format_datetime), st.integers() | st.floats(), st.binary()
+)
 def test_whatever_a_server_asks_for_is_a_time_within_the_bound(header: str, asked: float, garbage: bytes) -> None:
     for body in (json.dumps({"details": {"retryAfterSeconds": asked}}).encode(), garbage):
         seconds = from_answer(429, body, retry_after=header).retry_after_seconds

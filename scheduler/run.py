@@ -32,6 +32,7 @@ from scheduler.kube.leader_election.lease import Timing
 from scheduler.kube.leader_election.lease_thread import LeaseThread
 from scheduler.observe import logs
 from scheduler.observe.health import Health
+from scheduler.observe.loop_watch import LoopWatch
 from scheduler.observe.metrics import Metrics
 from scheduler.replica import Replica, ReplicaContext, unless_stopped
 from scheduler.settings import Settings
@@ -106,6 +107,7 @@ class Process:
         ):
             process = cls(settings, (client, lease_thread), Health(), servers)
             async with contextlib.AsyncExitStack() as ends:
+                ends.enter_context(LoopWatch(process.metrics).watching())
                 ports = settings.health, settings.metrics
                 serving = monitoring(ports, kubeconfig, process._health, process.metrics)
                 addresses = await ends.enter_async_context(serving)

@@ -22,7 +22,7 @@ from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import ClientConfig, Tls
 from scheduler.kube.errors import ApiError, ConfigurationError, NotFound
-from scheduler.kube.redaction import without_secrets
+from scheduler.kube.login.redaction import without_secrets
 from scheduler.settings import Address
 
 _PORT: Final = "api"

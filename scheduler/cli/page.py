@@ -103,7 +103,7 @@ def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
     """
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
     from scheduler.kube.errors import ConfigurationError, Unreachable  # noqa: PLC0415 - as above
-    from scheduler.kube.redaction import without_secrets  # noqa: PLC0415 - as above
+    from scheduler.kube.login.redaction import without_secrets  # noqa: PLC0415 - as above
 
     access = cluster_access(options)
     address = scheduler_address(options)

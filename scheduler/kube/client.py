@@ -43,8 +43,8 @@ from scheduler.kube.http.connection_pool import ConnectionPool, Origin
 from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooLargeError
 from scheduler.kube.http.line_buffer import LineBuffer
 from scheduler.kube.leader_election.boot_clock import boot_time
+from scheduler.kube.login.redaction import without_secrets
 from scheduler.kube.page_size import PageSize
-from scheduler.kube.redaction import without_secrets
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -57,8 +57,6 @@ PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.
 REQUEST_SECONDS: Final = 30.0
 _ANSWER_SHARE: Final = 0.2
 """Of the time of a request, what connecting leaves for the answer."""
-_RENEWAL_SHARE: Final = 0.5
-"""Of the time of a request, how long it waits for credentials that are due: the old ones may still be valid."""
 _READ: Final = "GET"
 _WATCHES: Final = 16
 """Connections in addition to those for requests: every watch holds one."""
@@ -250,7 +248,7 @@ class Client:
     async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
         now = asyncio.get_running_loop().time
-        access = await self._credentials.current((until - now()) * _RENEWAL_SHARE)
+        access = await self._credentials.current((until - now()) / 2)  # the old ones may still be valid
         try:
             return await self._sent(call, access, until)
         except Unauthorized as refusal:

@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scheduler.kube import kubeconfig
 from scheduler.kube.errors import ConfigurationError
 from scheduler.kube.http.connection_pool import basic_authorization
-from scheduler.kube.redaction import without_secrets
+from scheduler.kube.login import kubeconfig
+from scheduler.kube.login.redaction import without_secrets
 
 TOKEN_FILE_SECONDS: Final = 60.0
 """Period in which a token file is read again; the kubelet renews tokens long before they expire."""

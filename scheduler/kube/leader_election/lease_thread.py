@@ -20,6 +20,8 @@ T = TypeVar("T")
 Connect = Callable[[], contextlib.AbstractAsyncContextManager[Client]]
 
 _ANSWER_SECONDS: Final = 30.0
+_END_SECONDS: Final = 5.0
+"""How long its end may take; after that something hangs that nothing can end, such as the file system of a token."""
 
 
 class LeaseLoop(Protocol):
@@ -94,7 +96,7 @@ class LeaseThread:
             yield started
         finally:
             started.end()
-            await asyncio.to_thread(thread.join)
+            await asyncio.to_thread(thread.join, _END_SECONDS)
 
     @classmethod
     async def _serve(cls, connect: Connect, home: asyncio.AbstractEventLoop, starting: "Future[Self]") -> None:

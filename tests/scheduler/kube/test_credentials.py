@@ -13,10 +13,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube import credentials, exec_plugin
-from scheduler.kube import kubeconfig as kubeconfig_module
+from scheduler.kube import credentials
 from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.errors import ConfigurationError
+from scheduler.kube.login import exec_plugin
+from scheduler.kube.login import kubeconfig as kubeconfig_module
 
 CERTIFICATE = base64.b64encode(b"not a certificate").decode()
 

@@ -114,7 +114,9 @@ def _no_look() -> FrameType | None:
 
 def frame_of(kind: object = Kind.PODS) -> FrameType:
     """A stack within the decoder of a kind."""
-    return in_decoder(lambda: sys._getframe(1), kind)  # noqa: SLF001 - documented
+    frame = in_decoder(lambda: sys._getframe(1), kind)  # noqa: SLF001 - documented
+    assert isinstance(frame, FrameType)
+    return frame
 
 
 def test_a_loop_that_beats_costs_no_look_at_its_stack() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scheduler.kube.errors import ConfigurationError
-from scheduler.kube.redaction import redacted
+from scheduler.kube.login.redaction import redacted
 
 PLUGIN_SECONDS: Final = 30.0
 """How long a plugin may take: a login over the network has a few round trips."""

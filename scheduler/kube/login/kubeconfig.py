@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from scheduler.kube.errors import ConfigurationError
-from scheduler.kube.exec_plugin import plugin_status
-from scheduler.kube.redaction import redacted, without_secrets
+from scheduler.kube.login.exec_plugin import plugin_status
+from scheduler.kube.login.redaction import redacted, without_secrets
 
 _SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
 

@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +29,10 @@ from scheduler.kube.decode import legible_json
 from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.leader_election.elector import LeaderElector, LeadershipLost, new_identity
 from scheduler.kube.leader_election.lease import Timing
+from scheduler.kube.leader_election.lease_thread import LeaseThread
 from scheduler.observe import logs
 from scheduler.observe.health import Health
+from scheduler.observe.loop_watch import LoopWatch
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.tracebacks import LongText
 from scheduler.replica import Replica, ReplicaContext, unless_stopped
@@ -77,11 +80,11 @@ class Process:
     """One run of the scheduler: what exists whether it leads or not."""
 
     def __init__(
-        self, settings: Settings, clients: tuple[Client, Client], health: Health, servers: ForkServers
+        self, settings: Settings, connections: tuple[Client, LeaseThread], health: Health, servers: ForkServers
     ) -> None:
         self._settings: Final = settings
         self._servers: Final = servers
-        self._client, self._lease_client = clients
+        self._client, self._lease_thread = connections
         self._health: Final = health
         self.metrics: Final = Metrics(version())
         self._failed_devices: Final = FailedDevices(settings.commit.avoid_failed_device_seconds, self.metrics)
@@ -97,14 +100,15 @@ class Process:
     async def started(
         cls, settings: Settings, kubeconfig: Path | None, servers: ForkServers
     ) -> AsyncIterator["Process"]:
-        """Open the connections, health and metrics; the lease has its own connection."""
+        """Open the connections, health and metrics; the lease has connections and a thread of its own."""
         connections = settings.commit.max_concurrency
         async with (
             Client.connect(kubeconfig, max_connections=connections) as client,
-            Client.connect(kubeconfig, max_connections=2) as lease_client,
+            LeaseThread.started(partial(Client.connect, kubeconfig, max_connections=2)) as lease_thread,
         ):
-            process = cls(settings, (client, lease_client), Health(), servers)
+            process = cls(settings, (client, lease_thread), Health(), servers)
             async with contextlib.AsyncExitStack() as ends:
+                ends.enter_context(LoopWatch(process.metrics).watching())
                 ports = settings.health, settings.metrics
                 serving = monitoring(ports, kubeconfig, process._health, process.metrics)
                 addresses = await ends.enter_async_context(serving)
@@ -189,12 +193,13 @@ class Process:
     def _elector(self) -> LeaderElector:
         election = self._settings.leader_election
         return LeaderElector(
-            self._lease_client,
+            self._lease_thread.client,
             namespace=election.lease_namespace or _namespace(),
             name=election.lease_name,
             identity=new_identity(),
             timing=self._timing(),
             on_error=self._lease_failed,
+            loop=self._lease_thread,
         )
 
     def _lease_failed(self, error: Exception) -> None:

@@ -268,6 +268,7 @@ HEALTH: Final = Board(
     (
         _panel("Leader", ("leader_election_master_status{@}", "{{pod}}"), about="1 for the replica that leads."),
         _panel("Seconds since start", ("time() - process_start_time_seconds{@}", "{{pod}}"), unit="s"),
+        _highest("Longest stretch of the event loop", "dovetail_event_loop_longest_seconds", "module", "s"),
         _rate("Writes by purpose", "dovetail_writes_total", "purpose"),
         _highest("Limit of concurrent writes", "dovetail_write_concurrency"),
         _rate("Units given up, the cluster changed", "dovetail_commit_conflicts_total"),

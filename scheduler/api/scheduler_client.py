@@ -22,6 +22,7 @@ from scheduler.kube.access import ClusterAccess
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import ClientConfig, Tls
 from scheduler.kube.errors import ApiError, ConfigurationError, NotFound
+from scheduler.kube.login.redaction import without_secrets
 from scheduler.settings import Address
 
 _PORT: Final = "api"
@@ -70,7 +71,9 @@ async def ask_as(address: SchedulerAddress, token: str, name: str, parameters: M
         except ApiError as error:
             if error.reason != NOT_LEADING:
                 raise
-    raise ConfigurationError(f"no replica behind {address.server} leads: look at /readyz?verbose of each")
+    raise ConfigurationError(
+        f"no replica behind {without_secrets(address.server)} leads: look at /readyz?verbose of each"
+    )
 
 
 async def _token(client: Client, service_account: str) -> str:
@@ -113,7 +116,7 @@ async def _direct(address: SchedulerAddress, token: str) -> AsyncIterator[Client
     is_here = bool(parts.hostname) and Address(parts.hostname, 0).is_loopback
     if parts.scheme not in {"https", "http"} or not parts.hostname or (parts.scheme == "http" and not is_here):
         raise ConfigurationError(
-            f"--server: {address.server!r} is not valid: write https://HOST:PORT, or http://127.0.0.1:PORT"
+            f"--server: {without_secrets(address.server)!r} is not valid: write https://HOST:PORT, or http://127.0.0.1:PORT"
         )
     authority = str(address.certificate_authority or "")
     tls = Tls(authority.encode(), b"", b"", is_verified=True) if parts.scheme == "https" else None

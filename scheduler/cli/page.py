@@ -103,6 +103,7 @@ def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
     """
     from scheduler.api import scheduler_client  # noqa: PLC0415 - as above
     from scheduler.kube.errors import ConfigurationError, Unreachable  # noqa: PLC0415 - as above
+    from scheduler.kube.login.redaction import without_secrets  # noqa: PLC0415 - as above
 
     access = cluster_access(options)
     address = scheduler_address(options)
@@ -115,7 +116,8 @@ def _scheduler(options: argparse.Namespace) -> "AskScheduler | None":
         try:
             return await scheduler_client.ask_as(address, token, name, parameters)
         except (ConfigurationError, Unreachable) as error:
-            raise ConfigurationError(f"{address.server} does not answer. {API_IS_OFF} ({error})") from error
+            server = without_secrets(address.server)
+            raise ConfigurationError(f"{server} does not answer. {API_IS_OFF} ({error})") from error
 
     if not options.tls_cert_file:
         return ask

@@ -11,9 +11,9 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from scheduler.kube import kubeconfig
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import SERVICE_ACCOUNT
+from scheduler.kube.login import kubeconfig
 
 _DEFAULT_NAMESPACE: Final = "default"
 

@@ -7,6 +7,7 @@ the watch has shown: where each object has the version that it is known by, the 
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from scheduler.change import is_at_least
@@ -21,21 +22,24 @@ from scheduler.kube.reflector import Reflector
 _GRACE_SECONDS: Final = 0.05
 """How long the watch of a kind with many changes has before the objects are listed."""
 _LOOK_SECONDS: Final = 0.01
+_AGAIN_SECONDS: Final = 10.0
+"""How long a watch has to show what was listed before it is listed again."""
 
 
 async def catch_up(client: Client, reflector: Reflector) -> None:
     """Return when a watch has shown what is stored now. Raises KubeError where that cannot be read."""
     version = await _newest(client, reflector)
-    if await _has_passed(reflector, version, _GRACE_SECONDS):
-        return
-    version, listed = await _listed(client, reflector)
-    while not (is_at_least(reflector.resource_version, version) or reflector.shows(listed)):  # noqa: ASYNC110 - milliseconds
-        await asyncio.sleep(_LOOK_SECONDS)
+    listed, seconds = None, _GRACE_SECONDS
+    while not await _has_passed(reflector, version, listed, seconds):
+        version, listed = await _listed(client, reflector)
+        seconds = _AGAIN_SECONDS  # what was listed may have changed since, and is never shown then
 
 
-async def _has_passed(reflector: Reflector, version: str, seconds: float) -> bool:
+async def _has_passed(
+    reflector: Reflector, version: str, listed: Mapping[str, tuple[str, str]] | None, seconds: float
+) -> bool:
     for _ in range(round(seconds / _LOOK_SECONDS)):
-        if is_at_least(reflector.resource_version, version):
+        if is_at_least(reflector.resource_version, version) or (listed is not None and reflector.shows(listed)):
             return True
         await asyncio.sleep(_LOOK_SECONDS)
     return False

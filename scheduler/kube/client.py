@@ -44,6 +44,7 @@ from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooL
 from scheduler.kube.http.line_buffer import LineBuffer
 from scheduler.kube.http.page_size import PageSize
 from scheduler.kube.leader_election.boot_clock import boot_time
+from scheduler.kube.login.redaction import without_secrets
 
 _USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -147,8 +148,8 @@ class Client:
 
     @property
     def server(self) -> str:
-        """The API server's address."""
-        return self._credentials.access.server
+        """The API server's address, for messages."""
+        return without_secrets(self._credentials.access.server)
 
     async def bearer_token(self) -> str:
         """Return the token of the credentials; "" where they have none, as client certificates."""
@@ -246,11 +247,12 @@ class Client:
 
     async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
-        access = await self._credentials.current()
+        now = asyncio.get_running_loop().time
+        access = await self._credentials.current((until - now()) / 2)  # the old ones may still be valid
         try:
             return await self._sent(call, access, until)
         except Unauthorized as refusal:
-            if not await self._credentials.renew(access.authorization):
+            if not await self._credentials.renew(access.authorization, max(0.0, until - now())):
                 if self._credentials.problem:
                     refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
                 raise
@@ -308,7 +310,7 @@ class Client:
     def _refusal(self, call: "_Call", head: AnswerHead, body: bytes) -> KubeError:
         """Make the error of an answer that is no success."""
         if head.status in _REDIRECTS:
-            location = head.text("location") or "elsewhere"
+            location = without_secrets(head.text("location")) or "elsewhere"
             return ConfigurationError(
                 f"{call}: {self.server} sends us to {location}: write the API server's own address as server"
             )

@@ -20,15 +20,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scheduler.kube import kubeconfig
 from scheduler.kube.errors import ConfigurationError
 from scheduler.kube.http.connection_pool import basic_authorization
+from scheduler.kube.login import kubeconfig
+from scheduler.kube.login.redaction import without_secrets
 
 TOKEN_FILE_SECONDS: Final = 60.0
 """Period in which a token file is read again; the kubelet renews tokens long before they expire."""
 RETRY_SECONDS: Final = 10.0
 """Wait after a failed renewal; the old credentials are used meanwhile."""
+_WAIT_SECONDS: Final = 30.0
 _EARLY_SECONDS: Final = 60.0
+_LONGEST_SECONDS: Final = 86400.0
+"""Credentials are renewed after a day at the latest, whatever expiration they have."""
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _SERVICE_PORT: Final = "KUBERNETES_SERVICE_PORT"
@@ -76,7 +80,7 @@ def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
     refresh_seconds: float | None = TOKEN_FILE_SECONDS if "tokenFile" in user else None
     if selected.expires_at is not None:
         left = (selected.expires_at - dt.datetime.now(dt.UTC)).total_seconds()
-        refresh_seconds = max(left - _EARLY_SECONDS, left / 2, 1.0)
+        refresh_seconds = min(max(left - _EARLY_SECONDS, left / 2, 1.0), _LONGEST_SECONDS)
     return _config(
         server,
         authorization,
@@ -206,8 +210,8 @@ def _proxy_url(text: str, said_by: str) -> str:
         is_valid = False
     if not is_valid:
         raise ConfigurationError(
-            f"{said_by}the proxy {text!r} is not valid: write http://HOST:PORT or https://HOST:PORT, as proxy-url "
-            "in the kubeconfig or in the environment (HTTPS_PROXY)"
+            f"{said_by}the proxy {without_secrets(text)!r} is not valid: write http://HOST:PORT or https://HOST:PORT, "
+            "as proxy-url in the kubeconfig or in the environment (HTTPS_PROXY)"
         )
     return url
 
@@ -238,14 +242,14 @@ class Credentials:
     """
     The current credentials, renewed in a thread when they are due or after a 401.
 
-    One renewal runs at a time; other requests use the old credentials meanwhile, which are still valid. A renewal that
-    fails changes nothing, sets `problem`, and is retried later.
+    One renewal runs at a time, and none that fails changes anything: it sets `problem`, and is tried again later. A
+    request waits for a renewal within its own time. Others use the old credentials meanwhile, which are still valid.
     """
 
     def __init__(self, load: Callable[[], ClientConfig], clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
-        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
         self.problem = ""
         self.access = load()
         self.tls = tls_context(self.access)
@@ -254,30 +258,44 @@ class Credentials:
     def _next_time(self, access: ClientConfig) -> float:
         return float("inf") if access.refresh_seconds is None else self._clock() + access.refresh_seconds
 
-    async def current(self) -> ClientConfig:
-        """Return the credentials to use now, renewed if they are due."""
-        if self._clock() >= self._due and not self._lock.locked():
-            await self.renew()
+    async def current(self, seconds: float = _WAIT_SECONDS) -> ClientConfig:
+        """Return the credentials to use now; where they are due, wait at most so long for new ones."""
+        if self._clock() >= self._due and self._renewal is None:
+            await self._renewed(seconds)
         return self.access
 
-    async def renew(self, refused: str = "") -> bool:
+    async def renew(self, refused: str = "", seconds: float = _WAIT_SECONDS) -> bool:
         """
-        Load again, and say whether the Authorization differs from `refused` now.
+        Load again within some seconds, and say whether the Authorization differs from `refused` now.
 
         A renewal by another request counts.
         """
-        async with self._lock:
-            if refused and self.access.authorization != refused:
-                return True
-            try:
-                access = await asyncio.to_thread(self._load)
-                if access.tls != self.access.tls:
-                    self.tls = tls_context(access)
-            except ConfigurationError as error:
-                self.problem = str(error)
-                self._due = self._clock() + RETRY_SECONDS
-                return False
+        if not refused or self.access.authorization == refused:
+            await self._renewed(seconds)
+        return self.access.authorization != refused
+
+    async def _renewed(self, seconds: float) -> None:
+        """Wait for a renewal, which goes on where it takes longer."""
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._load_again())
+        _, pending = await asyncio.wait((self._renewal,), timeout=seconds)
+        if pending:
+            self.problem = f"it has not ended within {seconds:.1f} s"
+
+    async def _load_again(self) -> None:
+        try:
+            access, tls = await asyncio.to_thread(self._loaded)
+        except Exception as error:  # noqa: BLE001 - whatever a file or plugin brings, the old credentials stay
+            self.problem = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
+            self._due = self._clock() + RETRY_SECONDS
+        else:
             self.problem = ""
-            self.access = access
+            self.access, self.tls = access, tls
             self._due = self._next_time(access)
-            return self.access.authorization != refused
+        finally:
+            self._renewal = None
+
+    def _loaded(self) -> tuple[ClientConfig, ssl.SSLContext | None]:
+        """Load, and make a TLS context where the certificates are others."""
+        access = self._load()
+        return access, self.tls if access.tls == self.access.tls else tls_context(access)

@@ -7,6 +7,7 @@ says when all of this is out of date: another API, another cluster, or etcd rest
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -38,6 +39,7 @@ _FIRST_ANSWERS: Final = 3
 _MOST_ANSWERS: Final = 24
 """From as many old as new servers they come in a row once in millions of times; one in ten seconds: four minutes."""
 _WINDOW_SECONDS: Final = 3600.0
+_MINOR_DIGITS: Final = 6
 
 Versions = tuple[tuple[str, frozenset[str]], ...]
 """(version, resources) pairs of an API group, the server's preferred version first."""
@@ -158,7 +160,7 @@ async def _is_allowed(client: Client, right: Right) -> bool:
 
 def served_kinds(versions: Versions, server: Version) -> DiscoveredKinds:
     """Choose the kinds to watch by the versions of resource.k8s.io."""
-    minor = int("".join(each for each in server.minor if each.isdigit()) or 0)  # clouds write 37+
+    minor = int("".join(re.findall("[0-9]", server.minor))[:_MINOR_DIGITS] or 0)  # clouds write 37+
     by_version = dict(versions)
     resources = by_version.get(NEEDED_VERSION, frozenset())
     missing = [kind for kind in (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS) if kind.value not in resources]

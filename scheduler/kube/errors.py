@@ -23,6 +23,10 @@ The errors of requests to the API server.
 
 # ruff: noqa: N818 - these are the words of the contract; the package says what they are
 
+import time
+from email.utils import parsedate_to_datetime
+from typing import Final
+
 import msgspec
 
 from scheduler.unreadable import LONGEST_TEXT, cut
@@ -85,7 +89,7 @@ class ApiError(KubeError):
     An answer of the API server that is no success.
 
     `status` is the HTTP status; `reason` (`Conflict`, `Expired`) and `message` are those of the Status body;
-    `retry_after_seconds` is the Retry-After (0: none).
+    `retry_after_seconds` is the Retry-After (0: none), at most `MOST_RETRY_AFTER_SECONDS`.
     """
 
     def __init__(
@@ -149,10 +153,12 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 _FIRST_SERVER_ERROR = 500
 _DEFAULT_RETRY_AFTER_SECONDS = 1.0
+MOST_RETRY_AFTER_SECONDS: Final = 30.0
+"""The longest wait that a server or proxy can impose: the API server asks for 1 to 32 s, and a 429 closes all slots."""
 
 
 class _Details(msgspec.Struct):
-    retry_after: int = msgspec.field(name="retryAfterSeconds", default=0)
+    retry_after: int | float | None = msgspec.field(name="retryAfterSeconds", default=None)
 
 
 class _Status(msgspec.Struct):
@@ -169,17 +175,34 @@ def from_answer(status: int, body: bytes, *, request: str = "", retry_after: str
     """
     Make the error of an HTTP answer from its `metav1.Status` body, or from the text where it is none.
 
-    `retry_after` is the header in seconds; without it the body's `details.retryAfterSeconds` counts.
+    `retry_after` is the header; without a valid one the body's `details.retryAfterSeconds` counts.
     """
     try:
         said = _status_decoder.decode(body)
     except msgspec.MsgspecError:
         said = _Status(message=body[:LONGEST_TEXT].decode(errors="replace").strip())
-    seconds = float(retry_after) if retry_after.isdecimal() else float(said.details.retry_after if said.details else 0)
+    in_body = said.details.retry_after if said.details else None
+    seconds = _bounded(_header_seconds(retry_after) or in_body or 0)
     kind = _BY_STATUS.get(status, ServerError if status >= _FIRST_SERVER_ERROR else ApiError)
     if kind is TooManyRequests and not seconds:
         seconds = _DEFAULT_RETRY_AFTER_SECONDS
     return kind(status, said.reason, said.message, request=request, retry_after_seconds=seconds)
+
+
+def _header_seconds(text: str) -> float:
+    """Return the seconds of a Retry-After, digits or a date (RFC 9110, 10.2.3); 0 where it is neither."""
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        return parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _bounded(seconds: float) -> float:
+    """Return 0 for what is negative or no number."""
+    return float(min(seconds, MOST_RETRY_AFTER_SECONDS)) if seconds > 0 else 0.0
 
 
 def from_status(body: msgspec.Raw | bytes) -> ApiError:

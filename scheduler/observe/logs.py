@@ -54,6 +54,8 @@ STATE_UNREADABLE: Final = "state_unreadable"
 """What an earlier leader left in an object (`object`, `field`) cannot be read; it is left out."""
 CLAIMS_FENCED: Final = "claims_fenced"
 """Claims of the leader before were written once more, so that its late writes are refused."""
+EVENT_LOOP_STALLED: Final = "event_loop_stalled"
+"""One thing took the event loop for long: the `module` that ran, the `kind` of object, the modules that led there."""
 RIGHT_MISSING: Final = "right_missing"
 """A right is missing without which a `feature` is left out; the message says which part of `deploy` grants it."""
 

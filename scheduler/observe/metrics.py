@@ -260,10 +260,17 @@ class Metrics:
         )
 
     def _add_objects(self) -> None:
-        """Add the series about the Lease, watches, unreadable objects and events."""
+        """Add the series about the Lease, the event loop, watches, unreadable objects and events."""
         self.master_status = self._gauge(
             "leader_election_master_status", "1 while this replica leads, 0 while it stands by.", ("name",)
         )
+        self.event_loop_longest = self._gauge(
+            "dovetail_event_loop_longest_seconds",
+            "The longest stretch of the last two minutes in which the event loop did one thing, from 0.1 s on, by what "
+            "ran: module (gc: the garbage collector; other: nothing of Dovetail, or no CPU time) and kind of object.",
+            ("module", "kind"),
+        )
+        self.event_loop_longest.labels("other", "")
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Relists of a kind because its watch could not be resumed.",

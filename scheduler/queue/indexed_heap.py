@@ -41,7 +41,7 @@ def in_queue_order(pods: Iterable[Pod]) -> list[Pod]:
 def _created(timestamp: str) -> float | None:
     try:
         return dt.datetime.fromisoformat(timestamp).timestamp() if timestamp else None
-    except ValueError:  # a manifest may hold any text
+    except (ValueError, OverflowError):  # a manifest may hold any text
         return None
 
 

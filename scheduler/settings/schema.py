@@ -257,6 +257,8 @@ class QueueTimes(Section, frozen=True):
     """
 
 
+LONGEST_LEASE_SECONDS: Final = 3600
+"""A lease that says more counts as one of an hour: no replica is configured so."""
 LAST_WRITES_SECONDS: Final = 0.5
 """Least time from the renew deadline to the end of the lease, in which the leader's last writes end."""
 
@@ -273,7 +275,7 @@ class LeaderElection(Section, frozen=True):
     lease_namespace: Namespace = ""
     """The namespace of the Lease. Empty: the pod's own namespace, or `dovetail-system` outside a cluster."""
 
-    lease_duration_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
+    lease_duration_seconds: Annotated[int, Meta(ge=1, le=LONGEST_LEASE_SECONDS)] = 15
     """Whole seconds that other replicas wait after the last renewal that they saw before they take the Lease."""
 
     renew_deadline_seconds: Seconds = 10.0

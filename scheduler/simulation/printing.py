@@ -116,7 +116,7 @@ def age(since: str, now: dt.datetime) -> str:
     """Write how long ago an RFC 3339 time was, as kubectl does: `5m3s`, `10d`; empty for what is no time."""
     try:
         seconds = max(0, int((now - dt.datetime.fromisoformat(since).astimezone(dt.UTC)).total_seconds()))
-    except ValueError:
+    except (ValueError, OverflowError):
         return ""
     for (size, unit), (smaller, name) in pairwise(_UNITS):
         if seconds >= size:

@@ -214,7 +214,8 @@ class WorkerSupervisor:
             raise WorkerAbsentError("the worker process is starting")
         number, future = process.expect()
         try:
-            await asyncio.shield(self._send_changes(process))  # to a worker that decides this takes long
+            # To a worker that decides this takes long. One that reads nothing for longer is ended.
+            await asyncio.shield(self._send_in_time(process, self.end_seconds(self._limits) * _STARVED_FACTOR))
             process.writer.write(frames.encode(order_of(number, _FLEET_LIMITS)))
             async with asyncio.timeout(_FLEET_LIMITS.end_seconds * _STARVED_FACTOR):
                 answer = await future
@@ -365,12 +366,12 @@ class WorkerSupervisor:
                 await asyncio.sleep(_UNSENT_SECONDS)
                 while not self._is_idle.is_set():  # the next batch may begin before this task goes on
                     await self._is_idle.wait()
-                await self._send_in_time(process)
+                await self._send_in_time(process, _STALL_SECONDS)
 
-    async def _send_in_time(self, process: SolverProcess) -> None:
+    async def _send_in_time(self, process: SolverProcess, seconds: float) -> None:
         """Send every unsent change, unless another sender takes too long, or the worker, which ends then."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STALL_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._send_changes(process)
 
     async def _send_changes(self, process: SolverProcess) -> None:

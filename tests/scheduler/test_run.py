@@ -9,6 +9,7 @@ from scheduler import replica, run
 from scheduler.history.decision_history import DecisionHistory
 from scheduler.kube.client import Client
 from scheduler.kube.discovery import DiscoveredKinds
+from scheduler.kube.leader_election.lease_thread import LeaseThread
 from scheduler.observe.health import CheckState, Health
 from scheduler.settings import default
 from scheduler.worker.fork_server import ForkServers
@@ -16,7 +17,7 @@ from scheduler.worker.fork_server import ForkServers
 
 async def test_a_check_of_a_kind_that_the_server_no_longer_has_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     health, client = Health(), cast("Client", None)
-    process = run.Process(default(), (client, client), health, ForkServers(512))
+    process = run.Process(default(), (client, cast("LeaseThread", None)), health, ForkServers(512))
     kinds = iter((("nodes", "podgroups"), ("nodes",)))
 
     async def once(_: run.Process, stop: asyncio.Event) -> int:
@@ -47,7 +48,7 @@ def test_the_history_outlives_a_new_start(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(replica, "assemble", assembled)
     client = cast("Client", None)
-    process = run.Process(default(), (client, client), Health(), ForkServers(512))
+    process = run.Process(default(), (client, cast("LeaseThread", None)), Health(), ForkServers(512))
     for _ in range(2):
         with pytest.raises(EnoughError):
             replica.Replica(process._surroundings(), DiscoveredKinds(), None)  # noqa: SLF001 - a start, without a server

@@ -4,8 +4,10 @@ import asyncio
 import datetime as dt
 import random
 import socket
+import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,9 +15,10 @@ import msgspec
 from scheduler.kube import paths
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.encode import Json
-from scheduler.kube.errors import Conflict, Forbidden, KubeError, LeadershipLost, NotFound
+from scheduler.kube.errors import Conflict, Forbidden, KubeError, LeadershipLost, NotFound, Unreachable
 from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.leader_election.lease import Election, Lease, Timing, decode_lease
+from scheduler.kube.leader_election.lease_thread import LeaseLoop, SameLoop
 
 __all__ = ["LeaderElector", "LeadershipLost", "new_identity"]
 
@@ -43,6 +46,9 @@ class LeaderElector:
     lease is ours; then `hold` has to run while we lead, and every write asks `write_seconds` first. `on_error` gets
     errors that are retried. `drained` is set while the Lease says that no replica may schedule (`dovetail drain`),
     else `undrained`: no lease is taken then, unless `drains` says that this is the process that drains.
+
+    Requests run in `loop`, as do `on_error`, `on_wait` and `on_renewed`. `client` belongs to it; all else is called in
+    the scheduler's own event loop. The lease is neither taken nor renewed while that one gives no sign of life.
     """
 
     def __init__(
@@ -56,8 +62,12 @@ class LeaderElector:
         on_error: Callable[[Exception], None],
         clock: Callable[[], float] = boot_time,
         drains: bool = False,
+        loop: LeaseLoop | None = None,
     ) -> None:
         self.election = Election(identity, timing)
+        self._loop: Final[LeaseLoop] = loop or SameLoop()
+        self._guard = threading.Lock()
+        """A fence that was found closed stays closed: between the look at the clock and a renewal no write may ask."""
         self.drained, self.undrained = asyncio.Event(), asyncio.Event()
         self._drains = drains
         self._client = client
@@ -84,6 +94,9 @@ class LeaderElector:
 
     async def write_record(self, record: str) -> None:
         """Write the record for the next leader. Raises KubeError where it may not have been written."""
+        await self._loop.run(self._write_record(record))
+
+    async def _write_record(self, record: str) -> None:
         self.election.record = record
         for _ in range(_TRIES - 1):
             try:
@@ -97,11 +110,13 @@ class LeaderElector:
 
     def may_write(self) -> bool:
         """Whether a write may start now; false at once when the process resumes after its lease has expired."""
-        return self.election.may_write(self._clock())
+        with self._guard:
+            return self.election.may_write(self._clock())
 
     def write_seconds(self) -> float:
         """Return how long a write may take that starts now, 0 where none may start."""
-        return self.election.write_seconds(self._clock())
+        with self._guard:
+            return self.election.write_seconds(self._clock())
 
     async def acquire(
         self, *, was_led: Callable[[], bool] = lambda: False, on_wait: Callable[[], object] = lambda: None
@@ -113,7 +128,11 @@ class LeaderElector:
         it is taken at once. `was_led` says whether the cluster shows the work of a leader. `on_wait` is called whenever
         the lease was read and is not free.
         """
+        await self._loop.run(self._acquire(partial(self._loop.is_so, was_led), on_wait))
+
+    async def _acquire(self, was_led: Callable[[], bool], on_wait: Callable[[], object]) -> None:
         while True:
+            self._loop.ask_for_sign()
             seconds = min(_LOOK_SECONDS, self._timing.retry_period)
             try:
                 if await self._try_to_take(was_led=was_led):
@@ -129,22 +148,33 @@ class LeaderElector:
         """
         Renew periodically. Raises LeadershipLost, after which nothing may be written.
 
+        It ends by its own clock, whatever a renewal waits for.
         A renewal whose answer comes after the deadline of the one before counts as none: writes were refused meanwhile,
         and a caller that met that has given up for good.
         """
+        await self._loop.run(self._hold(on_renewed))
+
+    async def _hold(self, on_renewed: Callable[[], object]) -> None:
         while True:
+            self._loop.ask_for_sign()
             await asyncio.sleep(self._timing.retry_period * _jitter())
             try:
-                await self._renew()
+                self._require_sign()
+                async with asyncio.timeout(self.election.seconds_left(self._clock())):
+                    await self._renew()
                 on_renewed()
-            except KubeError as error:
+            except (KubeError, TimeoutError) as error:
                 if self.election.has_lost(self._clock()):
                     self.election.resign()
-                    raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost: {error}") from error
+                    why = error if isinstance(error, KubeError) else "it could not be renewed before its deadline"
+                    raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost: {why}") from error
                 self._on_error(error)
 
     async def release(self) -> None:
         """Release the lease at a clean stop, after the last write. Does nothing where it is not ours."""
+        await self._loop.run(self._give_up())
+
+    async def _give_up(self) -> None:
         try:
             if self._asked_at is not None:
                 self._note_ours(await self._read())
@@ -177,8 +207,9 @@ class LeaderElector:
         is_first = self._clock() <= self._first_until
         self.election.seen(lease, self._clock(), was_led=lease is None and (not is_first or was_led()))
         self._note_drained()
-        if not self.election.can_take(self._clock()) or (self.drained.is_set() and not self._drains):
+        if not self.election.can_take(self._clock()) or (self.election.is_drained and not self._drains):
             return False
+        self._require_sign()
         started = self._clock()
         self._asked_at = started if self._asked_at is None else self._asked_at
         try:
@@ -253,14 +284,23 @@ class LeaderElector:
         started = self._clock()
         self._require_lease()
         lease = await self._patch(self.election.renewal(_now()))
-        self._require_lease()
-        self.election.renewed(lease, started)
+        with self._guard:
+            self._require_lease()
+            self.election.renewed(lease, started)
 
     def _require_lease(self) -> None:
         if self.election.has_lost(self._clock()):
             raise LeadershipLost("it could not be renewed before its deadline")
 
+    def _require_sign(self) -> None:
+        """Raise Unreachable where the scheduler's event loop is silent for half of the deadline: it may be dead."""
+        if (silent := self._loop.silent_seconds()) > self._timing.renew_deadline / 2:
+            raise Unreachable(f"the Lease is left alone: the event loop that schedules has not run for {silent:.1f} s")
+
     def _note_drained(self) -> None:
+        self._loop.tell(self._show_drained)
+
+    def _show_drained(self) -> None:
         now, before = self.drained, self.undrained
         if not self.election.is_drained:
             now, before = before, now

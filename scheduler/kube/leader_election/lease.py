@@ -14,7 +14,7 @@ import msgspec
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
-from scheduler.settings.schema import LAST_WRITES_SECONDS
+from scheduler.settings.schema import LAST_WRITES_SECONDS, LONGEST_LEASE_SECONDS
 
 RECORD: Final = "dovetail.dev/record"
 """Annotation with the record that a leader leaves for the next."""
@@ -24,6 +24,8 @@ FORMAT: Final = "1"
 """The version of the record's format that is read and written here."""
 DRAINED: Final = "dovetail.dev/drained"
 """Annotation that `dovetail drain` sets: since when no replica may schedule."""
+_MOST_TRANSITIONS: Final = 2**31 - 1
+"""spec.leaseTransitions is an int32: one more is refused, and the lease could not be taken any more."""
 _RELEASED_SECONDS: Final = 1
 """spec.leaseDurationSeconds of a lease that its holder has released, as client-go writes it."""
 
@@ -157,6 +159,10 @@ class Election:
         """Whether the last renewal is too long ago to continue, whatever the Lease says."""
         return not self.is_leader or now > self._renewed_at + self.timing.renew_deadline
 
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds until it is too late for a renewal."""
+        return max(0.0, self._renewed_at + self.timing.renew_deadline - now)
+
     @property
     def exists(self) -> bool:
         """Whether the Lease exists."""
@@ -203,9 +209,14 @@ class Election:
         elif lease.is_released:
             self._free_at = float("-inf")
         elif lease.was_held if before is None else lease.spec != before.spec:
-            self._free_at = now + float(lease.spec.lease_duration_seconds or self.timing.lease_duration)
+            self._free_at = now + self._duration(lease)
         if lease is None or lease.holder != self.identity:
             self.is_leader = False
+
+    def _duration(self, lease: Lease) -> float:
+        """Return how long its holder may keep a lease; no holder of ours writes more than the longest one."""
+        seconds = lease.spec.lease_duration_seconds or 0
+        return float(min(seconds, LONGEST_LEASE_SECONDS)) if seconds > 0 else self.timing.lease_duration
 
     def took(self, lease: Lease, started: float) -> None:
         """Note that our acquisition, begun at `started`, was accepted."""
@@ -239,10 +250,8 @@ class Election:
     def taking(self, wall: dt.datetime) -> Json:
         """Return the merge patch that takes a free lease; refused with 409 where another candidate was faster."""
         lease = self._lease or Lease()
-        return {
-            "metadata": _guard(lease),
-            "spec": self._holding(wall) | {"leaseTransitions": (lease.spec.lease_transitions or 0) + 1},
-        }
+        transitions = min(max(lease.spec.lease_transitions or 0, 0), _MOST_TRANSITIONS - 1) + 1
+        return {"metadata": _guard(lease), "spec": self._holding(wall) | {"leaseTransitions": transitions}}
 
     def renewal(self, wall: dt.datetime) -> Json:
         """Return the merge patch that renews the lease and writes the record."""

@@ -2,16 +2,22 @@ import asyncio
 import base64
 import datetime as dt
 import stat
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.kube import credentials
 from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.errors import ConfigurationError
+from scheduler.kube.login import exec_plugin
+from scheduler.kube.login import kubeconfig as kubeconfig_module
 
 CERTIFICATE = base64.b64encode(b"not a certificate").decode()
 
@@ -122,7 +128,7 @@ def broken(said: str, *, user: Any = None, cluster: Any = None, name: str = "", 
         broken(
             "clusters[c].cluster.server is '10.0.0.1'", name="server without scheme", cluster={"server": "10.0.0.1"}
         ),
-        broken("clusters[c].cluster.server is 'https://x:port'", name="port", cluster={"server": "https://x:port"}),
+        broken("clusters[c].cluster.server is 'https://x:***'", name="port", cluster={"server": "https://x:port"}),
         broken("clusters[c].cluster.server is 'https://'", name="no host", cluster={"server": "https://"}),
         broken(
             "clusters[c].cluster.certificate-authority: ca.crt does not exist",
@@ -186,12 +192,20 @@ def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str | No
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("echo 'please log in' >&2; exit 1", "the credential plugin failed: exec: process returned 1. please log in"),
-        ("echo nonsense", "the credential plugin failed: exec: failed to decode"),
+        ("echo 'please log in' >&2; exit 1", "the credential plugin failed with status 1: please log in"),
+        ("echo nonsense", "the credential plugin printed no ExecCredential with a status"),
         (credential("{}"), "printed neither status.token nor status.clientCertificateData"),
+        (credential('{"token": 7}'), "a status.token that is no text"),
         (credential('{"token": "t", "expirationTimestamp": "soon"}'), "expirationTimestamp 'soon' is no RFC 3339 time"),
+        (credential('{"token": "t", "expirationTimestamp": 7}'), "expirationTimestamp '7' is no RFC 3339 time"),
+        (
+            credential('{"token": "t", "expirationTimestamp": "2026-01-31T12:00:00"}'),
+            "has to write one with an offset",
+        ),
+        ('echo \'{"apiVersion": "other/v1", "status": {}}\'', "exec.apiVersion is 'client.authentication.k8s.io/v1'"),
+        ("kill -9 $$", "failed with status -9: run it by hand to see why"),
     ],
-    ids=["fails", "nonsense", "nothing", "time"],
+    ids=["fails", "nonsense", "nothing", "token", "time", "number", "no offset", "version", "killed"],
 )
 def test_the_error_of_a_failed_plugin_has_its_output(tmp_path: Path, script: str, said: str) -> None:
     path = kubeconfig(tmp_path, user=plugin(tmp_path, script))
@@ -249,6 +263,93 @@ def numbered(*, refresh_seconds: float | None = 60.0) -> Callable[[], ClientConf
     return load
 
 
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        f"socks5://ann:{SECRET}@proxy:1080",
+        f"http://ann:{SECRET}@proxy:0",
+        f"http://ann:a/{SECRET}@proxy:port",
+        f"ann:{SECRET}@proxy:port",
+        f"http://ann:{SECRET}",
+        f"socks5://proxy/?password={SECRET}",
+        f"http://[::1:{SECRET}@x",
+    ],
+)
+def test_no_message_holds_the_password_of_a_proxy_or_server(proxy: str, tmp_path: Path) -> None:
+    for cluster in ({"server": "https://x", "proxy-url": proxy}, {"server": proxy}):
+        with pytest.raises(ConfigurationError) as raised:
+            credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
+        assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"Authorization: Bearer {SECRET}",
+        f"token={SECRET}",
+        f'"client_secret": "{SECRET}"',
+        f"GET https://ann:{SECRET}@login/",
+        "refused: eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl" + SECRET,
+    ],
+)
+def test_no_message_holds_a_secret_that_a_plugin_says(said: str, tmp_path: Path) -> None:
+    outputs = (f"cat >&2 <<'E'\n{said}\nE\nexit 1", f"cat <<'E'\n{said}\nE", f"cat <<'E'\n{said}\nE\nexit 1")
+    for script in outputs:
+        with pytest.raises(ConfigurationError) as raised:
+            credentials.load_kubeconfig(kubeconfig(tmp_path, user=plugin(tmp_path, script)))
+        assert SECRET not in str(raised.value)
+    with pytest.raises(ConfigurationError) as raised:
+        credentials.load_kubeconfig(
+            kubeconfig(tmp_path, contexts=[{"name": "here", "context": {"cluster": {"a": said}}}])
+        )
+    assert SECRET not in str(raised.value)
+
+
+def ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_plugin_that_does_not_end_is_ended_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "PLUGIN_SECONDS", 0.5)
+    pids = tmp_path / "pids"
+    script = f"sleep 600 & echo $! $$ > {pids}; wait"
+    with pytest.raises(ConfigurationError, match=r"exec: the credential plugin did not end within 0\.5 s"):
+        credentials.load_kubeconfig(kubeconfig(tmp_path, user=plugin(tmp_path, script)))
+    for pid in map(int, pids.read_text().split()):
+        while not ended(pid):
+            time.sleep(0.01)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes().map(str),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
+    ),
+    st.sampled_from(["token", "expirationTimestamp", "clientCertificateData", "clientKeyData"]),
+)
+def test_whatever_a_plugin_prints_is_an_answer_or_an_error_that_names_the_field(value: Any, key: str) -> None:
+    user = {"exec": {"apiVersion": "v1"}}
+    selected = kubeconfig_module.Selected(Path("config"), "here", "c", {}, "u", user)
+    try:
+        answered = kubeconfig_module.with_plugin_answer(selected, "users[u].user.exec", {"token": "t", key: value})
+    except ConfigurationError as error:
+        said = str(error)
+    else:
+        said = "users[u].user.exec: "
+        assert answered.expires_at is None or answered.expires_at.tzinfo is not None
+        assert isinstance(answered.user.get("token", ""), str)
+    assert said.startswith("users[u].user.exec: ")
+
+
 async def test_credentials_are_renewed_when_they_are_due() -> None:
     clock = Time()
     known = Credentials(numbered(), clock)
@@ -289,6 +390,57 @@ async def test_a_renewal_that_fails_leaves_what_there_is_and_is_tried_again_late
     clock.now = 70.0
     assert (await known.current()).authorization == "Bearer 1"
     assert known.problem == ""
+
+
+class HangingOnce:
+    """A plugin that hangs at its second call until it is let go."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self.let_go = threading.Event()
+
+    def __call__(self) -> ClientConfig:
+        self._calls += 1
+        if self._calls == 2:
+            assert self.let_go.wait(60)
+        return ClientConfig("http://x", f"Bearer {self._calls}", None, ("", "", ""), refresh_seconds=60.0)
+
+
+async def test_a_request_waits_for_a_renewal_that_hangs_only_within_its_time_and_others_not_at_all() -> None:
+    clock, load = Time(), HangingOnce()
+    known = Credentials(load, clock)
+    clock.now = 60.0
+    try:
+        assert (await known.current(0.01)).authorization == "Bearer 1"
+        assert "has not ended within 0.0 s" in known.problem
+        assert (await known.current(3600.0)).authorization == "Bearer 1"
+        assert not await known.renew("Bearer 1", 0.01)
+    finally:
+        load.let_go.set()
+    assert await known.renew("Bearer 1")
+    assert (known.access.authorization, known.problem) == ("Bearer 2", "")
+
+
+async def test_a_caller_that_gives_up_ends_no_renewal_of_others() -> None:
+    clock, load = Time(), HangingOnce()
+    known = Credentials(load, clock)
+    clock.now = 60.0
+    first = asyncio.create_task(known.renew("Bearer 1"))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(known.renew("Bearer 1"))
+    await asyncio.sleep(0)
+    first.cancel()
+    load.let_go.set()
+    assert await second
+    assert first.cancelled()
+
+
+async def test_no_exception_of_a_renewal_reaches_the_request() -> None:
+    clock, answers = Time(), [ClientConfig("http://x", "a", None, ("", "", ""), refresh_seconds=60.0)]
+    known = Credentials(answers.pop, clock)
+    clock.now = 60.0
+    assert (await known.current()).authorization == "a"
+    assert known.problem == "IndexError"
 
 
 def test_name_and_password_become_the_authorization(tmp_path: Path) -> None:
@@ -362,7 +514,7 @@ def test_a_proxy_may_be_written_without_a_scheme(tmp_path: Path, monkeypatch: py
     assert credentials.load_kubeconfig(kubeconfig(tmp_path)).proxy == "http://proxy:3128"
 
 
-@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "http://", "http://proxy:port", "http://proxy:0"])
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "http://", "http://proxy:0"])
 def test_a_proxy_of_another_kind_is_refused(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")

@@ -1,6 +1,10 @@
+import datetime as dt
 import json
+from email.utils import format_datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.kube import errors
 from scheduler.kube.errors import ApiError, TooManyRequests, from_answer
@@ -61,6 +65,44 @@ def test_throttling_says_how_long_to_wait(header: str, body: bytes, seconds: flo
     error = from_answer(429, body, retry_after=header)
     assert isinstance(error, TooManyRequests)
     assert error.retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "seconds"),
+    [
+        ("86400", b"{}", errors.MOST_RETRY_AFTER_SECONDS),
+        ("9" * 5000, b"{}", errors.MOST_RETRY_AFTER_SECONDS),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", b"{}", errors.MOST_RETRY_AFTER_SECONDS),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", b"{}", 1.0),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", b"{}", 1.0),
+        ("-5", b"{}", 1.0),
+        ("nan", b"{}", 1.0),
+        ("inf", b"{}", 1.0),
+        ("1e9", b"{}", 1.0),
+        ("\u0665", b"{}", 1.0),
+        ("soon", b'{"details":{"retryAfterSeconds":3}}', 3.0),
+        ("", b'{"details":{"retryAfterSeconds":86400}}', errors.MOST_RETRY_AFTER_SECONDS),
+        ("", b'{"details":{"retryAfterSeconds":1e300}}', errors.MOST_RETRY_AFTER_SECONDS),
+        ("", b'{"details":{"retryAfterSeconds":-3}}', 1.0),
+        ("", b'{"details":{"retryAfterSeconds":null}}', 1.0),
+    ],
+)
+def test_no_answer_makes_the_scheduler_wait_longer_than_the_bound(header: str, body: bytes, seconds: float) -> None:
+    assert from_answer(429, body, retry_after=header).retry_after_seconds == seconds
+
+
+def test_a_date_says_how_long_to_wait() -> None:
+    header = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=20), usegmt=True)
+    assert 10 < from_answer(503, b"", retry_after=header).retry_after_seconds <= 20
+
+
+@given(
+    st.text() | st.integers().map(str) | st.datetimes().map(format_datetime), st.integers() | st.floats(), st.binary()
+)
+def test_whatever_a_server_asks_for_is_a_time_within_the_bound(header: str, asked: float, garbage: bytes) -> None:
+    for body in (json.dumps({"details": {"retryAfterSeconds": asked}}).encode(), garbage):
+        seconds = from_answer(429, body, retry_after=header).retry_after_seconds
+        assert 0 < seconds <= errors.MOST_RETRY_AFTER_SECONDS
 
 
 @pytest.mark.parametrize(

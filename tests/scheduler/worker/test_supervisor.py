@@ -359,6 +359,16 @@ async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(m
                 await asyncio.sleep(0.01)
 
 
+async def test_a_question_to_a_process_that_reads_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.supervisor._UNSENT_SECONDS", 3600.0)
+    monkeypatch.setattr(WorkerSupervisor, "end_seconds", lambda *_: 0.1)
+    async with running(command=shell_garbler.command("deaf")) as shell:
+        shell.see(seen(node("a", labels={"large": "x" * 4_000_000})))
+        async with asyncio.timeout(60):
+            with pytest.raises(WorkerLostError):
+                await shell.worker.ask_child(lambda *_: frames.Apply(()), frames.FleetCounted)
+
+
 async def test_a_process_that_reads_nothing_while_it_decides_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.worker.supervisor._STALL_SECONDS", 0.2)
     async with running() as shell:

@@ -76,6 +76,20 @@ def test_the_duration_is_what_the_holder_wrote() -> None:
     assert election.can_take(60.0)
 
 
+@pytest.mark.parametrize(("written", "counted"), [(2**31 - 1, 3600.0), (2**62, 3600.0), (0, 15.0), (-7, 15.0)])
+def test_a_duration_that_no_replica_has_is_bounded(written: int, counted: float) -> None:
+    election = Election("us", TIMING)
+    election.seen(lease(duration=written), 0.0)
+    assert election.seconds_until_free(0.0) == counted
+
+
+@pytest.mark.parametrize(("written", "counted"), [(3, 4), (2**31 - 2, 2**31 - 1), (2**31 - 1, 2**31 - 1), (-5, 1)])
+def test_the_transitions_of_a_lease_stay_within_what_the_api_server_accepts(written: int, counted: int) -> None:
+    election = Election("us", TIMING)
+    election.seen(lease("", transitions=written), 0.0)
+    assert election.taking(NOW)["spec"]["leaseTransitions"] == counted
+
+
 def test_no_write_starts_before_leading() -> None:
     assert not Election("us", TIMING).may_write(0.0)
 

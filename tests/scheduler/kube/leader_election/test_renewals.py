@@ -70,3 +70,20 @@ async def test_a_renewal_that_is_answered_before_the_deadline_counts_from_when_i
     assert leader.may_write()
     clock.advance(0.1)
     assert not leader.may_write()
+
+
+async def test_a_leader_whose_renewal_does_not_end_is_none_after_the_deadline() -> None:
+    """Whatever the renewal waits for: a time-out of a request that is never reached, or a plugin for credentials."""
+    leader = LeaderElector(
+        cast("Client", SlowServer(VirtualClock(), 0.0)),
+        namespace="n",
+        name="dovetail",
+        identity="us",
+        timing=Timing(lease_duration=1.0, renew_deadline=0.3, retry_period=0.05),
+        on_error=lambda _: None,
+    )
+    await leader.acquire()
+    async with asyncio.timeout(60):
+        with pytest.raises(LeadershipLost, match="before its deadline"):
+            await leader.hold()
+    assert not leader.may_write()

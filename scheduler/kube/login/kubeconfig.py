@@ -1,9 +1,9 @@
 """
 Reads a kubeconfig file, with errors that name file and field.
 
-The `kubernetes` package runs exec plugins and auth providers, and is imported only for users who have one: that takes a
-second. It gets only the context that was chosen: its own messages name neither file nor field, and it goes on without
-credentials where a plugin failed.
+The `kubernetes` package runs auth providers, and is imported only for users who have one: that takes a second. It gets
+only the context that was chosen: its own messages name neither file nor field. No message holds a value that may be
+secret.
 """
 
 import base64
@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from scheduler.kube.errors import ConfigurationError
+from scheduler.kube.login.exec_plugin import plugin_status
+from scheduler.kube.login.redaction import redacted, without_secrets
 
 _SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
 
@@ -114,7 +116,7 @@ def run_plugin(selected: Selected) -> Selected:
     if shutil.which(command) is None and not (folder / command).is_file():
         hint = str(plugin.get("installHint") or "install it, or write its whole path").strip()
         raise ConfigurationError(f"{field}.command: {command!r} is not installed: {hint}")
-    return _with_plugin_answer(selected, field, _plugin_answer(selected, field))
+    return with_plugin_answer(selected, field, plugin_status(plugin, selected.cluster, folder, field))
 
 
 def _provider_token(selected: Selected) -> tuple[str, dt.datetime | None]:
@@ -129,47 +131,50 @@ def _provider_token(selected: Selected) -> tuple[str, dt.datetime | None]:
         loader = make_loader(selected.as_config(), config_base_path=str(selected.path.parent))
         loader.load_and_set(configuration)
     except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{selected.path}: users[{selected.user_name}].user.auth-provider: {error}") from error
+        field = f"{selected.path}: users[{selected.user_name}].user.auth-provider"
+        raise ConfigurationError(f"{field}: {redacted(str(error))}") from error
     authorization: str = configuration.api_key.get("BearerToken") or ""
-    return authorization.removeprefix("Bearer").strip(), getattr(loader, "expiry", None)
+    expiry = getattr(loader, "expiry", None)
+    if not isinstance(expiry, dt.datetime):
+        expiry = None
+    elif expiry.tzinfo is None:
+        expiry = expiry.replace(tzinfo=dt.UTC)
+    return authorization.removeprefix("Bearer").strip(), expiry
 
 
-def _plugin_answer(selected: Selected, field: str) -> Mapping[str, Any]:
-    """Run the exec plugin and return its ExecCredential.status."""
-    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415 - see above
-    from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - the same
-    from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415 - the same
-
-    make_provider: Any = ExecProvider  # the package is untyped
-    node: Any = ConfigNode
-    plugin, cluster = node("exec", dict(selected.user["exec"])), node("cluster", dict(selected.cluster))
-    try:
-        provider = make_provider(plugin, str(selected.path.parent), cluster)
-        status: Mapping[str, Any] = provider.run()
-    except (ConfigException, OSError, KeyError, TypeError) as error:
-        raise ConfigurationError(f"{field}: the credential plugin failed: {error}") from error
-    return status
-
-
-def _with_plugin_answer(selected: Selected, field: str, given: Mapping[str, Any]) -> Selected:
+def with_plugin_answer(selected: Selected, field: str, given: Mapping[str, Any]) -> Selected:
     """Put the answer of the plugin (ExecCredential.status) in the place of `exec`."""
     user = {key: value for key, value in selected.user.items() if key != "exec"}
+    for key in ("token", "clientCertificateData", "clientKeyData"):
+        if not isinstance(given.get(key) or "", str):
+            raise ConfigurationError(f"{field}: the credential plugin printed a status.{key} that is no text")
     if given.get("token"):
         user["token"] = given["token"]
     if given.get("clientCertificateData"):
         user["client-certificate-data"] = _encoded(given["clientCertificateData"])
-        user["client-key-data"] = _encoded(given.get("clientKeyData", ""))
+        user["client-key-data"] = _encoded(given.get("clientKeyData") or "")
     if "token" not in user and "client-certificate-data" not in user:
         raise ConfigurationError(
             f"{field}: the credential plugin printed neither status.token nor status.clientCertificateData: "
             "run it by hand and log in again"
         )
-    stamp = given.get("expirationTimestamp")
+    return selected._replace(user=user, expires_at=_expiration(given.get("expirationTimestamp"), field))
+
+
+def _expiration(stamp: object, field: str) -> dt.datetime | None:
+    """Return the time of `status.expirationTimestamp`; None where there is none."""
+    if stamp is None or stamp == "":
+        return None
     try:
-        expires_at = dt.datetime.fromisoformat(stamp) if stamp else None
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{field}: status.expirationTimestamp {stamp!r} is no RFC 3339 time") from error
-    return selected._replace(user=user, expires_at=expires_at)
+        moment = dt.datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ConfigurationError(
+            f"{field}: status.expirationTimestamp {redacted(str(stamp))!r} is no RFC 3339 time: the credential plugin "
+            "has to write one with an offset, such as 2026-01-31T12:00:00Z"
+        )
+    return moment
 
 
 def _encoded(text: str) -> str:
@@ -209,7 +214,9 @@ def _text(path: Path, mapping: Mapping[str, Any], key: str, prefix: str) -> str:
     """A text field, empty where it is missing."""
     value = mapping.get(key) or ""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{path}: {prefix}{key} must be a text, not {value!r}: put it in quotes")
+        is_number = isinstance(value, int | float)
+        written = repr(value) if is_number else "a list or mapping"
+        raise ConfigurationError(f"{path}: {prefix}{key} must be a text, not {written}: put it in quotes")
     return value
 
 
@@ -233,8 +240,9 @@ def _check_cluster(selected: Selected) -> None:
     field = f"{selected.path}: clusters[{selected.cluster_name}].cluster"
     server = selected.cluster.get("server")
     if not isinstance(server, str) or not _is_address(server):
+        written = without_secrets(server) if isinstance(server, str) else server
         raise ConfigurationError(
-            f"{field}.server is {server!r}: write the address of the API server, https://host:port"
+            f"{field}.server is {written!r}: write the address of the API server, https://host:port"
         )
     _check_material(selected, field, selected.cluster, "certificate-authority")
 

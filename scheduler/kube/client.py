@@ -13,14 +13,9 @@ import contextlib
 import contextvars
 import functools
 import math
-import os
-import socket
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NamedTuple, Self, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -29,7 +24,6 @@ from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.decode.json_parts import Page, read_page_in_pieces
 from scheduler.kube.decode.pieces import in_turns
 from scheduler.kube.errors import (
-    AnswerLost,
     AnswerTooLarge,
     ConfigurationError,
     DecodeError,
@@ -37,33 +31,29 @@ from scheduler.kube.errors import (
     NotFound,
     Unauthorized,
     Unreachable,
-    WatchSilent,
 )
+from scheduler.kube.http.call import JSON, READ, HttpCall, HttpRoute, because
 from scheduler.kube.http.connection_pool import ConnectionPool, Origin
-from scheduler.kube.http.http_connection import AnswerHead, HttpConnection, TooLargeError
+from scheduler.kube.http.http_connection import AnswerHead, HttpConnection
 from scheduler.kube.http.line_buffer import LineBuffer
 from scheduler.kube.http.page_size import PageSize
 from scheduler.kube.leader_election.boot_clock import boot_time
 from scheduler.kube.login.redaction import without_secrets
 
-_USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
-JSON: Final = "application/json"
 PARTIAL_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of a list of objects of which only the metadata is sent."""
 
 REQUEST_SECONDS: Final = 30.0
 _ANSWER_SHARE: Final = 0.2
 """Of the time of a request, what connecting leaves for the answer."""
-_READ: Final = "GET"
 _WATCHES: Final = 16
 """Connections in addition to those for requests: every watch holds one."""
 _UNAUTHORIZED: Final = 401
 _REDIRECTS: Final = range(300, 400)
 _FIRST_ERROR: Final = 300
-_PATH_CHARACTERS: Final = "/:@!$&'()*+,;=~%"
 _sent_before: Final = contextvars.ContextVar("_sent_before", default=math.inf)
 
 
@@ -110,7 +100,7 @@ class Client:
     def __init__(self, pool: ConnectionPool, known: Credentials) -> None:
         self._pool = pool
         self._credentials = known
-        self._route: _Route | None = None
+        self._route: HttpRoute | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -175,10 +165,10 @@ class Client:
         A write has its `timeout_seconds` in the query, so that the API server gives up when we do. Raises KubeError.
         """
         query, ends = dict(query or ()), math.inf
-        if method != _READ:
+        if method != READ:
             query["timeout"] = f"{max(1, math.floor(timeout_seconds * 1000))}ms"
             ends = min(boot_time() + timeout_seconds, _sent_before.get())
-        call = _Call(
+        call = HttpCall(
             method, path, query, timeout_seconds, body, content_type, accept, headers or {}, ends, most_bytes=most_bytes
         )
         until = asyncio.get_running_loop().time() + timeout_seconds
@@ -199,7 +189,7 @@ class Client:
         Ends when the server ends it; raises WatchSilent when nothing came for `read_timeout_seconds`.
         """
         now = asyncio.get_running_loop().time
-        call = _Call(_READ, path, query, read_timeout_seconds, is_stream=True)
+        call = HttpCall(READ, path, query, read_timeout_seconds, is_stream=True)
         rest = LineBuffer()
         connection = await self._answering(call, now() + read_timeout_seconds)
         try:
@@ -238,14 +228,14 @@ class Client:
         except msgspec.MsgspecError as error:
             raise DecodeError(kind.__name__.strip("_").lower(), path, "(whole answer)", str(error)) from error
 
-    async def _answering(self, call: "_Call", until: float) -> HttpConnection:
+    async def _answering(self, call: HttpCall, until: float) -> HttpConnection:
         """Send, and return the connection on which the answer comes; its user releases it."""
         try:
             return await self._authorized(call, until)
         except OSError as error:
             raise call.failed(error) from error
 
-    async def _authorized(self, call: "_Call", until: float) -> HttpConnection:
+    async def _authorized(self, call: HttpCall, until: float) -> HttpConnection:
         """Send; after a 401 once more within the remaining time, if the credentials have changed."""
         now = asyncio.get_running_loop().time
         access = await self._credentials.current((until - now()) / 2)  # the old ones may still be valid
@@ -258,11 +248,11 @@ class Client:
                 raise
         return await self._sent(call, self._credentials.access, until)
 
-    async def _sent(self, call: "_Call", access: ClientConfig, until: float) -> HttpConnection:
+    async def _sent(self, call: HttpCall, access: ClientConfig, until: float) -> HttpConnection:
         """Send once, or a read twice: a connection that was idle may have been closed while the request came."""
         route = self._route_of(access)
         connection = await self._connection(route, call, until)
-        may_be_closed = connection.has_answered and call.method == _READ
+        may_be_closed = connection.has_answered and call.method == READ
         try:
             return await self._exchange(connection, route, call, until)
         except ConnectionError:
@@ -271,24 +261,24 @@ class Client:
         self._pool.close_idle()
         return await self._exchange(await self._connection(route, call, until), route, call, until)
 
-    def _route_of(self, access: ClientConfig) -> "_Route":
+    def _route_of(self, access: ClientConfig) -> HttpRoute:
         """Return the way to the server; connections are kept where only the token is new."""
         known, tls = self._route, self._credentials.tls
         if known is None or known.access is not access or known.origin.tls is not tls:
             origin = Origin.of(access.server, tls, access.server_name, access.proxy)
             same = known is not None and known.origin == origin
-            self._route = known = _Route.of(access, known.origin if known is not None and same else origin)
+            self._route = known = HttpRoute.of(access, known.origin if known is not None and same else origin)
         return known
 
-    async def _connection(self, route: "_Route", call: "_Call", until: float) -> HttpConnection:
+    async def _connection(self, route: HttpRoute, call: HttpCall, until: float) -> HttpConnection:
         """Connect, which may take most of the time."""
         try:
             return await self._pool.acquire(route.origin, until - call.seconds * _ANSWER_SHARE)
         except OSError as error:
-            raise Unreachable(f"{call}: {self.server} cannot be reached: {_because(error)}") from error
+            raise Unreachable(f"{call}: {self.server} cannot be reached: {because(error)}") from error
 
     async def _exchange(
-        self, connection: HttpConnection, route: "_Route", call: "_Call", until: float
+        self, connection: HttpConnection, route: HttpRoute, call: HttpCall, until: float
     ) -> HttpConnection:
         """Send a request on a connection, which is released where an error is raised or the answer is no success."""
         refusal: KubeError | None = None
@@ -307,7 +297,7 @@ class Client:
             raise refusal
         return connection
 
-    def _refusal(self, call: "_Call", head: AnswerHead, body: bytes) -> KubeError:
+    def _refusal(self, call: HttpCall, head: AnswerHead, body: bytes) -> KubeError:
         """Make the error of an answer that is no success."""
         if head.status in _REDIRECTS:
             location = without_secrets(head.text("location")) or "elsewhere"
@@ -343,79 +333,3 @@ async def pages(
         if not page.continue_token:
             return
         query["continue"] = page.continue_token
-
-
-class _Call(NamedTuple):
-    """A request to send, once or twice, and the seconds that it may take; those of a stream until its head is there."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    seconds: float
-    body: bytes | None = None
-    content_type: str = JSON
-    accept: str = JSON
-    headers: Mapping[str, str] = MappingProxyType({})
-    ends: float = math.inf
-    """When it must have been sent, by `boot_time`; a read may be sent at any time."""
-    is_stream: bool = False
-    most_bytes: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-    def require_time(self) -> None:
-        """Raise Unreachable where it must not be sent any more."""
-        if boot_time() > self.ends:
-            raise Unreachable(f"{self}: its time was over before it was sent: the machine or the process was suspended")
-
-    def failed(self, error: OSError) -> KubeError:
-        """Return the error of a call whose answer did not come."""
-        if self.is_stream and isinstance(error, TimeoutError):
-            return WatchSilent(f"{self}: nothing came for {self.seconds:g} s")
-        if isinstance(error, TooLargeError):
-            return AnswerTooLarge(f"{self}: the answer is too large: {error}")
-        lost = Unreachable if self.method == _READ else AnswerLost
-        return lost(f"{self}: no answer: {_because(error)}")
-
-
-class _Route(NamedTuple):
-    """Where requests go with some credentials, and the headers that all of them have."""
-
-    access: ClientConfig
-    origin: Origin
-    headers: str
-
-    @classmethod
-    def of(cls, access: ClientConfig, origin: Origin) -> Self:
-        """Write the headers. Compressing costs both sides more than it saves inside a cluster."""
-        headers = {"Host": origin.name, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
-        if access.authorization:
-            headers["Authorization"] = access.authorization
-        return cls(access, origin, _lines(headers | origin.proxy_headers))
-
-    def request(self, call: _Call) -> bytes:
-        """Write a request."""
-        question = f"?{urlencode(call.query)}" if call.query else ""
-        target = f"{self.origin.base}{quote(call.path, safe=_PATH_CHARACTERS)}{question}"
-        head = f"{call.method} {target} HTTP/1.1\r\n{self.headers}Accept: {call.accept}\r\n{_lines(call.headers)}"
-        if call.body is not None:
-            head += f"Content-Type: {call.content_type}\r\n"
-        if call.method != _READ:
-            head += f"Content-Length: {len(call.body or b'')}\r\n"
-        return f"{head}\r\n".encode() + (call.body or b"")
-
-
-def _lines(headers: Mapping[str, str]) -> str:
-    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-
-
-def _because(error: OSError) -> str:
-    """Return the cause as text; a timeout has none of its own."""
-    if isinstance(error, ssl.SSLError):
-        return str(error)
-    if isinstance(error, socket.gaierror):
-        return str(error.strerror).lower()
-    if error.errno:
-        return os.strerror(error.errno).lower()
-    return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -14,11 +14,12 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, writes
-from scheduler.kube.client import JSON, MERGE_PATCH, PARTIAL_METADATA, Client, pages
+from scheduler.kube.client import MERGE_PATCH, PARTIAL_METADATA, Client, pages
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.disruption import PREEMPTED, RESERVED
 from scheduler.kube.decode.objects import decode, identify
 from scheduler.kube.errors import ApiError, Conflict, DecodeError, KubeError, NotFound, ServerError, TooManyRequests
+from scheduler.kube.http.call import JSON
 from scheduler.kube.writes import WRITE_SECONDS
 from scheduler.unreadable import cut
 from solver.domain import NodeAllocatableClaimStatus, NodeAllocatableOverhead, Pod, PodId, Victim

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.kube.client import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from scheduler.kube.http.call import JSON
 from tests.support.corpus import Json
 
 Path = tuple[str, ...]

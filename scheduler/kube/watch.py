@@ -23,7 +23,7 @@ from scheduler.change import Change, Kind, Object, is_older
 from scheduler.kube import errors, paths
 from scheduler.kube.decode.json_parts import Event, JsonObject, Raw, read_event_in_pieces, read_page_in_pieces
 from scheduler.kube.decode.legible_json import LegibleJson
-from scheduler.kube.decode.objects import identify_whole, read_in_pieces
+from scheduler.kube.decode.objects import Identity, identify_whole, read_in_pieces
 from scheduler.kube.decode.pieces import Pieces
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError, VersionWentBack
@@ -206,11 +206,17 @@ class ListWatch:
             self._has_nameless = True
             received.nameless.append(error)
             return
-        key, uid, version = identity
+        yield from self._show(identity, whole, made, received)
         if self._seen is not None:
-            self._seen.add(key)
-        else:
-            self._go_on_from(version)
+            self._seen.add(identity.key)
+        else:  # not before: a take-over waits until the version of what it has to know was passed
+            self._go_on_from(identity.resource_version)
+
+    def _show(
+        self, identity: Identity, whole: JsonObject, made: LegibleJson | None, received: Received
+    ) -> Pieces[None]:
+        """Hand over an object whose identity is known, unless it is the version that was handed over last."""
+        key, uid, version = identity
         known = self._known.get(key)
         if known is not None and version and known[:2] == (uid, version):
             return

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.change import Change, Kind, is_older
-from scheduler.kube.decode.pieces import at_once
+from scheduler.kube.decode.pieces import PIECE_BYTES, at_once
 from scheduler.kube.errors import DecodeError, Gone, ServerError
 from scheduler.kube.watch import ListWatch, Received
 from solver.domain import Claim, Namespace
@@ -348,3 +348,14 @@ def test_an_object_that_was_made_again_may_have_any_version() -> None:
 )
 def test_versions_are_compared_as_numbers_where_they_are_some(version: str, other: str, expected: bool) -> None:  # noqa: FBT001 - a table
     assert is_older(version, other) is expected
+
+
+def test_no_version_is_passed_before_its_object_was_received() -> None:
+    """A new leader waits until the watch has passed a version: what had it must be in the cache by then."""
+    mirrored, received = listed(version=10), Received()
+    large = namespace("large", version=12, text="x" * PIECE_BYTES)
+    for _ in mirrored.receive_lines([line("ADDED", namespace("a", version=11)), line("ADDED", large)], received):
+        seen = {each.key for each in received.changes}
+        assert mirrored.resource_version == ("11" if "a" in seen else "10")
+        assert "large" not in seen or mirrored.resource_version == "12"
+    assert mirrored.resource_version == "12"

@@ -37,13 +37,14 @@ from scheduler.settings import Address, HealthSettings, MetricsSettings, parse_a
 
 _METRICS: Final = "/metrics"
 _OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0"
-_SHARED_SECONDS: Final = 1.0
+_SHARED_SHARE: Final = 9.0
+"""How many times as long as it took to write a text is shared by scrapes: a tenth of a core, whoever scrapes."""
 _SCRAPES_OF_ADDRESS: Final = 4
 _SCRAPES_AT_ONCE: Final = 8
 """Scrapes whose text is in memory until it is sent."""
 _REVIEWS_AT_ONCE: Final = 2
 """Connections for questions to the API server."""
-_PLAIN: Final = ConnectionBounds(most=128, most_of_address=32, rate=500.0, rate_of_address=10.0)
+_PLAIN: Final = ConnectionBounds(most=128, most_of_address=32, rate=500.0, rate_of_address=100.0)
 """
 Connections of ports without tokens. None of them stays open, so the oldest one gives way to a probe, whoever has opened
 the others. The rates of all addresses together refuse no probe: an address that opens few connections is always served.
@@ -129,12 +130,13 @@ class MonitoringEndpoints:
         return response
 
     def _exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return the text and its content type. Scrapes within a second share it: it takes milliseconds to write."""
-        now, wanted = time.monotonic(), _OPEN_METRICS if _OPEN_METRICS.partition(";")[0] in accept else ""
-        made_at, found = self._texts.get(wanted, (0.0, None))
-        if found is None or now - made_at >= _SHARED_SECONDS:
+        """Return the text and its content type. Scrapes share it for a while: it takes milliseconds to write."""
+        began, wanted = time.monotonic(), _OPEN_METRICS if _OPEN_METRICS.partition(";")[0] in accept else ""
+        shared_until, found = self._texts.get(wanted, (0.0, None))
+        if found is None or began >= shared_until:
             found = self._metrics.exposition(wanted)
-            self._texts[wanted] = now, found
+            ended = time.monotonic()
+            self._texts[wanted] = ended + _SHARED_SHARE * (ended - began), found
         return found
 
     async def _authorize(self, request: web.Request) -> None:

@@ -283,7 +283,7 @@ async def test_probes_are_answered_whoever_holds_connections(*, shared: bool, mo
 
 
 async def test_scrapes_of_a_moment_share_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitoring_server, "_SHARED_SECONDS", 3600.0)
+    monkeypatch.setattr(monitoring_server, "_SHARED_SHARE", 1e9)
     async with monitored() as at:
         made, write = list[str](), at.metrics.exposition
 

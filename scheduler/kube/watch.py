@@ -33,6 +33,8 @@ from solver.domain import Pod
 
 _OBJECT_WORK: Final = 4 * 1024
 """What an object costs at least, in bytes that are gone over."""
+_DECODED_WORK: Final = 4
+"""What a byte costs to decode, in bytes that are gone over: the loop runs before a wide object is handed over."""
 _ANY_VERSION: Final = "0"
 """The version to watch from after a listing without one: any."""
 
@@ -163,7 +165,7 @@ class ListWatch:
         self.page_size.learn(len(page.items), len(body))
         self._continue = page.continue_token
         if not self._continue:
-            self._end_listing(page.resource_version, received)
+            yield from self._end_listing(page.resource_version, received)
 
     def receive_lines(self, lines: Sequence[bytes], received: Received) -> Pieces[None]:
         """
@@ -187,6 +189,7 @@ class ListWatch:
             case "ADDED" | "MODIFIED":
                 yield from self._put(event.object, event.legible, received)
             case "DELETED":
+                yield _OBJECT_WORK
                 self._remove(event.object, received)
             case "BOOKMARK":
                 self._mark(event.object, received)
@@ -228,6 +231,7 @@ class ListWatch:
             self._forget(key, received)
             known = None
         value, problem = yield from read_in_pieces(self.kind, whole, known.value if known is not None else None, made)
+        yield _DECODED_WORK * len(whole.raw)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
         stored = None if isinstance(value, Pod) and not _holds(value) else value
@@ -267,15 +271,17 @@ class ListWatch:
         else:
             self._go_on_from(metadata.resource_version)
 
-    def _end_listing(self, resource_version: str, received: Received) -> None:
+    def _end_listing(self, resource_version: str, received: Received) -> Pieces[None]:
         """Hand over as deleted what the listing did not have, unless it is old or had objects without a name."""
         if received.went_back is None and is_older(resource_version, self._newest):
             self._note_went_back(resource_version, self._newest, received)
         if received.went_back is not None:
             return
-        seen, self._seen = self._seen or set(), None
+        seen = self._seen or set()
         for key in [key for key in self._known if key not in seen and not self._has_nameless]:
             self._forget(key, received)
+            yield _OBJECT_WORK
+        self._seen = None
         self.resource_version = self._newest = resource_version or _ANY_VERSION
 
     def _go_on_from(self, version: str) -> None:

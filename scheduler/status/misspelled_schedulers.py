@@ -37,6 +37,7 @@ _MOST_PER_LOOK: Final = 5
 _OURS: Final = "dovetail"
 _THEIRS: Final = frozenset({"default-scheduler"})
 """Names that belong to another scheduler, however similar a profile of ours is named."""
+_LONGEST_NAME: Final = 100
 _LONG: Final = 6
 """Words of at least this length may differ by two letters, shorter ones by one."""
 
@@ -58,7 +59,7 @@ class MisspelledSchedulers:
         self._is_picked_up: Final = is_picked_up
         self._record: Final = record
         self._names: Final = frozenset(scheduler_names)
-        self._similar: Final = functools.lru_cache(maxsize=1024)(
+        self._cached: Final = functools.lru_cache(maxsize=1024)(
             functools.partial(similar_name, known=tuple(scheduler_names))
         )
         self._metrics: Final = metrics
@@ -86,6 +87,10 @@ class MisspelledSchedulers:
             self._found.pop(pod.id, None)
         elif self._waits(pod) and len(self._found) < _MOST_FOUND and pod.id not in self._recorded:
             self._found.setdefault(pod.id, (pod.uid, self._clock()))
+
+    def _similar(self, name: str) -> str:
+        """Return the name that is meant; a long one is not: the API server bounds no schedulerName."""
+        return self._cached(name) if len(name) <= _LONGEST_NAME else ""
 
     async def run(self) -> None:
         """Report every second."""

@@ -139,11 +139,9 @@ def total(pod: PodAmounts) -> Amounts:
         if is_sidecar:
             _add(running, needs)
             _add(sidecars, needs)
-            _raise(peak, (sidecars,))
-        else:
-            step = dict(sidecars)
-            _add(step, needs)
-            _raise(peak, (step,))
+        # Only what it names can be more than in the steps before: a pod may have thousands of both, names and steps.
+        own = {} if is_sidecar else needs
+        _raise(peak, ({name: sidecars.get(name, 0) + own.get(name, 0) for name in needs},))
     _raise(running, (peak,))
     for claim in pod.extra:
         _add(running, claim)

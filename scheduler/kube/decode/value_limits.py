@@ -21,7 +21,7 @@ MOST_VALUES: Final = 10_000
 """Values of an object; they are decoded within some 20 ms. The largest objects in use have a fifth."""
 MOST_CONTAINERS: Final = 2_000
 """Containers of a list; each costs a dozen values."""
-_MOST_OF_SLICE: Final = 30_000
+_MOST_OF_SLICE: Final = 20_000
 """Of a ResourceSlice, whose 128 devices may have 32 attributes and capacities each, with lists of valid values."""
 _LEAST_BYTES: Final = 2
 """Bytes that a value takes, with its comma."""

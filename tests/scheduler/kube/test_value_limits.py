@@ -18,8 +18,8 @@ from solver.domain import ALL_POD_SLOTS, Claim, Pod
 from tests.support.kube_objects import claim, container, encoded, page, pod
 from tests.support.received import take_lines
 
-MOST_PASSES = 12
-"""Times that the JSON of an object is gone over: its line, its levels, its parts and their values."""
+MOST_PASSES = 16
+"""Times that the JSON of an object is gone over: its line, its levels, its parts and their values, and decoding."""
 TOO_MANY = MOST_VALUES + 1
 
 
@@ -136,7 +136,7 @@ def test_the_largest_objects_cost_few_passes_and_few_values(kind: Kind, decoded_
             decoded_values.clear()
             work = list(followed(kind).receive_lines([event_of(text)], Received()))
             assert sum(work) <= MOST_PASSES * len(text) + PIECE_BYTES, each.shape
-            assert max(work) <= len(text) + 1000, each.shape
+            assert max(work) <= 4 * len(text) + 1000, each.shape
             assert sum(decoded_values) <= 2 * most_values(kind), each.shape
 
 

@@ -148,3 +148,16 @@ def test_short_names_are_similar_only_if_one_letter_differs() -> None:
 )
 def test_edit_distance(one: str, other: str, distance: int) -> None:
     assert wording.edit_distance(one, other, 2) == distance
+
+
+async def test_a_name_of_any_length_is_neither_read_nor_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server bounds no schedulerName: a tenant's may have a million characters."""
+    world, read = World(), list[int]()
+
+    def distance(first: str, *_: object) -> int:
+        read.append(len(first))
+        return 9
+
+    monkeypatch.setattr(wording, "edit_distance", distance)
+    world.see(named("p", "-" * 1_000_000 + "dovetai"), named("q", "dovetai"))
+    assert read == [len("dovetai")]

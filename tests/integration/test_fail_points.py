@@ -80,7 +80,6 @@ SAMPLE: Final = (
     "remade-node-binding-1-reset-before",
     "remade-classes-allocation-1-killed-after",
     "remade-volumes-volume-1-500-after",
-    "remade-victim-eviction-1-500-before",
     "remade-extended-announcement-1-409-before",
 )
 

@@ -557,34 +557,6 @@ class RemadeVolumes(Remade):
         return iter(self.volumes.problems())
 
 
-class RemadeVictim(Remade):
-    """A pod, while it is evicted for another one; the new pod of its name waits, and is not evicted."""
-
-    writes: ClassVar[Writes] = (("trial", 1), ("eviction", 1), ("disruption-target", 1))
-    expected = frozenset({"high"})
-    trigger = "eviction"
-
-    def furnish(self) -> None:
-        self.world.add_nodes(1, devices=1)
-        self.world.template()
-
-    def begins(self) -> None:
-        self.world.pod("low")
-        wait_until(lambda: "low" in self.world.bound())
-
-    def load(self) -> None:
-        self.world.pod("high", **HIGH)
-
-    def remake(self) -> None:
-        self.world.end(self.path("pods", "low"))
-        self._uid = self.world.pod("low")["metadata"]["uid"]
-
-    def _more_problems(self) -> Iterator[str]:
-        low = self.world.get_pod("low")
-        if self._is_remade and (low is None or low["metadata"]["uid"] != self._uid):
-            yield "the pod was evicted that has the name of a victim"
-
-
 class RemadeExtended(Remade):
     """A pod that asks for an extended resource, while its claim is announced in its status."""
 
@@ -623,7 +595,6 @@ SCENES: Final[dict[str, type[Scene]]] = {
     "remade-node": RemadeNode,
     "remade-classes": RemadeClasses,
     "remade-volumes": RemadeVolumes,
-    "remade-victim": RemadeVictim,
     "remade-extended": RemadeExtended,
 }
 

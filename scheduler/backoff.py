@@ -7,7 +7,8 @@ wait without jitter, so that pods that failed together are tried together.
 
 import math
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -54,17 +55,20 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Cooldown(Generic[K]):
-    """Keys that were started less than `seconds` ago, the oldest first. `clock` gives seconds."""
+    """
+    Keys that were started less than `seconds` ago, the oldest first. `clock` gives seconds.
 
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+    They are counted by `group_of`, such as a namespace.
+    """
+
+    def __init__(
+        self, seconds: float, clock: Callable[[], float], group_of: Callable[[K], Hashable] = lambda _: None
+    ) -> None:
         self._seconds: Final = seconds
         self._clock: Final = clock
+        self._group_of: Final = group_of
         self._started: Final[dict[K, float]] = {}
-
-    def __iter__(self) -> Iterator[K]:
-        """Return the keys that cool down now."""
-        self._expire()
-        return iter(self._started)
+        self._counts: Final[Counter[Hashable]] = Counter()
 
     def __contains__(self, key: K) -> bool:
         """Whether a key cools down now."""
@@ -75,10 +79,16 @@ class Cooldown(Generic[K]):
         self._expire()
         return len(self._started)
 
+    def count(self, group: Hashable) -> int:
+        """Count the keys of a group that cool down now."""
+        self._expire()
+        return self._counts[group]
+
     def start(self, key: K) -> None:
         """Start the cooldown of a key, or start it again."""
         self._expire()
-        self._started.pop(key, None)
+        if self._started.pop(key, None) is None:
+            self._counts[self._group_of(key)] += 1
         self._started[key] = self._clock()
 
     def try_start(self, key: K) -> bool:
@@ -92,3 +102,7 @@ class Cooldown(Generic[K]):
         now = self._clock()
         while self._started and now - self._started[first := next(iter(self._started))] >= self._seconds:
             del self._started[first]
+            group = self._group_of(first)
+            self._counts[group] -= 1
+            if not self._counts[group]:
+                del self._counts[group]

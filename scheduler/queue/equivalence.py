@@ -34,14 +34,14 @@ class EquivalenceKey(NamedTuple):
     uid, age, images, labels, and preferred terms, which choose among nodes only.
 
     `claims` holds the requests and constraints of each claim, or the name of an entry that needs none. `is_overdue`
-    counts because a starving pod is decided before others of its priority.
+    counts because a starving pod is decided before others of its priority. What may be wide is interned, so that a key
+    hashes in the same time whatever its pod asks for.
     """
 
     scheduler_name: str
     priority: int
     is_overdue: bool
-    node: "NodeTerms"
-    interpod: "InterPodTerms | None"
+    node: "InternedTerms"
     claims: tuple[Hashable, ...]
 
 
@@ -89,6 +89,27 @@ def interpod_terms(pod: Pod) -> InterPodTerms | None:
     return InterPodTerms(pod.id.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread)
 
 
+class InternedTerms:
+    """Stands for terms of pods or claims, and hashes by identity: equal terms have the same one while anyone has it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class PodTerms:
+    """
+    A version of a pod, with its interned terms: None until its key is first asked for.
+
+    `claims` has those of each claim, with the requests and constraints that they stand for.
+    """
+
+    __slots__ = ("claims", "node", "pod")
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod: Final = pod
+        self.node: InternedTerms | None = None
+        self.claims: dict[ClaimId, tuple[Hashable, Hashable, InternedTerms]] = {}
+
+
 class EquivalenceKeys:
     """
     Gives pods their keys, by the claims as they are now.
@@ -107,44 +128,57 @@ class EquivalenceKeys:
         self._claim: Final = claim
         self._has_history: Final = has_history
         self._is_overdue: Final = is_overdue
+        self._interned: Final[WeakValueDictionary[Hashable, InternedTerms]] = WeakValueDictionary()
 
-    def of(self, pod: Pod) -> EquivalenceKey | None:
-        """Return the key of a pod, None where it is equal to no other; also for a pod on which this fails."""
+    def of(self, terms: PodTerms) -> EquivalenceKey | None:
+        """
+        Return the key of a pod, None where it is equal to no other; also for a pod on which this fails.
+
+        The first call hashes all terms of the pod; a later one only those of claims that have changed since.
+        """
         try:
-            return self._of(pod)
+            return self._of(terms)
         except Exception:  # noqa: BLE001 - whatever one pod raises, the others are put back and decided
             return None
 
-    def _of(self, pod: Pod) -> EquivalenceKey | None:
+    def _of(self, terms: PodTerms) -> EquivalenceKey | None:
+        pod = terms.pod
         if pod.gang is not None or pod.pod_group or pod.volumes or pod.nominated_node_name or pod.invalid:
             return None
-        if self._has_history(pod):
-            return None
-        claims = tuple(self._claim_terms(entry, pod) for entry in pod.claims)
-        if None in claims:
+        if terms.node is None:
+            terms.node = self._intern((node_terms(pod), interpod_terms(pod)))
+        claims = tuple(self._claim_terms(entry, terms) for entry in pod.claims)
+        if None in claims or self._has_history(pod):
             return None
         return EquivalenceKey(
             scheduler_name=pod.scheduler_name,
             priority=pod.priority,
             is_overdue=self._is_overdue(pod),
-            node=node_terms(pod),
-            interpod=interpod_terms(pod),
+            node=terms.node,
             claims=claims,
         )
 
-    def _claim_terms(self, entry: PodClaim, pod: Pod) -> Hashable | None:
+    def _claim_terms(self, entry: PodClaim, terms: PodTerms) -> Hashable | None:
         """Return what an entry of `spec.resourceClaims` asks for; None if its claim is not just to be allocated."""
         if entry.is_skipped:
             return entry.entry
         claim = self._claim(entry.claim) if entry.claim is not None else None
-        if claim is None or claim.owner_pod_uid != pod.uid or claim.allocation is not None:
+        if claim is None or claim.owner_pod_uid != terms.pod.uid or claim.allocation is not None:
             return None
         if claim.reserved_for or claim.is_deleting or claim.invalid:
             return None
-        return (entry.entry, claim.requests, claim.constraints)
+        requests, constraints, interned = terms.claims.get(claim.id, (None, None, None))
+        # Other versions of a claim that the scheduler makes itself, such as an allocated one, share these tuples.
+        if interned is None or requests is not claim.requests or constraints is not claim.constraints:
+            interned = self._intern((claim.requests, claim.constraints))
+            terms.claims[claim.id] = (claim.requests, claim.constraints, interned)
+        return (entry.entry, interned)
+
+    def _intern(self, terms: Hashable) -> InternedTerms:
+        return self._interned.setdefault(terms, InternedTerms())
 
 
-KeyOf = Callable[[Pod], Hashable | None]
+KeyOf = Callable[[PodTerms], Hashable | None]
 """Gives the equivalence key of a pod, as `EquivalenceKeys.of`."""
 
 
@@ -234,16 +268,20 @@ class EquivalenceClasses:
         """Say what gives pods their keys; before that no pods are equal."""
         self._key_of = key_of
 
-    def known(self, pod: Pod) -> EquivalenceClass | None:
+    def terms(self, pod: Pod) -> PodTerms:
+        """Return the terms of a version of a pod, interned now: forming a batch of many pods hashes none of them."""
+        terms = PodTerms(pod)
+        self._key_of(terms)
+        return terms
+
+    def known(self, terms: PodTerms) -> EquivalenceClass | None:
         """Return the class of a pod, if it has others in the queue."""
-        if not self._classes:
-            return None
-        key = self._key_of(pod)
+        key = self._key_of(terms)
         return self._classes.get(key) if key is not None else None
 
-    def group(self, pod: Pod, reasons: frozenset[ReasonCode]) -> RetryGroup | None:
+    def group(self, terms: PodTerms, reasons: frozenset[ReasonCode]) -> RetryGroup | None:
         """Return the group of a pod that failed for these reasons, if need be a new one; None for one without a key."""
-        key = self._key_of(pod) if reasons and not reasons & RETRIED else None
+        key = self._key_of(terms) if reasons and not reasons & RETRIED else None
         if key is None:
             return None
         equals = self._classes.get(key)

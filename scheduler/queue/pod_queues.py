@@ -60,7 +60,7 @@ class PodQueues:
 
     def add(self, pod: Pod, now: float) -> None:
         """Add a pod that the queue does not have."""
-        queued = self.pods[pod.id] = QueuedPod(pod=pod, first_seen=now)
+        queued = self.pods[pod.id] = QueuedPod(pod=pod, terms=self.classes.terms(pod), first_seen=now)
         queued.is_replacement = self._gangs.is_replacement(pod, now)
         self.counts[queued.state] += 1
         self.move(queued, QueueEvent.ADDED, now)
@@ -68,7 +68,7 @@ class PodQueues:
     def update(self, queued: QueuedPod, pod: Pod, now: float, *, is_own_write: bool) -> None:
         """Replace a pod by another version of it; where only the scheduler wrote to it, it is not retried for that."""
         is_changed = queued.pod != pod
-        queued.pod = pod
+        queued.pod, queued.terms = pod, self.classes.terms(pod)
         if is_changed:
             self._leave_class(queued)
         if not is_own_write:
@@ -138,7 +138,7 @@ class PodQueues:
         """Let the batch of this number take a pod."""
         queued.cause = self.unschedulable.cause(queued)
         self.move(queued, QueueEvent.POPPED, now)
-        queued.equals = queued.equals or self.classes.known(queued.pod)
+        queued.equals = queued.equals or self.classes.known(queued.terms)
         queued.batch, queued.cleared, queued.is_hinted_alone = batch, frozenset(), False
 
     def requeue(self, queued: QueuedPod, reasons: Collection[ReasonCode], now: float, until: float | None) -> None:
@@ -198,10 +198,11 @@ class PodQueues:
         queued.is_reported = False
         self.move(queued, QueueEvent.GANG_CHANGED, now)
 
-    def claims_changed(self, pods: Iterable[PodId]) -> None:
-        """Take pods out of their classes that are not equal to the others of it any more."""
+    def claims_changed(self, pods: Iterable[PodId], owner_uid: str) -> None:
+        """Take pods out of their classes that are not equal to the others any more; intern the owner's terms."""
         for queued in (self.pods[pod] for pod in pods):
-            if queued.equals is not None and self.classes.known(queued.pod) is not queued.equals:
+            may_differ = queued.equals is not None or queued.pod.uid == owner_uid
+            if may_differ and self.classes.known(queued.terms) is not queued.equals:
                 self._leave_class(queued)
 
     def due(self, now: float) -> float | None:
@@ -250,7 +251,7 @@ class PodQueues:
         """Whether a hinted pod may fit: not if its equals have failed, and it is still equal to them."""
         if queued.group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued):
             return True
-        return self.classes.known(queued.pod) is not queued.equals
+        return self.classes.known(queued.terms) is not queued.equals
 
     def has_more(self, queued: QueuedPod) -> bool:
         """Whether deferred pods may be placed as well as a representative that is retried."""
@@ -287,7 +288,7 @@ class PodQueues:
 
     def _join_group(self, queued: QueuedPod) -> bool:
         """Let a pod join its equals with the same reasons; return whether it is a representative, or has no equals."""
-        queued.group = group = self.classes.group(queued.pod, queued.reasons)
+        queued.group = group = self.classes.group(queued.terms, queued.reasons)
         queued.equals = group.equals if group is not None else None
         is_tried = queued.state is not PodState.UNSCHEDULABLE
         return group is None or self.classes.join(group, queued.sort_key, is_tried=is_tried)
@@ -338,7 +339,7 @@ class PodQueues:
         group = queued.group
         if group is None or queued.is_hinted_alone or self.unschedulable.may_succeed(queued, failed.batch):
             return False
-        return self.classes.known(queued.pod) is failed.equals
+        return self.classes.known(queued.terms) is failed.equals
 
     def _adjust_groups(self, now: float) -> None:
         """Have as many representatives as the quotas say: more where some left or were placed, fewer after failures."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from scheduler.queue.equivalence import EquivalenceClass, HintCause, RetryGroup
+from scheduler.queue.equivalence import EquivalenceClass, HintCause, PodTerms, RetryGroup
 from scheduler.queue.indexed_heap import DueTime, IndexedHeap, SortKey
 from scheduler.queue.queueing_hints import RETRIED
 from solver.domain import Pod, PodId, ReasonCode
@@ -118,11 +118,12 @@ class QueuedPod:
     until a batch takes it. `cause` is the hint after which a batch took it. `flush_at` is when an unschedulable pod is
     retried without a hint.
 
-    `equals` is its equivalence class, as far as others of it were tried, and `group` those of the class that failed for
-    the same reasons. `heaps` are those that hold the pod now.
+    `terms` are those of this version of `pod`. `equals` is its equivalence class, as far as others of it were tried,
+    and `group` those of the class that failed for the same reasons. `heaps` are those that hold the pod now.
     """
 
     pod: Pod
+    terms: PodTerms
     first_seen: float
     state: PodState = PodState.GATED
     attempts: int = 0

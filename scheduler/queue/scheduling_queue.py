@@ -29,7 +29,7 @@ from scheduler.queue.gangs import QueuedGangs
 from scheduler.queue.pod_queues import MOST_MOVES, PodQueues
 from scheduler.queue.queued_pod import PodIdsByKey, PodState, QueuedPod, QueueEvent
 from scheduler.queue.queueing_hints import CLAIM_EVENTS, QUEUEING_HINTS, RETRIED
-from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
+from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, Reason, VolumeClaimId
 
 AnyClaim = ClaimId | VolumeClaimId
 """A claim for devices and one for a volume may have the same name."""
@@ -254,7 +254,8 @@ class SchedulingQueue:
         """Hint the pods whose reasons a transition may have removed; they are active when their backoff is over."""
         claim = claim_of(transition)
         if claim is not None:
-            self._queues.claims_changed(self._claim_users.pods(claim))
+            owner_uid = transition.after.owner_pod_uid if isinstance(transition.after, Claim) else ""
+            self._queues.claims_changed(self._claim_users.pods(claim), owner_uid)
         events = events_of(transition)
         number = self._queues.unschedulable.next_number() if events else 0
         followed = self._queues.freed.see(transition, number)

@@ -68,7 +68,7 @@ class MisspelledSchedulers:
         """Uid of the pod, and since when it is known; oldest first."""
         self._of_others: Final[set[str]] = set()
         """Similar names that bound pods have."""
-        self._recorded: Final[Cooldown[PodId]] = Cooldown(_EVENT_SECONDS, clock)
+        self._recorded: Final[Cooldown[PodId]] = Cooldown(_EVENT_SECONDS, clock, group_of=lambda pod: pod.namespace)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Take changes of the watch."""
@@ -123,7 +123,7 @@ class MisspelledSchedulers:
         return is_pending and pod.scheduler_name not in self._of_others
 
     def _is_over_limit(self, namespace: str) -> bool:
-        return sum(key.namespace == namespace for key in self._recorded) >= _MOST_OF_NAMESPACE
+        return self._recorded.count(namespace) >= _MOST_OF_NAMESPACE
 
 
 def similar_name(name: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ Nothing is decided here: the cluster cache has already what counts of such an ob
 
 import time
 from collections.abc import Callable, Sequence
+from enum import Flag, auto
 from typing import Final
 
 from scheduler.backoff import Cooldown
@@ -46,37 +47,41 @@ def _namespace(key: str) -> str:
     return key.rpartition("/")[0]
 
 
+class _Problem(Flag):
+    UNREADABLE = auto()
+    UNUSABLE = auto()
+
+
 class Quarantine:
     """Counts and reports: `unreadable` objects failed in decoding, `unusable` ones where they were applied."""
 
     def __init__(self, metrics: Metrics, record: RecordEvent, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics: Final = metrics
         self._record: Final = record
-        self._unreadable: Final[dict[Kind, set[str]]] = {}
-        self._unusable: Final[dict[Kind, set[str]]] = {}
-        self._recorded: Final[Cooldown[tuple[Kind, str]]] = Cooldown(_EVENT_SECONDS, clock)
+        self._problems: Final[dict[Kind, dict[str, _Problem]]] = {}
+        self._recorded: Final[Cooldown[tuple[Kind, str]]] = Cooldown(
+            _EVENT_SECONDS, clock, group_of=lambda recorded: _namespace(recorded[1])
+        )
 
     def unreadable(self, kind: Kind, problem: DecodeError) -> None:
         """Note a version of an object that cannot be read."""
-        self._unreadable.setdefault(kind, set()).add(problem.key)
+        self._note(kind, problem.key, _Problem.UNREADABLE)
         self._put(kind, problem.key, problem.uid, f"{problem.field}: {problem.message}")
 
     def readable(self, kind: Kind, key: str) -> None:
         """Note that an object can be read again, or is deleted."""
-        self._unreadable.get(kind, set()).discard(key)
-        self._release(kind, key)
+        self._release(kind, key, _Problem.UNREADABLE)
 
     def unusable(self, change: Change, why: str) -> None:
         """Note a version of an object that raised an exception where it was applied."""
-        self._unusable.setdefault(change.kind, set()).add(change.key)
+        self._note(change.kind, change.key, _Problem.UNUSABLE)
         self._put(change.kind, change.key, str(getattr(change.value, "uid", "")), why)
 
     def usable(self, change: Change) -> None:
         """Note that an object was applied."""
-        keys = self._unusable.get(change.kind)
-        if keys and change.key in keys:
-            keys.remove(change.key)
-            self._release(change.kind, change.key)
+        problems = self._problems.get(change.kind)
+        if problems and _Problem.UNUSABLE in problems.get(change.key, _Problem(0)):
+            self._release(change.kind, change.key, _Problem.UNUSABLE)
 
     def isolate(self, change: Change, see: Callable[[Sequence[Change]], None]) -> None:
         """Hand one change to a receiver; an exception there counts as the object's own problem."""
@@ -85,9 +90,13 @@ class Quarantine:
         except Exception as error:  # noqa: BLE001 - whatever one object raises, the others are seen
             self.unusable(change, f"{type(error).__name__}: {error}")
 
+    def _note(self, kind: Kind, key: str, problem: _Problem) -> None:
+        problems = self._problems.setdefault(kind, {})
+        problems[key] = problems.get(key, _Problem(0)) | problem
+        self._metrics.quarantined_objects.labels(kind).set(len(problems))
+
     def _put(self, kind: Kind, key: str, uid: str, why: str) -> None:
         _log.warning(logs.OBJECT_UNREADABLE, kind=kind, key=key, error=cut(why))
-        self._count(kind)
         if kind in _REFERENCES and self._may_record(kind, key):
             api_version, name_of_kind = _REFERENCES[kind]
             namespace, _, name = key.rpartition("/")
@@ -98,20 +107,18 @@ class Quarantine:
                 reference, f"Dovetail cannot read this object, and does not use it until it changes: {cut(why)}"
             )
 
-    def _release(self, kind: Kind, key: str) -> None:
-        if key in self._unreadable.get(kind, ()) or key in self._unusable.get(kind, ()):
+    def _release(self, kind: Kind, key: str, problem: _Problem) -> None:
+        problems = self._problems.setdefault(kind, {})
+        left = problems.pop(key, _Problem(0)) & ~problem
+        if left:
+            problems[key] = left
             return
         _log.info(logs.OBJECT_READABLE, kind=kind, key=key)
-        self._count(kind)
-
-    def _count(self, kind: Kind) -> None:
-        unreadable = self._unreadable.get(kind, set())
-        unusable = self._unusable.get(kind, set())
-        self._metrics.quarantined_objects.labels(kind).set(len(unreadable) + len(unusable) - len(unreadable & unusable))
+        self._metrics.quarantined_objects.labels(kind).set(len(problems))
 
     def _may_record(self, kind: Kind, key: str) -> bool:
         namespace = _namespace(key)
-        of_namespace = sum(_namespace(known) == namespace for _, known in self._recorded) if namespace else 0
+        of_namespace = self._recorded.count(namespace) if namespace else 0
         if len(self._recorded) >= _MOST_EVENTS or of_namespace >= _MOST_OF_NAMESPACE:
             return False
         return self._recorded.try_start((kind, key))

@@ -138,11 +138,10 @@ def test_a_cooldown_ends_after_its_seconds_and_starts_again_with_each_start() ->
     now = 6.0
     assert not cooldown.try_start("a")
     cooldown.start("b")
-    assert list(cooldown) == ["a", "b"]
+    assert ("a" in cooldown, "b" in cooldown, len(cooldown)) == (True, True, 2)
 
     now = 10.0
-    assert "a" not in cooldown
-    assert list(cooldown) == ["b"]
+    assert ("a" in cooldown, "b" in cooldown, len(cooldown)) == (False, True, 1)
     cooldown.start("b")
     now = 19.0
     assert len(cooldown) == 1
@@ -157,3 +156,19 @@ def test_the_backoff_of_pods_doubles_up_to_a_ceiling(attempts: int, seconds: flo
 
 def test_a_ceiling_below_the_first_backoff_wins() -> None:
     assert QueueBackoff(initial_seconds=5, ceiling_seconds=3).seconds(1) == 3
+
+
+def test_a_cooldown_counts_its_keys_by_group_once_each_and_until_they_end() -> None:
+    now = 0.0
+    cooldown = Cooldown[str](10.0, lambda: now, group_of=lambda key: key[0])
+    cooldown.start("a1")
+    now = 5.0
+    cooldown.start("a2")
+    cooldown.start("a2")
+    cooldown.start("b1")
+    assert [cooldown.count(group) for group in "abc"] == [2, 1, 0]
+
+    now = 10.0
+    assert [cooldown.count(group) for group in "abc"] == [1, 1, 0]
+    now = 15.0
+    assert [cooldown.count(group) for group in "abc"] == [0, 0, 0]

@@ -9,6 +9,7 @@ from scheduler.cluster import Unit, split_by_nominations
 from scheduler.cluster.gangs import GangProgress
 from scheduler.commit.claims import operations
 from scheduler.queue import GangReplacements, QueuedGangs, SchedulingQueue, StarvationTracker
+from scheduler.queue.equivalence import PodTerms
 from scheduler.queue.freed_resources import FreedResources
 from scheduler.queue.pod_queues import MOST_MOVES
 from scheduler.queue.queued_pod import QueuedPod
@@ -108,7 +109,7 @@ def restoring_pods_of_many_priorities(count: int) -> Callable[[], object]:
 def asking_what_may_be_preempted(count: int) -> Callable[[], object]:
     """Pods of many priorities have taken devices that were freed."""
     takers = [b.pod(f"t{n}", f"t{n}", priority=n) for n in range(count)]
-    freed = FreedResources({each.id: QueuedPod(pod=each, first_seen=0.0) for each in takers})
+    freed = FreedResources({each.id: QueuedPod(pod=each, terms=PodTerms(each), first_seen=0.0) for each in takers})
     for n, taker in enumerate(takers, start=1):
         freed.see(became(held(f"gpu-{n}"), None), n)
         freed.see(became(b.claim(taker.id.name), held(f"gpu-{n}", by=taker.id.name)), n)

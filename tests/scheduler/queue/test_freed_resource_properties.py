@@ -78,7 +78,7 @@ class World:
     def restart(self) -> None:
         """Begin with a queue that knows nothing of what came free before."""
         self.queue = SchedulingQueue(["dovetail"])
-        self.queue.connect(lambda each: (kind_of(each), each.priority))
+        self.queue.connect(lambda terms: (kind_of(terms.pod), terms.pod.priority))
         for each in self.waiting.values():
             self.queue.offer(each, self.now)
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from scheduler.queue import PodState
-from scheduler.queue.equivalence import KeyOf
+from scheduler.queue.equivalence import KeyOf, PodTerms
 from scheduler.queue.freed_resources import MOST_FOLLOWED, FreedResources
 from scheduler.queue.queued_pod import QueuedPod
 from solver.domain import Claim, Pod, PodId, ReasonCode
@@ -21,7 +21,7 @@ class Followed:
 
     def __init__(self) -> None:
         taker = pod("taker", "taker", priority=1)
-        self.pods: dict[PodId, QueuedPod] = {taker.id: QueuedPod(pod=taker, first_seen=0.0)}
+        self.pods: dict[PodId, QueuedPod] = {taker.id: QueuedPod(pod=taker, terms=PodTerms(taker), first_seen=0.0)}
         self.freed = FreedResources(self.pods)
         self.number = 0
 
@@ -116,7 +116,7 @@ def test_devices_that_are_not_followed_any_more_count_as_free(followed: Followed
     assert followed.freed.newest(EQUAL, IN_USE) == first
 
 
-def two_kinds(key_of: KeyOf = lambda each: each.id.name[0]) -> WaitingPods:
+def two_kinds(key_of: KeyOf = lambda terms: terms.pod.id.name[0]) -> WaitingPods:
     """Two pods of each of two kinds wait for a device."""
     return WaitingPods("a-0", "a-1", "b-0", "b-1", key_of=key_of)
 
@@ -220,7 +220,7 @@ def test_a_pod_whose_hints_are_spent_again_and_again_is_flushed_in_time() -> Non
 def test_a_pod_that_is_not_equal_to_those_who_failed_any_more_is_tried_though_the_device_is_taken() -> None:
     """One that is overdue by now has nodes reserved for it only if it is decided."""
     overdue = set[str]()
-    waiting = two_kinds(lambda each: (each.id.name[0], each.id.name in overdue))
+    waiting = two_kinds(lambda terms: (terms.pod.id.name[0], terms.pod.id.name in overdue))
     waiting.free("gpu-0")
     assert waiting.take(limit=1) == ["a-0"]
     waiting.place("a-0", "gpu-0")

@@ -42,7 +42,7 @@ class RetryGroupMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 0.0
         self.pending = SchedulingQueue(["dovetail"])
-        self.pending.connect(key_of)
+        self.pending.connect(lambda terms: key_of(terms.pod))
         self.free = Counter[str]()
         self.room = 10_000
         self.pods: dict[PodId, Pod] = {}

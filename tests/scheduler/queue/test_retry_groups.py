@@ -28,7 +28,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.pending = SchedulingQueue(["dovetail"])
-        self.pending.connect(key_of)
+        self.pending.connect(lambda terms: key_of(terms.pod))
         self.taken: tuple[Pod, ...] = ()
 
     def wait(self, name: str, count: int, priority: int = 0, *codes: ReasonCode) -> None:
@@ -301,7 +301,7 @@ def test_a_pod_for_which_a_node_is_nominated_stands_for_itself(queue: Queue) -> 
 
 def test_a_pod_behind_others_whose_claim_is_like_theirs_no_more_is_tried_beside_them(queue: Queue) -> None:
     apart = set[str]()
-    queue.pending.connect(lambda each: None if each.id.name in apart else "p")
+    queue.pending.connect(lambda terms: None if terms.pod.id.name in apart else "p")
     queue.pending.offer(pod("p-0100", "c"), 0.0)
     queue.wait("p", 100)
     apart.add("p-0100")

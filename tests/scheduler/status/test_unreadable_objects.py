@@ -11,8 +11,22 @@ from scheduler.observe.metrics import Metrics
 from scheduler.status.unreadable_objects import Quarantine
 from tests.support.builders import pod
 from tests.support.shell_clock import VirtualClock
+from tests.support.work import counted
 
 POD = pod("hostile")
+
+
+class Name(str):
+    """A name that counts how often it is hashed, also in a loop of the interpreter."""
+
+    __slots__ = ()
+    used = 0
+
+    def __hash__(self) -> int:
+        Name.used += 1
+        return str.__hash__(self)
+
+    __eq__ = str.__eq__
 
 
 class RecordedEvents:
@@ -97,3 +111,22 @@ def test_an_object_that_raises_where_it_is_seen_is_counted_and_stops_nothing(rec
     assert recorded.count(Kind.PODS) == 1, "it still cannot be read"
     recorded.quarantine.readable(Kind.PODS, str(POD.id))
     assert recorded.count(Kind.PODS) == 0
+
+
+def test_what_an_object_costs_does_not_grow_with_those_that_cannot_be_used_either() -> None:
+    costs = []
+    for count in (50, 900):
+        recorded = RecordedEvents()
+        for number in range(count):
+            namespace = Name(f"team-{number // 90}")
+            recorded.unreadable(Name(f"{number}"), namespace=namespace)
+            change = Change(kind=Kind.CLAIMS, key=Name(f"{namespace}/{number}"), value=None)
+            recorded.quarantine.unusable(change, "it raises")
+        Name.used = 0
+        with counted() as work:
+            recorded.quarantine.unreadable(
+                Kind.CLAIMS, DecodeError("claims", Name("team-0/last"), "spec", "no int", "uid-1")
+            )
+        assert len(recorded.events) == count + 1
+        costs.append((work.lines, Name.used))
+    assert costs[0] == costs[1]

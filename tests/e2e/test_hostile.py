@@ -405,7 +405,7 @@ def test_the_online_table_counts_by_kind() -> None:
 
 @pytest.mark.controlplane
 def test_a_case_is_measured_beside_good_pods(control_plane: ControlPlane) -> None:
-    setting = Setting(nodes=4, per_second=2.0, idle_seconds=4.0, seconds=5.0)
+    setting = Setting(nodes=4, per_second=2.0, idle_seconds=4.0, seconds=15.0)
     noted: list[int] = []
     (measured,) = asyncio.run(measure(control_plane, [CASES["escapes"]], setting, lambda each: noted.append(len(each))))
     assert noted == [1]

@@ -128,10 +128,11 @@ def followed(kind: Kind) -> ListWatch:
 
 @pytest.mark.parametrize("kind", list(Kind), ids=str)
 def test_the_largest_objects_cost_few_passes_and_few_values(kind: Kind, decoded_values: list[int]) -> None:
-    """The widest object of each kind, and the widest that is refused at its first and last field."""
-    shapes = sorted(extremes((kind,)), key=lambda shape: "wide" not in shape.shape)[:3]
+    """A wide object of each kind, readable and refused; three of the kinds that tenants and drivers fill."""
+    is_filled = kind in {Kind.PODS, Kind.CLAIMS, Kind.SLICES}
+    shapes = sorted(extremes((kind,)), key=lambda shape: "wide" not in shape.shape)[: 3 if is_filled else 1]
     for each in shapes:
-        for refusal in refusals(kind)[:3]:
+        for refusal in refusals(kind)[:2]:
             text = as_served(each, each.make(), refusal).text
             decoded_values.clear()
             work = list(followed(kind).receive_lines([event_of(text)], Received()))

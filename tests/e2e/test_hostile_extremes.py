@@ -126,6 +126,16 @@ def test_each_list_is_filled_to_its_depth(kind: Kind, path: str) -> None:
     assert len(holders) == expected
 
 
+NO_LONGER_READ = {(Kind.TAINT_RULES, "spec.deviceSelector.selectors[]")}
+
+
+@pytest.mark.parametrize(("kind", "path"), LISTS, ids=str)
+def test_an_object_with_one_entry_in_a_list_is_readable(kind: Kind, path: str) -> None:
+    one = Extreme(kind, path, lambda: filled(kind, path, [1] * len(lists_on(path))))
+    problems = changed(kind, as_served(one, one.make()).text).problems
+    assert bool(problems) == ((kind, path) in NO_LONGER_READ), problems
+
+
 @pytest.mark.parametrize(
     ("kind", "path"),
     [

@@ -30,11 +30,11 @@ _CONDITION: Final[dict[str, Any]] = {"status": "True", "reason": "A", "message":
 NODE_ENTRIES: Final[Entries] = {
     **METADATA,
     "spec.taints[]": Entry(lambda index: {"key": name(index), "effect": "NoSchedule"}),
-    "spec.podCIDRs[]": Entry(lambda index: f"10.0.{index}.0/24", most=2),
+    "spec.podCIDRs[]": Entry(lambda index: f"10.0.{index}.0/24", most=1),
     "status.allocatable{}": Entry(_amount, twin="capacity"),
     "status.images[]": Entry(_image),
     "status.images[].names[]": Entry(name),
-    "status.declaredFeatures[]": Entry(name),
+    "status.declaredFeatures[]": Entry(lambda index: f"A{name(index)}"),
     "status.conditions[]": Entry(lambda index: {"type": name(index), "status": "True"}),
     "status.volumesInUse[]": Entry(name),
 }

@@ -35,7 +35,7 @@ def container(index: int) -> Manifest:
 
 def sidecar(index: int) -> Manifest:
     """Make an init container that runs as long as the pod."""
-    return {**container(index), "restartPolicy": "Always"}
+    return {**container(index), "name": f"i{name(index)}", "restartPolicy": "Always"}
 
 
 def port(index: int) -> Manifest:
@@ -92,6 +92,12 @@ def _term(index: int) -> Manifest:
     return {"topologyKey": name(index)}
 
 
+def _selecting(index: int) -> Manifest:
+    """Make a term with a selector, which keys of labels need; those of a preferred one are ignored."""
+    term = {"topologyKey": name(index), "labelSelector": {}}
+    return {**term, "weight": 1, "podAffinityTerm": dict(term)}
+
+
 def _weighted(index: int) -> Manifest:
     return {"weight": 1 + index % 100, "podAffinityTerm": _term(index)}
 
@@ -100,8 +106,8 @@ _TERM: Final[Entries] = {
     **with_prefix("labelSelector", LABEL_SELECTOR),
     "namespaces[]": Entry(name),
     **with_prefix("namespaceSelector", LABEL_SELECTOR),
-    "matchLabelKeys[]": Entry(name),
-    "mismatchLabelKeys[]": Entry(name),
+    "matchLabelKeys[]": Entry(name, holder=_selecting),
+    "mismatchLabelKeys[]": Entry(name, holder=_selecting),
 }
 _POD_AFFINITY: Final[Entries] = {
     f"{_REQUIRED}[]": Entry(_term),
@@ -179,7 +185,9 @@ POD_ENTRIES: Final[Entries] = {
     "spec.schedulingGates[]": Entry(lambda index: {"name": name(index)}),
     "spec.topologySpreadConstraints[]": Entry(_constraint),
     **with_prefix("spec.topologySpreadConstraints[].labelSelector", LABEL_SELECTOR),
-    "spec.topologySpreadConstraints[].matchLabelKeys[]": Entry(name),
+    "spec.topologySpreadConstraints[].matchLabelKeys[]": Entry(
+        name, holder=lambda index: {**_constraint(index), "labelSelector": {}}
+    ),
     "spec.volumes[]": Entry(_mounted),
     "spec.volumes[].rbd.monitors[]": Entry(name, holder=lambda index: {"name": name(index), "rbd": {"image": "a"}}),
     "spec.imagePullSecrets[]": Entry(lambda index: {"name": name(index)}),

@@ -34,6 +34,11 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "hostAliases": ("ip",),
 }
 """Lists of which managed fields track each entry, by their keys."""
+_ATOMIC: Final = frozenset({"ownerReferences", "imagePullSecrets"})
+"""Lists of which each entry is tracked, and none of its fields."""
+_LONG: Final = 1_000
+_DROPPED: Final = frozenset({"env", "volumeMounts", "volumes", "schedulingGates", "conditions", "requests", "limits"})
+"""Of longer ones Kubernetes 1.37 keeps no managed fields; found by asking it."""
 _SETS: Final = frozenset({"finalizers"})
 _WHOLE: Final = frozenset({"nodeSelector", "labelSelector", "selector", "namespaceSelector", "nodeTopology"})
 """Mappings that managed fields track as one."""
@@ -81,11 +86,15 @@ def tracked(manifest: Mapping[str, Any]) -> Manifest:
 
 
 def _tracked(value: Any, name: str) -> Manifest:
+    if name in _DROPPED and len(value) > _LONG:
+        return {}
     if isinstance(value, Mapping) and name not in _WHOLE:
         return {f"f:{key}": _tracked(each, key) for key, each in value.items()}
     if isinstance(value, list) and name in _SETS:
         return {".": {}, **{f"v:{json.dumps(each)}": {} for each in value}}
     if isinstance(value, list) and name in _KEYS and all(isinstance(each, Mapping) for each in value):
+        if name in _ATOMIC:
+            return {".": {}, **{_key(each, _KEYS[name]): {} for each in value}}
         return {".": {}, **{_key(each, _KEYS[name]): {".": {}, **_tracked(each, "")} for each in value}}
     return {}
 

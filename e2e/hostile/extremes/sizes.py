@@ -29,7 +29,14 @@ _MAPS: Final = frozenset(
     )
 )
 _OPAQUE: Final = frozenset({"fieldsV1"})
-_UNSET: Final = {"containers": 24, "initContainers": 24, "ephemeralContainers": 26, "tolerations": 6, "ports": 4}
+_UNSET: Final = {
+    "containers": 24,
+    "initContainers": 24,
+    "ephemeralContainers": 26,
+    "tolerations": 8,
+    "ports": 4,
+    "taints": 4,
+}
 """Bytes for fields of an entry that protobuf writes although they are empty."""
 
 

@@ -102,8 +102,21 @@ def _fitting(kind: Kind, path: str, counts: Sequence[int], place: int, start: Ma
 def filled(kind: Kind, path: str, counts: Sequence[int], start: Manifest | None = None) -> Manifest:
     """Put so many entries into each list on a path."""
     made = copy.deepcopy(start if start is not None else base(kind))
+    if kind is Kind.SLICES:
+        _make_room(made["spec"], path)
     _fill(made, ENTRIES[kind], "", path.split("."), counts)
     return made
+
+
+def _make_room(spec: Manifest, path: str) -> None:
+    """Take away what a slice may not have beside the list at the path."""
+    if path.startswith("spec.nodeSelector"):
+        spec.pop("allNodes", None)
+    if path.startswith("spec.devices[].nodeSelector"):
+        spec.pop("allNodes", None)
+        spec["perDeviceNodeSelection"] = True
+    if path.startswith("spec.sharedCounters"):
+        spec.pop("devices", None)
 
 
 def _fill(holder: Manifest, entries: Entries, before: str, parts: list[str], counts: Sequence[int]) -> None:

@@ -30,12 +30,13 @@ _MAPS: Final = frozenset(
 )
 _OPAQUE: Final = frozenset({"fieldsV1"})
 _UNSET: Final = {
-    "containers": 24,
-    "initContainers": 24,
-    "ephemeralContainers": 26,
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), 26),
+    **dict.fromkeys(("env", "volumes"), 2),
+    **dict.fromkeys(("ports", "taints"), 4),
+    "volumeMounts": 6,
     "tolerations": 8,
-    "ports": 4,
-    "taints": 4,
+    "conditions": 12,
+    "containerStatuses": 20,
 }
 """Bytes for fields of an entry that protobuf writes although they are empty."""
 

@@ -12,6 +12,7 @@ from scheduler.kube import client as client_module
 from scheduler.kube.client import Client, sent_before
 from scheduler.kube.credentials import ClientConfig
 from scheduler.kube.errors import Unreachable
+from scheduler.kube.http import call as call_module
 from scheduler.kube.http.connection_pool import ConnectionPool
 from scheduler.kube.leader_election.boot_clock import boot_time
 
@@ -22,7 +23,8 @@ class Sleep:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
         self.asked: list[str] = []
-        monkeypatch.setattr(client_module, "boot_time", lambda: boot_time() + self.seconds)
+        for module in (client_module, call_module):
+            monkeypatch.setattr(module, "boot_time", lambda: boot_time() + self.seconds)
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(f"{request.method} {request.query.get('timeout', '')}")

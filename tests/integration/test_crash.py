@@ -73,7 +73,7 @@ class Dammed:
 @pytest.fixture
 def dammed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Dammed]:
     """Bindings that stop until the dam is opened, or the test ends."""
-    made = Dam(20, is_binding)
+    made = Dam(20, is_binding, once=True)
     with lossy(control_plane.admin, before=made.before) as proxy:
         try:
             yield Dammed(made, proxy, proxy.write_kubeconfig(tmp_path / "dam.kubeconfig"))

@@ -52,7 +52,7 @@ class Stage:
 
 @pytest.fixture
 def dam() -> Iterator[Dam]:
-    made = Dam(BOUND, is_binding)
+    made = Dam(BOUND, is_binding, once=True)
     yield made
     made.open()
 

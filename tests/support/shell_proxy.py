@@ -343,13 +343,17 @@ class Dam:
     """
     Holds requests of one sort back behind the first few, until it is opened: what happens then happens amid a batch.
 
+    What is sent again, as its client does after a time-out, is one more request, but for `once`: the first few paths
+    pass as often as they come.
+
     What is held reaches the server when the dam opens, also where no client waits for the answer any more, and never
     where its requests are lost.
     """
 
-    def __init__(self, passing: int, wanted: Loses) -> None:
+    def __init__(self, passing: int, wanted: Loses, *, once: bool = False) -> None:
         self._left = passing
         self._wanted = wanted
+        self._passed: set[str] | None = set() if once else None
         self._lock = threading.Lock()
         self._is_open = threading.Event()
         self._is_broken = False
@@ -358,8 +362,11 @@ class Dam:
         """Hold such a request; to be given to `lossy`."""
         if self._wanted(method, path):
             with self._lock:
-                self._left -= 1
-                is_held = self._left < 0
+                is_again = self._passed is not None and path in self._passed
+                self._left -= not is_again
+                is_held = self._left < 0 and not is_again
+                if self._passed is not None and not is_held:
+                    self._passed.add(path)
             if is_held:
                 self._is_open.wait(60)
                 if self._is_broken:

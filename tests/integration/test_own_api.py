@@ -222,10 +222,11 @@ def test_the_running_scheduler_lists_its_queue(desk: Desk, capsys: pytest.Captur
         found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["pods"]
         return found
 
-    wait_until(lambda: [each.get("attempts", 0) > 0 for each in waiting()] == [True])
-    (last,) = waiting()
-    assert last["state"] in {"unschedulable", "backoff"}
-    wait_until(lambda: waiting()[0]["reason"] == "Unschedulable")
+    def has_failed(pod: dict[str, Any]) -> bool:
+        is_put_back = pod["state"] in {"unschedulable", "backoff"}  # not while it is decided again
+        return is_put_back and pod.get("attempts", 0) > 0 and pod["reason"] == "Unschedulable"
+
+    wait_until(lambda: [has_failed(each) for each in waiting()] == [True])
     assert waiting()[0]["why"]
 
 

@@ -125,7 +125,7 @@ class Replica:
             following = (
                 *(each.run() for each in self._watches.reflectors),
                 self._kept(Subsystem.WATCHES, self._watches.report),
-                parts.worker.run(),
+                self._kept(Subsystem.DECISION, parts.worker.run),
                 self._kept(Subsystem.READMISSION, self._readmission.run),
             )
             keeping = [group.create_task(each) for each in following]
@@ -229,7 +229,7 @@ class Replica:
         )
 
     def _kept(self, part: Subsystem, loop: Callable[[], Coroutine[Any, Any, None]]) -> Coroutine[Any, Any, None]:
-        """Return a loop that no unexpected exception ends; `parts.worker` and the reflectors see to that themselves."""
+        """Return a loop that no unexpected exception ends; the reflectors see to that themselves."""
         return kept_running(loop, self._context.metrics, part)
 
     def _make_followers(self) -> Followers:

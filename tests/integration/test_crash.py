@@ -26,8 +26,8 @@ commit:
 leaderElection:
   leaseName: "{name}"
   leaseNamespace: {namespace}
-  leaseDurationSeconds: 8
-  renewDeadlineSeconds: 6.5
+  leaseDurationSeconds: 15
+  renewDeadlineSeconds: 12
   retryPeriodSeconds: 0.5
 """
 
@@ -152,7 +152,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
     world.add_nodes(1, devices=2)
     world.template()
     configuration = tmp_path / "config.yaml"
-    lease = LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 8", "Seconds: 60")
+    lease = LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 15", "Seconds: 60")
     configuration.write_text(lease)
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)

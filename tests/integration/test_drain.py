@@ -60,7 +60,7 @@ def dam() -> Iterator[Dam]:
 @pytest.fixture
 def stage(world: World, start: Start, dam: Dam, tmp_path: Path) -> Iterator[Stage]:
     config = tmp_path / "config.yaml"
-    lease = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6.5, "retryPeriodSeconds": 0.5}
+    lease = {"leaseDurationSeconds": 15, "renewDeadlineSeconds": 12, "retryPeriodSeconds": 0.5}
     document = {
         "apiVersion": "config.dovetail.dev/v1alpha1",
         "kind": "DovetailConfiguration",

@@ -109,7 +109,8 @@ class QueuedPod:
     """
     A pod of the queue. Times are seconds of the queue's clock.
 
-    `attempts` counts failed attempts, `early_attempts` those before its claims existed, which cost no backoff.
+    `attempts` counts failed attempts, `early_attempts` those before its claims existed, which cost no backoff,
+    `waits` decisions after which it waits for pods that leave.
     `not_before` ends its backoff. `reasons` are those of the last attempt. `batch` is the number of the batch that took
     it last. While the pod is in flight, events about itself, its claims or its victims may remove reasons: `cleared`
     holds these. `is_replacement` is set for a pod that completes a gang which runs in part. `is_reported` is set after
@@ -128,6 +129,7 @@ class QueuedPod:
     state: PodState = PodState.GATED
     attempts: int = 0
     early_attempts: int = 0
+    waits: int = 0
     not_before: float = 0.0
     reasons: frozenset[ReasonCode] = frozenset()
     batch: int = 0

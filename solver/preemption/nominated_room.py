@@ -35,7 +35,7 @@ from solver.domain import (
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
 from solver.model.objective import evaluate
-from solver.preemption.what_if import snapshot_after, without
+from solver.preemption.what_if import deallocated, snapshot_after, without
 from solver.problem import nominations
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import SolverCache
@@ -102,6 +102,13 @@ def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) ->
         each.id for each in snapshot.pods if each.priority < pod.priority and (each.is_deleting or each.id in leaving)
     ]
     cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
+    found = _placed_in(cleared, pod, policy, cache)
+    if found is None:  # some of them are gone, and their claims still hold the devices
+        found = _placed_in(deallocated(cleared, (*snapshot.nominated, pod)), pod, policy, cache)
+    return found
+
+
+def _placed_in(cleared: Snapshot, pod: Pod, policy: Policy, cache: SolverCache) -> Extracted | None:
     problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), cache)
     if problem.rejected:
         return None

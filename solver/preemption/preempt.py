@@ -112,7 +112,11 @@ def _lowest_running(problem: Problem) -> int:
 
 
 def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
-    """Return the pods that may have others evicted, the highest priority first; those of a short gang together."""
+    """
+    Return the pods that may have others evicted, the highest priority first; those of a short gang together.
+
+    A nominated pod is one also where no pod of a lower priority runs any more: it waits for its victims' devices.
+    """
     rejected = frozenset(problem.pod(position).id for position in problem.rejected)
     by_id = {pod.id: pod for pod in problem.batch.pods}
     short = _short_gangs(problem, plan)
@@ -126,7 +130,8 @@ def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
         if all(pod.preemption_policy != NEVER_PREEMPT and pod.id not in rejected for pod in pods)
     ]
     lowest = _lowest_running(problem) if found else 0
-    return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
+    waiting = (each for each in found if priority_of(each) > lowest or any(pod.nominated_node_name for pod in each))
+    return tuple(sorted(waiting, key=lambda each: -priority_of(each)))
 
 
 def _short_gangs(problem: Problem, plan: Plan) -> frozenset[GangId]:

@@ -10,7 +10,7 @@ import yaml
 
 from e2e.dovetail import Dovetail
 from tests.integration.test_gangs import gangs_bound, member, pod_group
-from tests.support.controlplane import wait_until
+from tests.support.controlplane import stopped, wait_until
 from tests.support.marks import WITH_POD_GROUPS
 from tests.support.shell_world import Json, Start, World
 
@@ -202,6 +202,41 @@ def test_room_is_held_until_the_victim_is_gone(world: World, start: Start) -> No
     body = {"metadata": {"finalizers": None}}
     world.plane.request("PATCH", path, body, content="application/merge-patch+json")
     wait_until(lambda: "high" in world.bound())
+
+
+def test_the_devices_of_a_victim_that_is_gone_are_held_until_its_claim_is_released(
+    world: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    """A kubelet reports the victim's end before the claim controller takes its claim's allocation back."""
+    world.add_nodes(1, devices=1)
+    for name in ("of-low", "of-high", "of-late"):
+        world.claim(name)
+    begin(world, start, account, tmp_path, devices=True)
+    world.pod("low", claim="of-low")
+    wait_until(lambda: "low" in world.bound())
+    path = f"/api/v1/namespaces/{world.namespace}/pods/low"
+    merge = {"content": "application/merge-patch+json"}
+    world.plane.request("PATCH", path, {"metadata": {"finalizers": ["example.com/lingers"]}}, **merge)
+    world.pod("high", claim="of-high", **HIGH)
+    wait_until(lambda: "deletionTimestamp" in (world.get_pod("low") or {"metadata": {}})["metadata"])
+
+    with stopped(world.plane.components["kube-controller-manager"].pid):
+        world.plane.request("PATCH", f"{path}/status", {"status": {"phase": "Failed"}}, **merge)
+        world.pod("late", claim="of-late")
+        wait_until(lambda: bool(world.condition("late")))
+        world.plane.request("PATCH", path, {"metadata": {"finalizers": None}}, **merge)
+        wait_until(lambda: world.get_pod("low") is None)
+        world.pod("later", claim="of-late")
+        wait_until(lambda: bool(world.condition("later")))
+        high = world.get_pod("high") or {}
+        assert (high["status"].get("nominatedNodeName"), world.condition("high")["reason"]) == (
+            world.nodes[0],
+            "WaitingForVictims",
+        )
+    wait_until(lambda: "high" in world.bound())
+
+    assert world.bound().keys() == {"high"}
+    assert not any(each["reason"] == "Preempted" for name in ("late", "later") for each in world.events(name))
 
 
 def _disruption(world: World, name: str) -> Any:

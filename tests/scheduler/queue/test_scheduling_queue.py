@@ -504,6 +504,21 @@ def test_a_pod_whose_victims_are_gone_does_not_rest(pending: SchedulingQueue) ->
     assert names(pending, 0.5) == ["p"]
 
 
+def test_to_wait_for_victims_is_no_failed_attempt_and_backs_off_all_the_same(pending: SchedulingQueue) -> None:
+    pending.offer(pod("p"), 0.0)
+    now, waits = 0.0, []
+    for _ in range(3):
+        assert names(pending, now) == ["p"]
+        put_back(pending, pod("p"), now, ReasonCode.PREEMPTING)
+        due = pending.next_due(now)
+        assert due is not None
+        waits.append(round(due - now))
+        now = due
+
+    assert waits == [1, 2, 4]
+    assert [each.attempts for each in pending.pods()] == [0]
+
+
 def test_victims_that_end_while_it_is_in_flight_are_not_missed(pending: SchedulingQueue) -> None:
     pending.offer(pod("p"), 0.0)
     pending.take_batch(0.0, 100)

@@ -387,6 +387,33 @@ def test_the_nominated_pod_waits_for_devices_whose_pods_are_gone() -> None:
     assert check(snapshot, batch, plan, policy) == ()
 
 
+def test_the_nominated_pod_waits_though_no_other_pod_runs() -> None:
+    """The last victim is gone, and its claim is not released yet: the devices are held for the pod meanwhile."""
+    node, slices, gpu_class, claims, _ = gpus(2)
+    asked = (b.claim("two", b.request(count=2)), b.claim("one"))
+    high = replace(b.pod("high", "two", priority=10), nominated_node_name="n1")
+    snapshot = b.snapshot(node, slices, gpu_class, claims, *asked)  # type: ignore[arg-type]
+    snapshot = replace(snapshot, nominated=(high,))
+
+    plan = decide(snapshot, high, rules=DEVICES)
+
+    assert [(each.placements[0].node, each.victims) for each in plan.preemptions] == [("n1", ())]
+    assert plan.unplaced[0].reasons[0].code is ReasonCode.PREEMPTING
+    assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=DEVICES)) == ()
+    assert decide(snapshot, b.pod("low", "one"), rules=DEVICES).placements == ()
+
+
+def test_devices_that_victims_leave_do_not_keep_other_ones() -> None:
+    """Two devices are about to be free on the node of a pod that asks for two; the third is for others."""
+    node, slices, gpu_class, claims, _ = gpus(3)
+    held = claims[:2]  # type: ignore[index]
+    asked = (b.claim("two", b.request(count=2)), b.claim("one"))
+    high = replace(b.pod("high", "two", priority=10), nominated_node_name="n1")
+    snapshot = replace(b.snapshot(node, slices, gpu_class, held, *asked), nominated=(high,))  # type: ignore[arg-type]
+
+    assert len(decide(snapshot, b.pod("low", "one"), rules=DEVICES).placements) == 1
+
+
 def test_shares_that_stay_are_counted_exactly() -> None:
     """Eight units, of which five stay: three more fit, though the five take two of the units of three."""
     devices = (

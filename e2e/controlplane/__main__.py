@@ -61,7 +61,7 @@ def _usage(plane: ControlPlane, *, has_nodes: bool) -> str:
     nodes = (
         "It has nodes with devices, for the files in examples/; their pods name the scheduler dovetail. "
         "Start it with its API:\n\n"
-        f"  .venv/bin/dovetail --config={_with_api(plane.folder)} --leader-elect=false --log-format=console\n\n"
+        f"  .venv/bin/dovetail run --config={_with_api(plane.folder)} --leader-elect=false --log-format=console\n\n"
         f"and ask it (without --server a command reads the API server):\n\n"
         f"  .venv/bin/dovetail free --server=http://{_API}"
         if has_nodes

@@ -40,8 +40,7 @@ COMMANDS: Final = {
 """What each command does. Its module has its name, and is imported only when it is called."""
 _FOLDERS: Final = {"observe": "adoption", "report": "adoption"}
 """The commands whose module is in a package of this one; those of all others are in this package."""
-_DEFAULT: Final = "run"
-_LASTING: Final = {_DEFAULT, "page", "observe"}
+_LASTING: Final = {"run", "page", "observe"}
 """Commands that go on until they are stopped."""
 _COMPLETING: Final = "_ARGCOMPLETE"
 """The environment variable that the completion scripts of argcomplete set."""
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         completion.complete(parser_of_line(os.environ["COMP_LINE"]))
     is_plugin = Path(sys.argv[0]).name == "kubectl-dovetail"
-    words = _with_command(list(sys.argv[1:] if arguments is None else arguments), "--help" if is_plugin else _DEFAULT)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     options = _parser_for(words[0], "kubectl dovetail" if is_plugin else "dovetail").parsed(words)
     is_collecting = gc.isenabled()
     if words[0] not in _LASTING and not getattr(options, "watch", False):
@@ -123,13 +122,6 @@ def _defect(error: Exception, options: argparse.Namespace) -> int:
     return ExitStatus.DEFECT
 
 
-def _with_command(words: list[str], default: str) -> list[str]:
-    """Insert the default command: `dovetail --config F` means `dovetail run --config F`."""
-    if words and (not words[0].startswith("-") or words[0] in {"-h", "--help", "--version"}):
-        return words
-    return [default, *words]
-
-
 class _Parser(argparse.ArgumentParser):
     """Reports wrong arguments in one line, with what was meant instead."""
 
@@ -141,6 +133,8 @@ class _Parser(argparse.ArgumentParser):
         name = words[0]
         if name not in COMMANDS and not name.startswith("-"):
             self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
+        if self.is_option_of("run", name):
+            self.error(f'the command is missing: write "{self.prog} run {name} …" to schedule pods')
         options, unknown = self.parse_known_args(words)
         if unknown:
             command = self.command or self
@@ -152,6 +146,12 @@ class _Parser(argparse.ArgumentParser):
     def option_names(self) -> tuple[str, ...]:
         """Return the long names of its options."""
         return tuple(each for each in self._option_string_actions if each.startswith("--"))
+
+    def is_option_of(self, command: str, word: str) -> bool:
+        """Whether a word is an option of a command, and none of its own."""
+        theirs = _parser_for(command, self.prog).command
+        name = word.partition("=")[0]
+        return theirs is not None and name in theirs.option_names() and name not in self.option_names()
 
     def error(self, message: str) -> NoReturn:
         """Write the message and exit."""
@@ -185,11 +185,10 @@ def parser_of_line(line: str) -> argparse.ArgumentParser:
 
 def _parser_for(command: str, program: str) -> _Parser:
     """Return the parser, which knows all commands by name and the arguments of one of them."""
-    default = f"The default command is {_DEFAULT}. " if program == "dovetail" else ""
     parser = _Parser(
         prog=program,
         description="A Kubernetes scheduler for devices (DRA) that decides about all waiting pods together.",
-        epilog=f"{default}See `{program} COMMAND --help` for each command.",
+        epilog=f"See `{program} COMMAND --help` for each command.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and exit")

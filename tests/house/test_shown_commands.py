@@ -39,13 +39,12 @@ def _inline(document: str) -> Iterator[str]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a command behind `dovetail`, without comments and redirections; `run` is the default command."""
+    """The words of a command behind `dovetail`, without comments and redirections."""
     lexer = shlex.shlex(_DOVETAIL.sub("", line, count=1), posix=True, punctuation_chars=True)
     lexer.wordchars += ":@%,…$\\{}'"
     words = list(lexer)
     ends = [number for number, word in enumerate(words) if set(word) <= set("|&;<>()")]
-    words = words[: ends[0]] if ends else words
-    return words if words[0] in COMMANDS or not words[0].startswith("-") else ["run", *words]
+    return words[: ends[0]] if ends else words
 
 
 @cache

@@ -68,23 +68,31 @@ def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFix
         pytest.param(
             ["quue", "-A"], 'dovetail: unknown command "quue". Did you mean "queue"? (see', id="close command"
         ),
-        pytest.param(["--nonsense"], "dovetail run: unrecognized arguments: --nonsense (see", id="unknown flag"),
+        pytest.param(["run", "--nonsense"], "dovetail run: unrecognized arguments: --nonsense (see", id="unknown flag"),
+        pytest.param(["--nonsense", "run"], "dovetail: unrecognized arguments: --nonsense (see", id="unknown before"),
+        pytest.param(
+            ["--leader-elect=false"],
+            'the command is missing: write "dovetail run --leader-elect=false …" to schedule pods (see',
+            id="no command",
+        ),
         pytest.param(
             ["fit", "-f", "x", "--cuont=3"],
             'dovetail fit: unrecognized arguments: --cuont=3. Did you mean "--count"? (see dovetail fit --help)',
             id="close flag",
         ),
         pytest.param(["queue", "-x"], "dovetail queue: unrecognized arguments: -x (see", id="unknown letter"),
-        pytest.param(["--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
+        pytest.param(["run", "--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
         pytest.param(
-            ["--log-level", "loud"], "invalid choice: 'loud' (choose from 'debug', 'info',", id="unknown level"
+            ["run", "--log-level", "loud"], "invalid choice: 'loud' (choose from 'debug', 'info',", id="unknown level"
         ),
         pytest.param(["config"], "one of the arguments --print-default --print-schema --check", id="nothing to do"),
         pytest.param(
-            ["--bind-address", "80"], "dovetail: command line: health.bindAddress: '80' is no address", id="address"
+            ["run", "--bind-address", "80"],
+            "dovetail: command line: health.bindAddress: '80' is no address",
+            id="address",
         ),
-        pytest.param(["--config", "/absent"], "dovetail: /absent: cannot be read", id="no file"),
-        pytest.param(["--scheduler-name", "a b"], "'a b' is no name", id="no name"),
+        pytest.param(["run", "--config", "/absent"], "dovetail: /absent: cannot be read", id="no file"),
+        pytest.param(["run", "--scheduler-name", "a b"], "'a b' is no name", id="no name"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(
@@ -98,6 +106,13 @@ def test_wrong_use_is_one_line_and_status_2(
     assert status == 2
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_without_a_command_the_help_is_printed_and_nothing_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 0
+    assert "simulate" in capsys.readouterr().out
 
 
 def test_commands_that_only_print_import_nothing_of_the_cluster() -> None:

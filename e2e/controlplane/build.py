@@ -2,7 +2,7 @@
 Builds the control plane's one binary, once per machine and version: `python -m e2e.controlplane.build [VERSION]`.
 
 The result lies in the user's cache folder under a key of everything that decides it, so a clean checkout finds it
-again. A cold build takes minutes and shows its progress.
+again. A cold build takes minutes and shows how far it is.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,8 @@ SOURCE = Path(__file__).parent / "go"
 KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+\.\d+\.\S+)", re.MULTILINE)
 OLDEST_GO = (1, 26)
 LINE_SECONDS = 15.0
+_TOO_EARLY = 0.05
+"""Up to this share of the packages nothing is said about the time that is left."""
 
 
 class BuildError(RuntimeError):
@@ -41,13 +44,16 @@ def controlplane_binary(kubernetes: str | None = None) -> Path:
     UnknownVersionError.
     """
     kubernetes = versions.chosen(kubernetes)
-    go = go_command()
-    folder = cache_folder("controlplane") / _key(kubernetes, go_version(go) or "")
     flags = [f"-modfile={_module(kubernetes)}", "-tags", _tags(kubernetes), "-ldflags", _ldflags(kubernetes), "."]
-    binary = compiled(folder / "controlplane", SOURCE, flags, "the control plane")
+    binary = compiled(_path(kubernetes), SOURCE, flags, "the control plane")
     with contextlib.suppress(FileExistsError):
         binary.with_name("kubectl").symlink_to(binary.name)
     return binary
+
+
+def is_built(kubernetes: str | None = None) -> bool:
+    """Whether the cache has the binary. Raises BuildError or UnknownVersionError."""
+    return _path(versions.chosen(kubernetes)).exists()
 
 
 def compiled(binary: Path, source: Path, flags: list[str], what: str) -> Path:
@@ -86,11 +92,11 @@ def cache_folder(name: str) -> Path:
     return folder
 
 
-def _key(kubernetes: str, go_version: str) -> str:
-    digest = hashlib.sha256(go_version.encode())
+def _path(kubernetes: str) -> Path:
+    digest = hashlib.sha256((go_version(go_command()) or "").encode())
     for path in sorted([_module(kubernetes), _module(kubernetes).with_suffix(".sum"), *SOURCE.glob("*.go")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{kubernetes}-{digest.hexdigest()[:16]}"
+    return cache_folder("controlplane") / f"{kubernetes}-{digest.hexdigest()[:16]}" / "controlplane"
 
 
 def _module(kubernetes: str) -> Path:
@@ -148,26 +154,38 @@ def environment() -> dict[str, str]:
 def _build(binary: Path, source: Path, flags: list[str], what: str) -> None:
     folder = binary.parent
     staging = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    stale, log, progress = staging / "stale.log", staging / "build.log", Progress(what)
     try:
-        log = staging / "build.log"
-        command = [*go_command(), "build", "-v", "-o", str(staging / binary.name), *flags]
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=source, env=environment(), stdout=output, stderr=output)
-            try:
-                _watch(process, log, what)
-            except BaseException:
-                process.terminate()
-                process.wait()
-                raise
-        if process.returncode != 0:
-            kept = folder.with_name(f"{folder.name}.log")
-            shutil.copy(log, kept)
-            tail = "\n".join(log.read_text().splitlines()[-20:])
-            raise BuildError(f"go build ended with status {process.returncode}; its log is {kept}:\n{tail}")
+        # What it compiles is known only with the sources of all modules: this downloads them.
+        _run(["list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", *flags], source, (stale, log), progress)
+        progress.begin_compiling(len(stale.read_bytes().split()))
+        _run(["build", "-v", "-o", str(staging / binary.name), *flags], source, (log, log), progress)
         staging.chmod(0o755)
+        for each in (stale, log):
+            each.unlink()
         staging.rename(folder)
+    except BuildError as error:
+        kept = folder.with_name(f"{folder.name}.log")
+        shutil.copy(log, kept)
+        tail = "\n".join(log.read_text().splitlines()[-20:])
+        raise BuildError(f"{error}; its log is {kept}:\n{tail}") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _run(words: list[str], source: Path, logs: tuple[Path, Path], progress: "Progress") -> None:
+    """Run Go with its output and its errors in two files, which may be the same; show the progress meanwhile."""
+    output, errors = logs
+    with output.open("ab") as out, errors.open("ab") as err:
+        process = subprocess.Popen([*go_command(), *words], cwd=source, env=environment(), stdout=out, stderr=err)
+        try:
+            _watch(process, errors, progress)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if process.returncode != 0:
+        raise BuildError(f"go {words[0]} ended with status {process.returncode}")
 
 
 def _tags(kubernetes: str) -> str:
@@ -195,26 +213,47 @@ def _ldflags(kubernetes: str) -> str:
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in version.items())])
 
 
-def _watch(process: subprocess.Popen[bytes], log: Path, what: str) -> None:
-    """Wait for the build, telling on stderr how far it is: rewriting one line on a terminal, else a line at times."""
-    began, is_terminal = time.monotonic(), sys.stderr.isatty()
-    next_line = began
+def _watch(process: subprocess.Popen[bytes], log: Path, progress: "Progress") -> None:
+    """Wait for Go, telling on stderr how far it is: rewriting one line on a terminal, else a line at times."""
+    is_terminal = sys.stderr.isatty()
+    next_line = time.monotonic()
     while process.poll() is None:
         now = time.monotonic()
         if now >= next_line:
             next_line = now + (0.5 if is_terminal else LINE_SECONDS)
-            print(_progress(what, now - began, log), end="\r" if is_terminal else "\n", file=sys.stderr, flush=True)
+            line = progress.line(log.read_bytes(), now)
+            print(f"{line:<79}\r" if is_terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
         time.sleep(0.1)
-    print(_progress(what, time.monotonic() - began, log), file=sys.stderr, flush=True)
+    line = progress.line(log.read_bytes(), time.monotonic())
+    print(f"{line:<79}" if is_terminal else line, file=sys.stderr, flush=True)
 
 
-def _progress(what: str, elapsed_seconds: float, log: Path) -> str:
-    lines = log.read_bytes().splitlines()
-    downloads = sum(line.startswith(b"go: downloading") for line in lines)
-    return (
-        f"building {what} (once; minutes on a cold cache): {elapsed_seconds:4.0f} s, "
-        f"{downloads} modules downloaded, {len(lines) - downloads} packages compiled"
-    )
+class Progress:
+    """How far a build is: modules are downloaded, then packages are compiled, whose number is known by then."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._began = self._compiling_since = clock()
+        self._packages = 0
+
+    def begin_compiling(self, packages: int) -> None:
+        """Note how many packages are to be compiled from now on."""
+        self._packages, self._compiling_since = packages, self._clock()
+
+    def line(self, log: bytes, now: float) -> str:
+        """Say it, by Go's log: a line for each module that is downloaded and each package that is compiled."""
+        lines = log.splitlines()
+        downloads = sum(line.startswith(b"go: downloading") for line in lines)
+        begin = f"building {self._what} (once): "
+        if not self._packages:
+            return f"{begin}{now - self._began:.0f} s, {downloads} modules downloaded"
+        done = min(len(lines) - downloads, self._packages)
+        line = f"{begin}{100 * done // self._packages} % of {self._packages} packages, {now - self._began:.0f} s"
+        if done < max(1, self._packages * _TOO_EARLY) or done == self._packages:
+            return line
+        left = (now - self._compiling_since) * (self._packages - done) / done
+        return f"{line}, about {math.ceil(left / 60)} min left" if left > 60 else f"{line}, less than a minute left"
 
 
 @contextmanager

@@ -30,11 +30,12 @@ class Case:
         return [each for (kind, _), each in found.items() if kind != "Namespace"]
 
     def chart_values(self) -> Values:
-        """Return the values, with the configuration of the overlay where it has one."""
+        """Return the values, with the configuration of the overlay where it has one; the chart asks which devices."""
         made = dict(self.values)
         for each in self.objects():
             if each["metadata"]["name"] == CONFIG:
                 made["config"] = yaml.safe_load(each["data"]["config.yaml"])
+                made["config"].setdefault("devices", {}).setdefault("owned", {})
         return made
 
 

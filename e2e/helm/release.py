@@ -23,13 +23,16 @@ AGGREGATED: Final = "dovetail-operator"
 SECONDS: Final = 60.0
 REFUSED: Final = ("replica=3", "config.solver.budget=1", "features.preemption=yes", "api.enabled=1")
 """Values that the schema refuses: unknown names and wrong types, in Dovetail's configuration too."""
+_OWNED: Final[Values] = {"config": {"devices": {"owned": {}}}}
 UNFIT: Final[tuple[Values, ...]] = (
     {"scheduler": {"enabled": False}},
     {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "page": {"enabled": True}},
     {"scheduler": {"enabled": False}, "observe": {"enabled": True}, "admission": {"limits": {"enabled": True}}},
-    {"page": {"enabled": True}, "userRoles": False},
+    {"page": {"enabled": True}, "userRoles": False, **_OWNED},
+    {},
+    {"config": {"devices": {"groupLabels": []}}},
 )
-"""Values that fit the schema, and not each other."""
+"""Values that fit the schema, and not each other; or of which one is missing that only the user can choose."""
 _POD: Final[Values] = {
     "imagePullSecrets": [{"name": "mine"}],
     "nodeSelector": {"kubernetes.io/os": "linux", "example.com/pool": "system"},
@@ -45,7 +48,7 @@ CHANGED: Final[Values] = {
     "podAnnotations": {"example.com/number": "1"},
     "podLabels": {"example.com/team": "platform"},
     "features": {"preemption": False, "podGroups": False},
-    "config": {"leaderElection": {"leaseName": "other"}},
+    "config": {"leaderElection": {"leaseName": "other"}, **_OWNED["config"]},
     "monitoring": {
         "podMonitor": True,
         "labels": {"release": "kube-prometheus-stack"},

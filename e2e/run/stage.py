@@ -18,6 +18,7 @@ from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
 from e2e.controlplane.processes import Component
 from e2e.fleet import fleets, publish
 from e2e.fleet.shape import Fleet
+from e2e.run import preview
 from e2e.scenarios.examples import Example, read_examples
 
 SCHEDULERS = ("dovetail", "kube-scheduler")
@@ -77,17 +78,18 @@ class Stage:
 
         Raises BuildError, ComponentError, KubectlError.
         """
+        fleet, examples = fleets.demo_fleet(), read_examples()
         with contextlib.ExitStack() as ends:
+            if not build.is_built():
+                preview.show(console, fleet)
             with _step(console, "control plane built"):
                 build.controlplane_binary()
             with _step(console, "etcd, API server, controllers started"):
                 plane = ends.enter_context(ControlPlane.start(feature_gates=gates, kubelet=True, folder=folder))
-            fleet = fleets.demo_fleet()
             with _step(console, _describe(fleet)):
                 publish.publish_to(plane.kubeconfig, fleet)
             running = _start_scheduler(console, plane, scheduler, settings)
             ends.callback(running.stop)
-            examples = read_examples()
             stage = cls(plane, running, examples)
             with _step(console, f"{len(examples)} examples applied, {stage.expected_pods} pods"):
                 is_peer = scheduler != SCHEDULERS[0]

@@ -152,9 +152,8 @@ class PodQueues:
             self._failed_for_all(queued.group, queued, now)
         self.leave_group(queued)
         if not is_early and not queued.is_reported:  # while claims or members are missing nothing was tried
-            is_waiting = ReasonCode.PREEMPTING in queued.reasons  # it has a place, and its victims leave
-            queued.waits += is_waiting
-            queued.attempts += not is_waiting
+            queued.waits += ReasonCode.PREEMPTING in queued.reasons  # it has a place, and its victims leave
+            queued.attempts += ReasonCode.PREEMPTING not in queued.reasons
             has_lost = ReasonCode.OUTRANKED in reasons and queued.pod.gang is None
             is_retried_now = needs_no_backoff(queued, has_lost=has_lost)
             queued.not_before = now if is_retried_now else self._backoff.end(now, queued.attempts + queued.waits)

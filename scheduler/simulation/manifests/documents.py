@@ -26,7 +26,8 @@ _MOST_BYTES: Final = 256 * 1024 * 1024
 """The largest file; its objects take about ten times as much memory."""
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as the decoder represents them."""
-_NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")
+_MARKS: Final = ("---", "...")
+"""A line of a start or an end of a document."""
 
 
 class Document(NamedTuple):
@@ -175,9 +176,17 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
     line = 0
     for start, end in zip(starts, [*starts[1:], len(content)], strict=True):
         chunk = content[start:end]
-        if not _NOTHING.match(chunk):
+        if not all(map(_says_nothing, chunk.splitlines())):
             yield chunk, line
         line += chunk.count("\n")
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is blank, a comment, a directive, or the mark of a document with nothing behind it."""
+    if line.startswith(_MARKS) and not line[3:4].strip():
+        line = line[3:]
+    said = line.strip()
+    return not said or said.startswith("#") or line.startswith("%")
 
 
 def _add(value: Any, source: str, reading: ManifestFiles) -> None:

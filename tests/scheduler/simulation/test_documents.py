@@ -38,6 +38,9 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\n"
             id="an empty one",
         ),
         pytest.param("{apiVersion: v1, kind: Pod, metadata: {name: a}}", ["document 1"], id="flow style"),
+        pytest.param(f"{'#' * 40}\n{POD.format('a')}", ["document 1"], id="a banner"),
+        pytest.param(f"# {'-' * 78}\n# Team: a\n" * 9 + POD.format("a"), ["document 1"], id="banners"),
+        pytest.param(f"%YAML 1.1\n---\n{POD.format('a')}...\n\n# end\n", ["document 1"], id="a directive"),
         pytest.param(json.dumps(m.pod()) + "\n" + json.dumps(m.pod()), ["document 1", "document 2"], id="JSON lines"),
         pytest.param(
             json.dumps({"apiVersion": "v1", "kind": "List", "items": [m.pod("a"), m.pod("b")]}),

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from scheduler.settings import untrusted_yaml
+from scheduler.settings import untrusted_yaml, yaml_scalars
 from scheduler.simulation.manifests.fields import Body
 
 LIVE: Final = "cluster"
@@ -143,7 +143,8 @@ def _values(content: str) -> Iterator[Any]:
 
 
 def _json_values(content: str) -> Iterator[Any]:
-    decoder, position = json.JSONDecoder(), 0
+    decoder = json.JSONDecoder(parse_float=lambda text: yaml_scalars.as_json(float(text)), parse_constant=_no_number)
+    position = 0
     while position < len(content):
         if content[position].isspace():
             position += 1
@@ -157,6 +158,10 @@ def _json_values(content: str) -> Iterator[Any]:
         line = content.count("\n", 0, start)
         broken = _wrong_byte(content[start:position], line)
         yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def _wrong_byte(text: str, line: int) -> _Unreadable | None:

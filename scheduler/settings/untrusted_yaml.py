@@ -175,6 +175,10 @@ def _binary(loader: _Loader, node: yaml.ScalarNode) -> str:
     return loader.construct_yaml_binary(node).decode()
 
 
+def _set(loader: _Loader, node: yaml.MappingNode) -> Any:
+    return loader.construct_mapping(node, deep=True)
+
+
 def _own_tag(loader: _Loader, _: str, node: yaml.Node) -> Any:
     """Build what has a tag of a program's own, such as `!Ref`: kubectl ignores the tag."""
     if isinstance(node, yaml.MappingNode):
@@ -188,4 +192,4 @@ _Loader.add_multi_constructor("!", _own_tag)
 for _name in ("int", "float", "bool", "null"):
     _Loader.add_constructor(f"{_CORE}{_name}", _explicit)
 _Loader.add_constructor(f"{_CORE}timestamp", lambda _, node: node.value)
-_Loader.add_constructor(f"{_CORE}set", lambda loader, node: _own_tag(loader, "", node))
+_Loader.add_constructor(f"{_CORE}set", _set)

@@ -206,7 +206,7 @@ class CaseBuilder:
         kind = decoding.KINDS.get(decoding.of(body))
         self.names.complete(body, (change.key for change in self.live if change.kind is kind))
         defaults.fill_metadata(body)
-        found = list(api_validation.of_object(body))
+        found = list(api_validation.of_object(body, self.served.minor))
         for wrong in found:
             self._refuse(document, wrong.field, wrong.message)
         fill = defaults.FILL.get(text(body["kind"]))

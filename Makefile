@@ -28,7 +28,7 @@ CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -148,6 +148,9 @@ config: sync ## Generate config/default.yaml and config/schema.json from the set
 
 reference: sync ## Generate docs/reference (configuration, commands, series, events, reasons, log) from the code
 	@$(VENV)/python docs/reference.py
+
+api-schema: sync ## Generate scheduler/simulation/manifests/api_schema.json from the OpenAPI of each supported Kubernetes
+	@$(VENV)/python -m e2e.controlplane.api_schema
 
 monitoring: sync ## Generate dashboards, and the rules for a Prometheus without the Operator, into deploy/monitoring
 	@$(VENV)/python -m e2e.dashboards --write

@@ -6,11 +6,11 @@ from typing import Final
 
 from solver.domain import LabelRequirement, LabelSelector, LabelSelectorOperator
 
-_KEY: Final = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
-_VALUE: Final = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+_WORD: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_KEY: Final = rf"(?:[A-Za-z0-9.-]{{1,253}}/)?{_WORD}"
 _REQUIREMENT: Final = re.compile(
     rf"\s*(?:(?P<absent>!)\s*(?P<gone>{_KEY})"
-    rf"|(?P<key>{_KEY})(?:\s*(?P<sign>==|=|!=)\s*(?P<value>{_VALUE})"
+    rf"|(?P<key>{_KEY})(?:\s*(?P<sign>==|=|!=)(?:\s*(?P<value>{_WORD}))?"
     rf"|\s+(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,(?=.)|$)"
 )
 
@@ -46,5 +46,5 @@ def _requirement(found: re.Match[str]) -> LabelRequirement:
         return LabelRequirement(key=found["key"], operator=operator, values=values)
     if found["sign"]:
         operator = LabelSelectorOperator.NOT_IN if found["sign"] == "!=" else LabelSelectorOperator.IN
-        return LabelRequirement(key=found["key"], operator=operator, values=(found["value"],))
+        return LabelRequirement(key=found["key"], operator=operator, values=(found["value"] or "",))
     return LabelRequirement(key=found["key"], operator=LabelSelectorOperator.EXISTS)

@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 import yaml
 
+from scheduler.settings import yaml_scalars
+
 try:
     from yaml import CSafeLoader as _Base
 except ImportError:  # PyYAML without its C extension: the same, slower
@@ -114,24 +116,80 @@ def _check_limits(text: str) -> None:
 
 
 class _Loader(_Base):
-    """YAML as Kubernetes reads it: plain values, times stay strings, unique keys."""
+    """YAML as kubectl reads it: scalars of go-yaml 2, keys are JSON's and unique."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """Return the tag of a node; plain scalars have one of ours, which builds their value."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]  # PyYAML has no types here
+        return tag
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature of PyYAML
-        """Build a mapping after checking that its keys are unique strings, as JSON requires."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key.start_mark)
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
-            if key.value != "<<":
-                seen.add(key.value)
-                key.tag = "tag:yaml.org,2002:str"
-        made: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        """Build a mapping in the order of its keys, so that what is merged replaces what stands before it (go-yaml)."""
+        made: dict[Hashable, Any] = {}
+        written: set[str] = set()
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key_node.start_mark)
+            if key_node.tag == _PLAIN and key_node.value == "<<":
+                for merged in self._merged(value_node):
+                    made.update(self.construct_mapping(merged, deep=True))
+                continue
+            key = yaml_scalars.key_of(self.construct_object(key_node))
+            if key in written:
+                raise yaml.MarkedYAMLError(problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark)
+            written.add(key)
+            made[key] = self.construct_object(value_node, deep=deep)
         return made
 
+    def _merged(self, node: yaml.Node) -> list[yaml.MappingNode]:
+        """Return the mappings of a merge key, the one that counts most last."""
+        given = node.value[::-1] if isinstance(node, yaml.SequenceNode) else [node]
+        found = [each for each in given if isinstance(each, yaml.MappingNode)]
+        if len(found) < len(given):
+            message = "a merge needs a mapping or a list of mappings"
+            raise yaml.MarkedYAMLError(problem=message, problem_mark=node.start_mark)
+        return found
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Base.yaml_implicit_resolvers.items()
-}
+
+_CORE: Final = "tag:yaml.org,2002:"
+_PLAIN: Final = "plain"
+"""The tag of plain scalars, which no document can have: those begin with `!` or `tag:`."""
+
+
+def _plain(_: _Loader, node: yaml.ScalarNode) -> yaml_scalars.PlainScalar:
+    try:
+        value = yaml_scalars.value_of(node.value)
+    except ValueError as error:
+        raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from error
+    return yaml_scalars.as_json(value) if isinstance(value, float) else value
+
+
+def _explicit(_: _Loader, node: yaml.ScalarNode) -> yaml_scalars.PlainScalar:
+    value = yaml_scalars.explicit(node.tag.removeprefix(_CORE), node.value)
+    return yaml_scalars.as_json(value) if isinstance(value, float) else value
+
+
+def _binary(loader: _Loader, node: yaml.ScalarNode) -> str:
+    return loader.construct_yaml_binary(node).decode()
+
+
+def _set(loader: _Loader, node: yaml.MappingNode) -> Any:
+    return loader.construct_mapping(node, deep=True)
+
+
+def _own_tag(loader: _Loader, _: str, node: yaml.Node) -> Any:
+    """Build what has a tag of a program's own, such as `!Ref`: kubectl ignores the tag."""
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    return loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else node.value
+
+
+_Loader.add_constructor(_PLAIN, _plain)
+_Loader.add_constructor(f"{_CORE}binary", _binary)
+_Loader.add_multi_constructor("!", _own_tag)
+for _name in ("int", "float", "bool", "null"):
+    _Loader.add_constructor(f"{_CORE}{_name}", _explicit)
+_Loader.add_constructor(f"{_CORE}timestamp", lambda _, node: node.value)
+_Loader.add_constructor(f"{_CORE}set", _set)

@@ -72,7 +72,6 @@ _ALLOWED: Final = {
     "[-a-z0-9]": "small letters, digits and '-'",
 }
 """The character class in the middle of a name's pattern (`schema`), in words."""
-_LOCATED: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
 _TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?(?P<rest>.*)", re.DOTALL)
 
 
@@ -86,16 +85,24 @@ def of_values(document: dict[str, Any]) -> tuple[str, ...]:
     left: dict[str, Any] = _without_unknown(document, Settings) | {"apiVersion": API_VERSION, "kind": KIND}
     errors, removed = list[str](), list[str]()
     while len(errors) < _MOST_VALUES and (message := _refusal(left)):
-        located = _LOCATED.fullmatch(message)
-        path = (located["path"] or "") if located is not None else ""
+        _, path, is_key = _located(message)
         if any(each.startswith(path) for each in removed):
             break  # missing only because it was removed
         errors.append(_readable(message, left))
-        if not path or (located is not None and located["key"]):
+        if not path or is_key:
             break
         removed.append(path)
         _remove(left, path)
     return tuple(errors)
+
+
+def _located(message: str) -> tuple[str, str, bool]:
+    """Split a message of the decoder into the error, the path without `$`, and whether it is about a key."""
+    what, _, place = message.rpartition(" - at ")  # the error may hold a user's text, the place does not
+    root = place.removeprefix("`key` in ")
+    if not what or not root.startswith("`$") or not root.endswith("`"):
+        return message, "", False
+    return what, root[2:-1].removeprefix("."), root != place
 
 
 def _refusal(document: object) -> str:
@@ -133,11 +140,8 @@ def of_settings(settings: Settings) -> tuple[str, ...]:
 
 def _readable(message: str, document: dict[str, Any]) -> str:
     """Rewrite a message of the decoder: path without root, types in terms of YAML."""
-    located = _LOCATED.fullmatch(message)
-    if located is None:
-        return message
-    what, path = located["what"], located["path"] or ""
-    if located["key"]:
+    what, path, is_key = _located(message)
+    if is_key:
         path += " (a key)"
     if what.startswith("Invalid enum value"):
         return f"{path}: {_not_known(_value_at(document, path), _choices(_type_at(path)))}"

@@ -46,6 +46,7 @@ class CaseBuilder:
     priority_classes: list[Body] = field(default_factory=list)
     group_templates: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
     problems: list[ManifestProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -202,8 +203,10 @@ class CaseBuilder:
     def _prepare(self, document: Document) -> str:
         """Fill in defaults and report what the API server would refuse; return the first error, empty without one."""
         body = document.body
+        kind = decoding.KINDS.get(decoding.of(body))
+        self.names.complete(body, (change.key for change in self.live if change.kind is kind))
         defaults.fill_metadata(body)
-        found = list(api_validation.of_object(body))
+        found = list(api_validation.of_object(body, self.served.minor))
         for wrong in found:
             self._refuse(document, wrong.field, wrong.message)
         fill = defaults.FILL.get(text(body["kind"]))

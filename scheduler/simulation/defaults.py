@@ -5,7 +5,8 @@ Quantities may be numbers in a manifest; here they become strings.
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scheduler.simulation.manifests.decoding import WORKLOADS
@@ -60,6 +61,29 @@ def in_namespace(reading: ManifestFiles, namespace: str, *, is_given: bool) -> M
     return found
 
 
+class GeneratedNames:
+    """Completes each generateName with a number, where the API server takes random letters."""
+
+    def __init__(self) -> None:
+        self._used: Counter[tuple[str, str, str]] = Counter()
+
+    def complete(self, body: Body, taken: Iterable[str]) -> None:
+        """Set the name of an object without one; `taken` are the keys of objects of its kind in the cluster."""
+        found = metadata(body)
+        base, namespace = text(found.get("generateName")), text(found.get("namespace"))
+        if not base or found.get("name"):
+            return
+        if body.get("kind") in NAMESPACED:
+            namespace = namespace or "default"
+        keys = set(taken)
+        counted = text(body.get("kind")), namespace, base
+        name = base
+        while name == base or (f"{namespace}/{name}" if namespace else name) in keys:
+            name = f"{base}{self._used[counted]}"
+            self._used[counted] += 1
+        found["name"] = name
+
+
 def fill_metadata(body: Body) -> None:
     """Set namespace, name, uid and the label with the own name."""
     found = body.setdefault("metadata", {})
@@ -68,8 +92,6 @@ def fill_metadata(body: Body) -> None:
     kind, namespaced = text(body.get("kind")), body.get("kind") in NAMESPACED
     if namespaced and not found.get("namespace"):
         found["namespace"] = "default"
-    if not found.get("name") and found.get("generateName"):
-        found["name"] = f"{found['generateName']}0"
     if not found.get("uid"):
         found["uid"] = stable_uid(kind, text(found.get("namespace")), text(found.get("name")))
     label = OWN_LABELS.get(kind)
@@ -201,7 +223,7 @@ def priorities(bodies: list[Body]) -> dict[str, int]:
     """Return the values of PriorityClasses by name, and the global default under ''."""
     found = {}
     for body in bodies:
-        value = body.get("value")
+        value = body.get("value", 0)
         if isinstance(value, int):
             found[text(metadata(body).get("name"))] = value
             if body.get("globalDefault") is True:

@@ -20,7 +20,7 @@ from lark.load_grammar import GrammarBuilder
 
 TABLES: Final = Path(__file__).with_name("grammar.json")
 TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
-LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
+LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n)*?"""|[rR]'{3}(.|\n)*?'{3})'''
 _ADDITIONS: Final = r"""
 %override unary : member | NOTS member -> not_chain | MINUSES member -> minus_chain
 

@@ -73,7 +73,7 @@ def add_since(parser: argparse.ArgumentParser, default: str) -> None:
 def _seconds(text: str) -> int:
     if _DURATION.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: write 30s, 15m, 1h, 2d or 1h30m")
-    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]{1,9})([smhd])", text))
 
 
 def ask(

@@ -110,8 +110,8 @@ class TermWire(Wire, frozen=True):
 class WeightedTermWire(Wire, frozen=True):
     """core/v1 WeightedPodAffinityTerm."""
 
-    weight: int
     pod_affinity_term: TermWire
+    weight: int = 0
 
 
 class PodAffinityWire(Wire, frozen=True):
@@ -124,7 +124,7 @@ class PodAffinityWire(Wire, frozen=True):
 class PreferredNodeWire(Wire, frozen=True):
     """core/v1 PreferredSchedulingTerm."""
 
-    weight: int
+    weight: int = 0
     preference: NodeSelectorTermWire = NodeSelectorTermWire()
 
 

@@ -177,8 +177,8 @@ class _CounterSet(Wire, frozen=True):
 
 class _Pool(Wire, frozen=True):
     name: str
-    generation: int
-    resource_slice_count: int
+    generation: int = 0
+    resource_slice_count: int = 0
 
 
 class _Spec(Wire, frozen=True):

@@ -20,6 +20,7 @@ import yaml
 from scheduler.kube.errors import ConfigurationError
 from scheduler.kube.login.exec_plugin import plugin_status
 from scheduler.kube.login.redaction import redacted, without_secrets
+from scheduler.settings import untrusted_yaml
 
 _SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
 
@@ -184,7 +185,7 @@ def _encoded(text: str) -> str:
 def _read(path: Path) -> Mapping[str, Any]:
     """The file as a mapping."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = untrusted_yaml.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file: give --kubeconfig the path of an existing one") from None
     except OSError as error:

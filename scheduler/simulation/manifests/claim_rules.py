@@ -159,8 +159,6 @@ def _of_toleration(toleration: Body, at: str) -> Iterator[FieldError]:
         yield FieldError(f"{at}.effect", f"{effect} is not known: write {' or '.join(_EFFECTS)}")
     if operator == "Exists" and toleration.get("value"):
         yield FieldError(f"{at}.value", "operator Exists takes none: leave it out, or write operator: Equal")
-    if not toleration.get("key") and operator != "Exists":
-        yield FieldError(f"{at}.key", "missing: without a key the operator must be Exists, which tolerates every taint")
 
 
 def _of_constraint(constraint: Body, at: str) -> Iterator[FieldError]:

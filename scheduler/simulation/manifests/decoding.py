@@ -86,7 +86,6 @@ def _spec(claim: Claim) -> tuple[object, ...]:
     return claim.requests, claim.constraints, config
 
 
-_AT: Final = re.compile(r"^(?:(?P<part>spec|status): )?(?P<message>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 _WORDS: Final = {
@@ -104,9 +103,13 @@ _FIELD: Final = re.compile(r"^(?P<field>[A-Za-z][\w.\[\]/-]*): (?P<message>.+)$"
 
 def readable_error(text: str) -> tuple[str, str]:
     """Split a message of the decoder into the field's path and the error."""
-    match = _AT.match(text)
-    part, message, path = (match["part"], match["message"], match["path"]) if match else (None, text, None)
-    if part is None and path is None and not _MISSING.search(message):
+    part = next((each for each in ("spec", "status") if text.startswith(f"{each}: ")), "")
+    rest = text.removeprefix(f"{part}: ") if part else text
+    message, located, path = rest.rpartition(" - at `$")  # the error may hold a user's text, the path does not
+    if not located or not path.endswith("`"):
+        message, located, path = rest, "", ""
+    path = path.removesuffix("`").removeprefix(".")
+    if not part and not located and not _MISSING.search(message):
         named = _FIELD.match(text)
         return (named["field"], _reworded(named["message"])) if named else ("", _reworded(text))
     field = ".".join(each for each in (part, path) if each)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from scheduler.settings import untrusted_yaml
+from scheduler.settings import untrusted_yaml, yaml_scalars
 from scheduler.simulation.manifests.fields import Body
 
 LIVE: Final = "cluster"
@@ -26,7 +26,8 @@ _MOST_BYTES: Final = 256 * 1024 * 1024
 """The largest file; its objects take about ten times as much memory."""
 _NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as the decoder represents them."""
-_NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")
+_MARKS: Final = ("---", "...")
+"""A line of a start or an end of a document."""
 
 
 class Document(NamedTuple):
@@ -142,7 +143,8 @@ def _values(content: str) -> Iterator[Any]:
 
 
 def _json_values(content: str) -> Iterator[Any]:
-    decoder, position = json.JSONDecoder(), 0
+    decoder = json.JSONDecoder(parse_float=lambda text: yaml_scalars.as_json(float(text)), parse_constant=_no_number)
+    position = 0
     while position < len(content):
         if content[position].isspace():
             position += 1
@@ -156,6 +158,10 @@ def _json_values(content: str) -> Iterator[Any]:
         line = content.count("\n", 0, start)
         broken = _wrong_byte(content[start:position], line)
         yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def _wrong_byte(text: str, line: int) -> _Unreadable | None:
@@ -175,9 +181,17 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
     line = 0
     for start, end in zip(starts, [*starts[1:], len(content)], strict=True):
         chunk = content[start:end]
-        if not _NOTHING.match(chunk):
+        if not all(map(_says_nothing, chunk.splitlines())):
             yield chunk, line
         line += chunk.count("\n")
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is blank, a comment, a directive, or the mark of a document with nothing behind it."""
+    if line.startswith(_MARKS) and not line[3:4].strip():
+        line = line[3:]
+    said = line.strip()
+    return not said or said.startswith("#") or line.startswith("%")
 
 
 def _add(value: Any, source: str, reading: ManifestFiles) -> None:

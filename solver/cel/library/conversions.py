@@ -48,7 +48,7 @@ from solver.cel.values import (
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
 _FLOAT: Final = re.compile(
-    r"[+-]?((([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)|inf|infinity|nan)", re.ASCII | re.IGNORECASE
+    r"[+-]?((([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)|inf|infinity|nan)", re.ASCII | re.IGNORECASE
 )
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})

@@ -12,7 +12,7 @@ from solver.domain import Quantity, QuantityError
 from solver.domain import quantity as domain_quantity
 from solver.domain.quantity import BINARY_FACTORS, DECIMAL_EXPONENTS, NANO
 
-_PARTS: Final = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?(.*)", re.ASCII)
+_PARTS: Final = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?([^0-9].*)?", re.ASCII)
 _NO_DIGITS: Final = re.compile(r"[+-]?\.?(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?", re.ASCII)
 _MOST_DIGITS: Final = 18
 _LONGEST: Final = 128
@@ -54,7 +54,7 @@ def as_integer(text: str) -> int | None:
     """
     match = _PARTS.fullmatch(text)
     assert match is not None  # noqa: S101 - it was parsed as a quantity
-    whole, fraction, suffix = match[1].lstrip("0") or "0", match[2] or "", match[3]
+    whole, fraction, suffix = match[1].lstrip("0") or "0", match[2] or "", match[3] or ""
     nano = parse_quantity(text).nano
     # ParseQuantity of apimachinery takes its int64 path for 18 decimal digits; of a number with a binary suffix it
     # counts the digits of the factor too, three for ten bits, and allows 14 of both.

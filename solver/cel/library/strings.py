@@ -24,7 +24,7 @@ _LARGE_MEMORY: Final = 1 << 19
 _CACHE_BYTES: Final = 24 << 20
 _MOST_UNITS: Final = MOST_AT_ONCE // COST_PER_UNIT
 
-_COUNTS: Final = re.compile(r"\{([0-9]{0,6})[0-9]*,?([0-9]{0,6})[0-9]*\}")
+_COUNTS: Final = re.compile(r"\{([0-9]{0,6})[0-9]*(?:,([0-9]{0,6})[0-9]*)?\}")
 _IGNORES_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
 _MOST_REPEATED: Final = 1000  # RE2 refuses more, with another message
 _UNICODE_CLASS_UNITS: Final = 600

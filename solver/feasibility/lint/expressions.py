@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from solver.cel import tree
+from solver.cel.errors import EvaluationError
 from solver.cel.reads import Read, domain_of
+from solver.cel.values import normalize_semver
 from solver.domain import Quantity, QuantityError
 from solver.domain import quantity as quantities
 
@@ -77,11 +79,21 @@ def constant_of(node: tree.AstNode) -> Any:
         return None
     if node.function in {"quantity", "semver"} and node.target is None and node.arguments:
         text = constant_of(node.arguments[0])
-        return Amount(node.function, text) if isinstance(text, str) else None
+        if not isinstance(text, str):
+            return None
+        is_normalized = len(node.arguments) > 1 and constant_of(node.arguments[1]) is True
+        return Amount(node.function, _normalized(text) if is_normalized else text)
     if node.function == "_*_":
         left, right = (constant_of(each) for each in node.arguments)
         return left * right if type(left) is int and type(right) is int else None
     return None
+
+
+def _normalized(version: str) -> str:
+    try:
+        return normalize_semver(version)
+    except EvaluationError:
+        return version
 
 
 def quantity_of(constant: Any) -> Quantity | None:

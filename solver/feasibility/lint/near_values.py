@@ -122,6 +122,10 @@ def of_version(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
         return f"{read.name} is a version ({there_are(versions, 'version')}), not a text: write {place}.{written}"
     if constant.function != "semver":
         return f'{read.name} is a version: write semver("…")'
+    if published.version_key(constant.text) is None:  # the expression raises: it is not false
+        strict = published.semantic(constant.text)
+        instead = f'semver("{strict if published.version_key(strict) is not None else "1.2.0"}")'
+        return f'"{constant.text}" is no semantic version: write three numbers without leading zeros, as {instead}'
     return _nearest_version(comparison, constant.text, versions)
 
 

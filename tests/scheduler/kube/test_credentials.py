@@ -176,7 +176,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_an_error_in_plain_words(tmp_path: P
     [
         ("", "is no kubeconfig"),
         ("- a", "is no kubeconfig"),
-        ("a: [", "is not YAML from line 1, column 5: write a kubeconfig as `kubectl config view --raw`"),
+        ("a: [", "is not YAML from line 2, column 1: write a kubeconfig as `kubectl config view --raw`"),
         (None, "no such file"),
     ],
     ids=["empty", "a list", "broken", "missing"],

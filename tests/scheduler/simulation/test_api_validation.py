@@ -281,7 +281,7 @@ RIGHT = [
             {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 3},
         ]
     ),
-    pod(aFieldOfTomorrow=1, containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 1}}}]),
+    pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 1}}}]),
     pod(
         resourceClaims=[{"name": "g", "resourceClaimName": "c"}],
         containers=[{"resources": {"claims": [{"name": "g"}]}}],

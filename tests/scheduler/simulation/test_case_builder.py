@@ -170,6 +170,27 @@ def test_an_unknown_priority_class_is_named() -> None:
     assert warning == "m1 (Pod default/p): spec.priorityClassName: no PriorityClass absent: its priority counts as 0"
 
 
+def test_a_priority_class_without_a_value_is_zero() -> None:
+    plain = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "plain"}}
+    found = case(m.node(), m.pod(priorityClassName="plain"), plain)
+    assert (found.warnings, [pod.priority for pod in found.batch.pods]) == ((), [0])
+
+
+def test_a_slice_without_a_generation_has_generation_zero() -> None:
+    devices = m.slice_of()
+    del devices["spec"]["pool"]["generation"]
+    found = case(devices)
+    assert (found.problems, [each.generation for each in found.snapshot.slices]) == ((), [0])
+
+
+def test_objects_of_one_generate_name_are_several() -> None:
+    generated = [m.pod(), m.pod()]
+    for each in generated:
+        each["metadata"] = {"generateName": "grp-"}
+    live = (Change(kind=Kind.PODS, key="default/grp-1", value=b.pod("grp-1")),)
+    assert {pod.id.name for pod in case(*generated, live=live).batch.pods} == {"grp-0", "grp-1", "grp-2"}
+
+
 @pytest.mark.parametrize(
     "more",
     [

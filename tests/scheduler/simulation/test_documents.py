@@ -38,6 +38,9 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\n"
             id="an empty one",
         ),
         pytest.param("{apiVersion: v1, kind: Pod, metadata: {name: a}}", ["document 1"], id="flow style"),
+        pytest.param(f"{'#' * 40}\n{POD.format('a')}", ["document 1"], id="a banner"),
+        pytest.param(f"# {'-' * 78}\n# Team: a\n" * 9 + POD.format("a"), ["document 1"], id="banners"),
+        pytest.param(f"%YAML 1.1\n---\n{POD.format('a')}...\n\n# end\n", ["document 1"], id="a directive"),
         pytest.param(json.dumps(m.pod()) + "\n" + json.dumps(m.pod()), ["document 1", "document 2"], id="JSON lines"),
         pytest.param(
             json.dumps({"apiVersion": "v1", "kind": "List", "items": [m.pod("a"), m.pod("b")]}),
@@ -70,8 +73,8 @@ def test_times_and_versions_stay_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_keys_are_texts(tmp_path: Path) -> None:
-    (found,) = read(tmp_path / "f", POD.format("a") + "labels: {1: a, true: b, on: c}\n").documents
-    assert found.body["labels"] == {"1": "a", "true": "b", "on": "c"}
+    (found,) = read(tmp_path / "f", POD.format("a") + "labels: {1: a, no: b, on: c, 'y': d}\n").documents
+    assert found.body["labels"] == {"1": "a", "false": "b", "true": "c", "y": "d"}
 
 
 @pytest.mark.parametrize(
@@ -130,10 +133,11 @@ BOMB = "a: &a [{}]\n".format(",".join(["x"] * 9)) + "".join(
         pytest.param('{"a":' * 100_000, "nested deeper than 200 levels", id="JSON that is cut"),
         pytest.param('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 200 levels", id="JSON"),
         pytest.param('{"a":' * 300 + "1" + "}" * 300, "nested deeper than 200 levels", id="JSON that Python can read"),
-        pytest.param("a: !!timestamp x\n", "a value does not fit its tag", id="a tag of another type"),
+        pytest.param("a: !!int x\n", "a value does not fit its tag", id="a tag of another type"),
         pytest.param("a: !!bool x\n", "a value does not fit its tag", id="no bool"),
         pytest.param("a: !!python/object:os.system x\n", "could not determine a constructor for the tag", id="code"),
-        pytest.param(f"a: {'9' * 5000}\n", "a value does not fit its tag", id="a number of thousands of digits"),
+        pytest.param(f"a: !!int {'9' * 5000}\n", "a value does not fit its tag", id="a number of thousands of digits"),
+        pytest.param("a: .inf\n", ".inf is no number in JSON: put it in quotes", id="infinity"),
     ],
 )
 def test_a_text_that_would_end_the_process_is_a_problem_and_the_next_document_counts(
@@ -156,10 +160,10 @@ def test_json_that_is_too_deep_leaves_what_stands_before_it(tmp_path: Path) -> N
 
 def test_aliases_and_depth_in_use_are_read(tmp_path: Path) -> None:
     text = (
-        f"{POD.format('a')}labels: &l {{x: y}}\nagain: [*l, *l]\nmore: {{<<: *l, z: 1}}\ndeep: {'[' * 190}{']' * 190}\n"
+        f"{POD.format('a')}labels: &l {{x: v}}\nagain: [*l, *l]\nmore: {{<<: *l, z: 1}}\ndeep: {'[' * 190}{']' * 190}\n"
     )
     (found,) = read(tmp_path / "f", text).documents
-    assert (found.body["again"], found.body["more"]) == ([{"x": "y"}] * 2, {"x": "y", "z": 1})
+    assert (found.body["again"], found.body["more"]) == ([{"x": "v"}] * 2, {"x": "v", "z": 1})
 
 
 def test_a_wrong_byte_costs_its_document_only(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_message_says_what_to_write_instead(case: Path, fleet: Path, capsys:
         for each in answer["unplaced"]
     }
     found = {
-        "status": status,
+        "status": int(status),
         "told": [line.replace(str(case), "FILE") for line in printed.err.splitlines()],
         "placed": {each["pod"]: each["node"] for each in answer["placements"]},
         "waiting": waiting,

@@ -61,6 +61,7 @@ def test_a_syntax_error_names_its_place_and_what_to_write(text: str, position: t
         pytest.param("-(" * 4000, id="negations"),
         pytest.param('"' * 10_000, id="quotes"),
         pytest.param("r'''" + "a" * 10_000, id="open raw string"),
+        pytest.param("r'''" + "\r" * 10_000, id="open raw string with carriage returns"),
         pytest.param("a" * (MAX_LENGTH + 1), id="too long"),
         pytest.param("é" * (MAX_LENGTH // 2 + 1), id="too long in bytes"),
     ],

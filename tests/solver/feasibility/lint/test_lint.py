@@ -102,6 +102,23 @@ def test_a_malformed_version_is_named() -> None:
     assert hint == "driver 535.104.05 as the driver publishes it is not a semantic version"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "instead"),
+    [("9.0", "9.0.0"), ("550.127.08", "550.127.8"), ("v9.0.0", "9.0.0"), ("nine", "1.2.0")],
+)
+def test_a_version_that_raises_is_not_called_too_new(wanted: str, instead: str) -> None:
+    devices = candidates(b.device("d", attributes={"driver": b.version("10.0.0")}))
+    hint = lint.of_selectors([f'{A}.driver.isGreaterThan(semver("{wanted}"))'], devices)
+    assert hint.startswith(f'"{wanted}" is no semantic version: write')
+    assert hint.endswith(f'semver("{instead}")')
+
+
+def test_a_version_that_is_normalized_is_compared() -> None:
+    devices = candidates(b.device("d", attributes={"driver": b.version("8.0.0")}))
+    hint = lint.of_selectors([f'{A}.driver.isGreaterThan(semver("9.0", true))'], devices)
+    assert hint == "the newest driver is 8.0.0, and 9.0.0 is asked for"
+
+
 def test_capacity_requests_name_what_is_not_published() -> None:
     hint = lint.of_requests({"memry": b.quantity("1Gi")}, BOTH)
     assert hint == "no device that it selects publishes capacity memry: did you mean memory?"

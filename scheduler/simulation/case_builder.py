@@ -12,14 +12,16 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import ListedCluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
-from scheduler.simulation import claim_templates, controllers, defaults, replacement
+from scheduler.simulation import claim_templates, defaults, replacement
 from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
 from scheduler.simulation.manifests import api_validation, decoding, group_rules
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import HOSTNAME, Batch, Claim, Namespace, Pod, PodId, wording
+from scheduler.simulation.workloads import volume_controllers
+from scheduler.simulation.workloads.workload_set import WorkloadSet
+from solver.domain import HOSTNAME, Batch, Claim, Namespace, Node, Pod, PodId, wording
 
 _SHOWN: Final = 6
 
@@ -42,12 +44,16 @@ class CaseBuilder:
     templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
     wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
-    workloads: list[Document] = field(default_factory=list)
     priority_classes: list[Body] = field(default_factory=list)
     group_templates: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     problems: list[ManifestProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    @functools.cached_property
+    def workloads(self) -> WorkloadSet:
+        """The workloads of the manifests."""
+        return WorkloadSet(self.problems, self.warnings)
 
     @classmethod
     def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
@@ -78,7 +84,7 @@ class CaseBuilder:
                 self._refuse(document, "apiVersion", wrong)
             elif route in decoding.WORKLOADS or route == decoding.GROUP_TEMPLATES:
                 if not self._prepare(document):
-                    (self.workloads if route in decoding.WORKLOADS else self.group_templates).append(document)
+                    (self.workloads.add if route in decoding.WORKLOADS else self.group_templates.append)(document)
             elif route == decoding.PRIORITY_CLASS:
                 self.priority_classes.append(document.body)
             elif route == decoding.TEMPLATE:
@@ -93,8 +99,7 @@ class CaseBuilder:
     @functools.cached_property
     def changes(self) -> tuple[Change, ...]:
         """All objects: those of the manifests, and those of the cluster that no manifest replaces."""
-        for document in self._affordable():
-            self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
+        self._make_pods()
         self._replace_pods()
         self._fill_priorities()
         self._compare_templates()
@@ -102,7 +107,8 @@ class CaseBuilder:
         self._create_claims()
         self._create_volume_claims()
         written = tuple(self.served.as_meant(tuple(self._changes())))
-        changes, notes = controllers.bind_volumes(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
+        unwritten = _keys(self.live) - _keys(written)
+        changes, notes = volume_controllers.bind_volumes(_latest((*self.live, *written)), unwritten)
         self.warnings += notes
         return changes
 
@@ -122,23 +128,21 @@ class CaseBuilder:
             snapshot=snapshot,
             batch=cluster.with_gangs(Batch(pods=waiting)),
             own=self.own & {pod.id for pod in waiting},
+            made_after=tuple(self.workloads.made_after),
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
 
-    def _affordable(self) -> Iterator[Document]:
-        """Return the workloads in order, up to the limit of pods in total."""
-        left = api_validation.MOST_PODS
-        for document in self.workloads:
-            count = controllers.count(document.body)
-            if count > left:
-                message = (
-                    f"its {count} pods and those of the workloads before it are more than {api_validation.MOST_PODS}"
-                )
-                self._refuse(document, "spec", f"{message}: write fewer")
-                continue
-            left -= count
-            yield document
+    def _make_pods(self) -> None:
+        """Add what controllers make of workloads."""
+        nodes: dict[str, Node] = {}
+        if self.workloads.has_daemons:
+            found = (decoded(Kind.NODES, document)[0] for document in self._documents(Kind.NODES))
+            changes = (*self.live, *(change for change in found if change is not None))
+            nodes = {change.key: change.value for change in changes if isinstance(change.value, Node)}
+        pods = [document.body for document in self._documents(Kind.PODS)]
+        made = self.workloads.made(pods, tuple(nodes.values()))
+        self.add(each for each in tuple(made) if not self._is_known_claim(each.body))
 
     @functools.cached_property
     def own(self) -> frozenset[PodId]:
@@ -152,14 +156,9 @@ class CaseBuilder:
 
     def _replace_pods(self) -> None:
         """Remove the cluster's pods that manifests replace, with what they hold."""
-        workloads = {
-            (text(each.body.get("kind")), text(metadata(each.body).get("namespace")) or "default", name)
-            for each in self.workloads
-            if (name := text(metadata(each.body).get("name")))
-        }
         keys = {key_of(each.body) for each in self._documents(Kind.PODS) if not spec(each.body).get("nodeName")}
         groups = {key_of(each.body) for each in self._documents(Kind.POD_GROUPS)}
-        gone = replacement.replaced(self.live, keys, workloads)
+        gone = replacement.replaced(self.live, keys, self.workloads.documents)
         self.live = replacement.without_pods(self.live, gone, groups)
         if running := [str(pod.id) for pod in gone if pod.node_name]:
             assumed = "what runs already is decided anew, and what it holds counts as free"
@@ -266,11 +265,12 @@ class CaseBuilder:
     def _create_volume_claims(self) -> None:
         """Create the claims of ephemeral volumes, and set the default storage class."""
         for document in self._documents(Kind.PODS):
-            made = (each for each in controllers.ephemeral_claims(document.body) if not self._is_known_claim(each))
-            self.add([Document(f"{document.source}, made for the pod", each) for each in made])
-        default = controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
+            made = volume_controllers.ephemeral_claims(document.body)
+            new = (each for each in made if not self._is_known_claim(each))
+            self.add([Document(f"{document.source}, made for the pod", each) for each in new])
+        default = volume_controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
         for document in self._documents(Kind.VOLUME_CLAIMS):
-            controllers.fill_class(document.body, default)
+            volume_controllers.fill_class(document.body, default)
 
     def _is_known_claim(self, body: Body) -> bool:
         """Whether it is a volume claim that exists already, so that no controller creates it."""

@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from scheduler.simulation import controllers
 from scheduler.simulation.manifests import claim_rules, fields, group_rules, pod_rules, slice_rules
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec, text
+from scheduler.simulation.workloads import controllers, job_controller
 
 _CLOSE: Final = 0.8
 _ANY: Final = "*"
@@ -212,6 +212,10 @@ def _of_devices(body: Body) -> Iterator[FieldError]:
 
 
 def _of_workload(body: Body) -> Iterator[FieldError]:
+    if body.get("kind") == "CronJob":
+        for where, message in _of_workload(job_controller.job_of(body)):
+            yield FieldError(f"spec.jobTemplate.{where}", message)
+        return
     workload = spec(body)
     for name in _COUNTS:
         count = workload.get(name)

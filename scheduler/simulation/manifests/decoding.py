@@ -188,16 +188,20 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
 }
 WORKLOADS: Final = frozenset(
-    {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
+    {
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+    }
 )
-_UNSTAMPED: Final = "the pods that it makes are not known: write them down as Pods"
 WARNINGS: Final[Mapping[tuple[str, str], str]] = {
-    ("apps", "DaemonSet"): _UNSTAMPED,
-    ("batch", "CronJob"): _UNSTAMPED,
-    ("", "ReplicationController"): _UNSTAMPED,
     ("scheduling.k8s.io", "CompositePodGroup"): "its PodGroups are gangs of their own: they are not decided together",
 }
-"""Kinds that matter and are not read, with what that means; pods of a DaemonSet or CronJob depend on nodes or time."""
+"""Kinds that matter and are not read, with what that means."""
 TEMPLATE: Final = (RESOURCE_GROUP, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
 GROUP_TEMPLATES: Final = ("scheduling.k8s.io", "Workload")

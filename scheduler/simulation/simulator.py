@@ -49,15 +49,17 @@ from solver.domain import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationCase:
     """
-    A snapshot and the waiting pods, in queue order; `own` are those of the manifests, `made_after` as in `Record`.
+    A snapshot and the waiting pods, in queue order; `own` are those of the manifests.
 
-    `problems` are manifests that the API server would refuse; `warnings` do not affect the exit status.
+    `made_after` and `not_made` are as in `Record`. `problems` are manifests that the API server would refuse;
+    `warnings` do not affect the exit status.
     """
 
     snapshot: Snapshot
     batch: Batch
     own: frozenset[PodId] = frozenset()
     made_after: MadeAfter = ()
+    not_made: tuple[tuple[PodId, str], ...] = ()
     problems: tuple[ManifestProblem, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
@@ -74,7 +76,7 @@ class SubBatch(NamedTuple):
 
 def _parts(asked: Record, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
     """Decide part after part; without nominated pods, and pods that are made one by one, the batch is one part."""
-    snapshot, order = asked.snapshot, CreationOrder(asked.batch, asked.made_after)
+    snapshot, order = asked.snapshot, CreationOrder(asked.batch, asked.made_after, dict(asked.not_made))
     for wave in order.waves():
         for each in split_by_nominations(wave, snapshot.nominated):
             part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
@@ -266,6 +268,7 @@ def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> R
         snapshot=case.snapshot,
         batch=case.batch,
         made_after=case.made_after,
+        not_made=case.not_made,
         policy=_at_present(settings.policy(scheduler_name)),
         seconds=_SECONDS,
         deterministic_seconds=settings.solver.deterministic_seconds,

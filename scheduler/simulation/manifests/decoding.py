@@ -203,10 +203,17 @@ WARNINGS: Final[Mapping[tuple[str, str], str]] = {
 }
 """Kinds that matter and are not read, with what that means."""
 TEMPLATE: Final = (RESOURCE_GROUP, "ResourceClaimTemplate")
-PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
+READ_BY_ADMISSION: Final = frozenset(
+    {
+        ("", "LimitRange"),
+        ("", "ResourceQuota"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("scheduling.k8s.io", "PriorityClass"),
+    }
+)
 GROUP_TEMPLATES: Final = ("scheduling.k8s.io", "Workload")
 
-_OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, TEMPLATE)}
+_OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, *READ_BY_ADMISSION, TEMPLATE)}
 
 
 def of(body: Body) -> tuple[str, str]:

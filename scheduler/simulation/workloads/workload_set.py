@@ -17,14 +17,16 @@ class WorkloadSet:
     """
     Workloads by their keys; a later one replaces an earlier one.
 
-    `made_after` has the pods that a StatefulSet makes one by one: the later pod, and the one before it. `problems` and
-    `warnings` collect what is to be said.
+    Pods that are made later (suspended Jobs, CronJobs) are left out unless `makes_later`. `made_after` has the pods
+    that a StatefulSet makes one by one: the later pod, and the one before it. `problems` and `warnings` collect what is
+    to be said.
     """
 
     problems: list[ManifestProblem]
     warnings: list[str]
     documents: dict[Owner, Document] = field(default_factory=dict)
     made_after: list[tuple[PodId, PodId]] = field(default_factory=list)
+    makes_later: bool = True
 
     def add(self, document: Document) -> None:
         """Add a workload, with a note on what a decision about its pods assumes."""
@@ -33,8 +35,6 @@ class WorkloadSet:
         if known is not None and known.body != document.body:
             self._warn(document, "stands twice: the last one counts")
         self.documents[key] = document
-        if note := job_controller.note(document.body):
-            self._warn(document, note)
 
     @property
     def has_daemons(self) -> bool:
@@ -55,6 +55,10 @@ class WorkloadSet:
                 taken.update((namespace_of(document.body), name) for name in controllers.stateful_names(document.body))
         around = controllers.Surroundings(nodes, owned, taken)
         for document in workloads:
+            if note := job_controller.note(document.body):
+                if not self.makes_later:
+                    continue
+                self._warn(document, note)
             found = controllers.made(document, around)
             space = namespace_of(document.body)
             self.made_after += ((PodId(space, later), PodId(space, former)) for later, former in found.follows)

@@ -5,7 +5,7 @@ Manifests or a live cluster become the snapshot and batch that the scheduler wou
 
 - `manifests` reads files and validates them as the API server does; `live_cluster` lists the objects of a cluster,
   `server_versions` asks which versions run there.
-- `defaults`, `controllers` and `claim_templates` do what API server, kubelet and controllers would do with the objects.
+- `defaults`, `workloads` and `claim_templates` do what API server, kubelet and controllers would do with the objects.
 - `case_builder` makes a `SimulationCase` of all that; `simulator` decides it, explains one pod, saves and loads cases.
 - `defragment` finds the moves of `dovetail defrag` and carries them out: the only writes of this package.
 - `plan_output` and `explanation_output` print the answers as tables, JSON or YAML, with `printing`; `list_table` prints

@@ -4,7 +4,6 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
@@ -12,16 +11,28 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import ListedCluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
-from scheduler.simulation import claim_templates, controllers, defaults, replacement
+from scheduler.simulation import case_warnings, claim_templates, defaults, replacement
+from scheduler.simulation.admission import admin_access
+from scheduler.simulation.admission.admission_chain import AdmissionChain
+from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
-from scheduler.simulation.manifests import api_validation, decoding, group_rules
+from scheduler.simulation.manifests import api_validation, decoding
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
-from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
+from scheduler.simulation.manifests.fields import (
+    Body,
+    FieldError,
+    mapping,
+    metadata,
+    spec,
+    subject,
+    text,
+    without_nulls,
+)
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import HOSTNAME, Batch, Claim, Namespace, Pod, PodId, wording
-
-_SHOWN: Final = 6
+from scheduler.simulation.workloads import volume_controllers
+from scheduler.simulation.workloads.workload_set import WorkloadSet
+from solver.domain import Batch, Claim, DeviceClass, Namespace, Node, Pod, PodId
 
 
 @dataclass
@@ -29,7 +40,10 @@ class CaseBuilder:
     """
     Documents by kind, and the objects of a live cluster (`live`), which documents of the same name replace.
 
-    They mean what they mean to the server's version (`served`). `forbidden` are the kinds that could not be listed.
+    They mean what they mean to the server's version (`served`). `forbidden` are the kinds that could not be listed,
+    `unlisted` those that only admission reads. `gone` are pods and claims of the cluster that manifests replace.
+    ResourceQuotas refuse pods (`not_made`) and claims of pods' entries (`unclaimed`), with the reason; they refuse
+    nothing where the objects are those of a cluster (not `admits`).
 
     `wrong` has the errors of claims (by key) that the API server would refuse. They stay in the case: pods that use
     them wait, with the error as the reason.
@@ -38,22 +52,38 @@ class CaseBuilder:
     live: tuple[Change, ...] = ()
     served: DiscoveredKinds = NEWEST
     forbidden: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    is_live: bool = False
     objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
     templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
     wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
-    workloads: list[Document] = field(default_factory=list)
-    priority_classes: list[Body] = field(default_factory=list)
+    admits: bool = True
+    gone: tuple[Pod | Claim, ...] = ()
+    not_made: dict[PodId, str] = field(default_factory=dict)
+    unclaimed: dict[tuple[PodId, str], str] = field(default_factory=dict)
+    said: set[tuple[str, FieldError]] = field(default_factory=set)
     group_templates: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
     problems: list[ManifestProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    @functools.cached_property
+    def workloads(self) -> WorkloadSet:
+        """The workloads of the manifests."""
+        return WorkloadSet(self.problems, self.warnings)
+
+    @functools.cached_property
+    def admission(self) -> AdmissionChain:
+        """The objects that admission plugins read."""
+        return AdmissionChain(is_whole=lambda resource: self.is_live and resource not in self.unlisted)
+
     @classmethod
     def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
         """Start with the objects of a cluster and with manifests; either may be empty."""
-        builder = cls(found.changes, found.served, found.forbidden, problems=reading.problems)
+        builder = cls(found.changes, found.served, found.forbidden, found.unlisted, problems=reading.problems)
+        builder.is_live = found.is_live
         builder.warnings += found.warnings
         builder.add((*found.documents, *reading.documents))
         return builder
@@ -62,9 +92,12 @@ class CaseBuilder:
     def as_cluster(cls, reading: ManifestFiles) -> ClusterObjects:
         """Return what manifests say of a cluster, for other manifests to be laid over it."""
         builder = cls.of(ClusterObjects(), reading)
-        static = (*builder.templates.values(), *(Document(LIVE, each) for each in builder.priority_classes))
+        builder.admits = builder.workloads.makes_later = False
+        changes = builder.changes
+        builder.quotas.write_used()
+        static = (*builder.templates.values(), *builder.admission.documents())
         return ClusterObjects(
-            changes=builder.changes,
+            changes=changes,
             documents=tuple(Document(LIVE, each.body) for each in static),
             warnings=(*builder.warnings, *map(str, builder.problems)),
         )
@@ -79,9 +112,10 @@ class CaseBuilder:
                 self._refuse(document, "apiVersion", wrong)
             elif route in decoding.WORKLOADS or route == decoding.GROUP_TEMPLATES:
                 if not self._prepare(document):
-                    (self.workloads if route in decoding.WORKLOADS else self.group_templates).append(document)
-            elif route == decoding.PRIORITY_CLASS:
-                self.priority_classes.append(document.body)
+                    (self.workloads.add if route in decoding.WORKLOADS else self.group_templates.append)(document)
+            elif route in decoding.READ_BY_ADMISSION:
+                if not self._prepare(document):
+                    self.admission.add(document)
             elif route == decoding.TEMPLATE:
                 self._add_template(document)
             elif route in decoding.KINDS:
@@ -94,16 +128,17 @@ class CaseBuilder:
     @functools.cached_property
     def changes(self) -> tuple[Change, ...]:
         """All objects: those of the manifests, and those of the cluster that no manifest replaces."""
-        for document in self._affordable():
-            self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
+        self._make_pods()
         self._replace_pods()
-        self._fill_priorities()
-        self._compare_templates()
-        self._admit()
+        self._admit_pods()
+        if not self.live:  # which may have the Workloads and PodGroups that are missing
+            self.warnings += case_warnings.unmatched_groups(self.group_templates, self._documents(Kind.POD_GROUPS))
+        self._admit_admin_access()
         self._create_claims()
         self._create_volume_claims()
         written = tuple(self.served.as_meant(tuple(self._changes())))
-        changes, notes = controllers.bind_volumes(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
+        unwritten = _keys(self.live) - _keys(written)
+        changes, notes = volume_controllers.bind_volumes(_latest((*self.live, *written)), unwritten)
         self.warnings += notes
         return changes
 
@@ -112,34 +147,32 @@ class CaseBuilder:
         cluster = ListedCluster(self.changes)
         snapshot = cluster.snapshot
         waiting = self._waiting(self.pods, scheduler_name)
-        self._warn_of_bound(cluster)
+        self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             where = "in the cluster" if self.live else "among the manifests"
             self.warnings.append(f"there is no Node {where}: nothing can be placed")
-        if self.skipped:
-            names = [f"{count} × {name}" if count > 1 else name for name, count in sorted(self.skipped.items())]
-            self.warnings.append(f"skipped, because they decide nothing here: {wording.shortened(names, _SHOWN)}")
+        self.warnings += case_warnings.skipped(self.skipped)
+        self.warnings += case_warnings.unlisted(self.unlisted if self.own else ())
         return SimulationCase(
             snapshot=snapshot,
             batch=cluster.with_gangs(Batch(pods=waiting)),
             own=self.own & {pod.id for pod in waiting},
+            made_after=tuple(self.workloads.made_after),
+            not_made=tuple(self.not_made.items()),
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
 
-    def _affordable(self) -> Iterator[Document]:
-        """Return the workloads in order, up to the limit of pods in total."""
-        left = api_validation.MOST_PODS
-        for document in self.workloads:
-            count = controllers.count(document.body)
-            if count > left:
-                message = (
-                    f"its {count} pods and those of the workloads before it are more than {api_validation.MOST_PODS}"
-                )
-                self._refuse(document, "spec", f"{message}: write fewer")
-                continue
-            left -= count
-            yield document
+    def _make_pods(self) -> None:
+        """Add what controllers make of workloads."""
+        nodes: dict[str, Node] = {}
+        if self.workloads.has_daemons:
+            found = (decoded(Kind.NODES, document)[0] for document in self._documents(Kind.NODES))
+            changes = (*self.live, *(change for change in found if change is not None))
+            nodes = {change.key: change.value for change in changes if isinstance(change.value, Node)}
+        pods = [document.body for document in self._documents(Kind.PODS)]
+        made = self.workloads.made(pods, tuple(nodes.values()))
+        self.add(each for each in tuple(made) if not self._is_known_claim(each.body))
 
     @functools.cached_property
     def own(self) -> frozenset[PodId]:
@@ -153,18 +186,12 @@ class CaseBuilder:
 
     def _replace_pods(self) -> None:
         """Remove the cluster's pods that manifests replace, with what they hold."""
-        workloads = {
-            (text(each.body.get("kind")), text(metadata(each.body).get("namespace")) or "default", name)
-            for each in self.workloads
-            if (name := text(metadata(each.body).get("name")))
-        }
         keys = {key_of(each.body) for each in self._documents(Kind.PODS) if not spec(each.body).get("nodeName")}
         groups = {key_of(each.body) for each in self._documents(Kind.POD_GROUPS)}
-        gone = replacement.replaced(self.live, keys, workloads)
-        self.live = replacement.without_pods(self.live, gone, groups)
-        if running := [str(pod.id) for pod in gone if pod.node_name]:
-            assumed = "what runs already is decided anew, and what it holds counts as free"
-            self.warnings.append(f"{assumed}: {wording.shortened(running, _SHOWN)}")
+        gone = replacement.replaced(self.live, keys, self.workloads.documents)
+        left = replacement.without_pods(self.live, gone, groups)
+        self.gone, self.live = replacement.removed(self.live, left), left
+        self.warnings += case_warnings.decided_anew(gone)
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
@@ -220,33 +247,48 @@ class CaseBuilder:
     def _documents(self, kind: Kind) -> list[Document]:
         return [document for (each, _), document in self.objects.items() if each is kind]
 
-    def _fill_priorities(self) -> None:
-        priorities = defaults.priorities(self.priority_classes)
-        for kind, fill in ((Kind.PODS, defaults.fill_pod), (Kind.POD_GROUPS, defaults.fill_group)):
+    def _admit_pods(self) -> None:
+        """Change pods and PodGroups as admission does, and leave out what it refuses; quotas refuse what they lack."""
+        for kind, admit in ((Kind.POD_GROUPS, self.admission.admit_group), (Kind.PODS, self.admission.admit_pod)):
             for document in self._documents(kind):
-                name = defaults.unknown_priority(document.body, priorities)
-                if name:
-                    message = f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0"
-                    self._warn(document, (message,))
-                fill(document.body, priorities)
+                errors, warnings = admit(document.body)
+                self._warn(document, warnings)
+                self._leave_out(kind, document, errors)
+        for document in self._documents(Kind.VOLUME_CLAIMS):
+            self._leave_out(Kind.VOLUME_CLAIMS, document, self.admission.volume_claim_errors(document.body))
+        for document in self._documents(Kind.PODS):
+            if refusal := self.quotas.add_pod(document.body):
+                self.not_made[PodId(*_pair(document.body))] = refusal
+        self.warnings += self.quotas.warnings(each.body for each in self._documents(Kind.VOLUME_CLAIMS))
 
-    def _compare_templates(self) -> None:
-        """Warn where Workloads and PodGroups of manifests do not match; a live cluster may have either."""
-        if self.live:
-            return
-        documents = (*self.group_templates, *self._documents(Kind.POD_GROUPS))
-        sources = {id(each.body): each for each in documents}
-        groups = (each.body for each in self._documents(Kind.POD_GROUPS))
-        for body, message in group_rules.unmatched((each.body for each in self.group_templates), groups):
-            self._warn(sources[id(body)], (message,))
+    def _leave_out(self, kind: Kind, document: Document, errors: Iterable[FieldError]) -> None:
+        """Leave out an object with errors; those of equal pods of a workload are said once."""
+        source = document.source.partition(", pod ")[0]
+        for wrong in errors:
+            self.objects.pop((kind, key_of(document.body)), None)
+            if (source, wrong) not in self.said:
+                self.said.add((source, wrong))
+                self._refuse(document, *wrong)
+
+    @functools.cached_property
+    def quotas(self) -> QuotaLedger:
+        """The ResourceQuotas, with what exists."""
+        found = (decoded(Kind.CLASSES, document)[0] for document in self._documents(Kind.CLASSES))
+        changes = (*self.live, *(change for change in found if change is not None))
+        classes = [change.value for change in changes if isinstance(change.value, DeviceClass)]
+        return QuotaLedger(self.admission.quotas.values(), classes, gone=self.gone, admits=self.admits)
 
     def _create_claims(self) -> None:
         """Create the claims that PodGroups, and then pods, need from templates."""
+        for document in self._documents(Kind.CLAIMS):
+            if refusal := self.quotas.add_claim(document):
+                self.wrong.setdefault(key_of(document.body), f"{refusal}: the claim cannot be created")
         claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
         made = claim_templates.existing_claims(claims)
         taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
         groups = {_pair(document.body): document.body for document in self._documents(Kind.POD_GROUPS)}
-        for document in (*self._documents(Kind.POD_GROUPS), *self._documents(Kind.PODS)):
+        made_pods = (each for each in self._documents(Kind.PODS) if PodId(*_pair(each.body)) not in self.not_made)
+        for document in (*self._documents(Kind.POD_GROUPS), *made_pods):
             pod = document.body
             claim_templates.add_group_claims(pod, groups)
             for each in claim_templates.entries_without_claim(pod):
@@ -259,6 +301,9 @@ class CaseBuilder:
                 if template is None:
                     self._warn(document, (f"{each.field}: {claim_templates.absent(key, self.templates)}",))
                     continue
+                if refusal := self.quotas.add_claim(decoding.claim_of(template), is_new=True):
+                    self.unclaimed[PodId(*_pair(pod)), each.entry] = refusal
+                    continue
                 claim = claim_templates.create_claim(pod, each, template.body, taken)
                 defaults.fill_metadata(claim)
                 taken.add(_pair(claim))
@@ -269,11 +314,12 @@ class CaseBuilder:
     def _create_volume_claims(self) -> None:
         """Create the claims of ephemeral volumes, and set the default storage class."""
         for document in self._documents(Kind.PODS):
-            made = (each for each in controllers.ephemeral_claims(document.body) if not self._is_known_claim(each))
-            self.add([Document(f"{document.source}, made for the pod", each) for each in made])
-        default = controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
+            made = volume_controllers.ephemeral_claims(document.body)
+            new = (each for each in made if not self._is_known_claim(each))
+            self.add([Document(f"{document.source}, made for the pod", each) for each in new])
+        default = volume_controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
         for document in self._documents(Kind.VOLUME_CLAIMS):
-            controllers.fill_class(document.body, default)
+            volume_controllers.fill_class(document.body, default)
 
     def _is_known_claim(self, body: Body) -> bool:
         """Whether it is a volume claim that exists already, so that no controller creates it."""
@@ -284,40 +330,18 @@ class CaseBuilder:
             each.kind is Kind.VOLUME_CLAIMS and each.key == key for each in self.live
         )
 
-    def _namespaces(self) -> dict[str, Namespace]:
-        known = {change.key: change.value for change in self.live if isinstance(change.value, Namespace)}
-        for document in self._documents(Kind.NAMESPACES):
-            change, _ = decoded(Kind.NAMESPACES, document)
-            if change is not None and isinstance(change.value, Namespace):
-                known[change.key] = change.value
-        return known
-
-    def _admit(self) -> None:
+    def _admit_admin_access(self) -> None:
         """Refuse claims and templates that ask for admin access where the namespace does not allow it."""
-        namespaces = self._namespaces()
+        known = admin_access.namespaces(self.live, self._documents(Kind.NAMESPACES))
         for document in self._documents(Kind.CLAIMS):
-            wrong = self._not_admitted(document, spec(document.body), "spec", namespaces)
-            if wrong:
-                self.wrong.setdefault(key_of(document.body), wrong)
+            if found := admin_access.refusal(document.body, spec(document.body), "spec", known, self.warnings.append):
+                self._refuse(document, *found)
+                self.wrong.setdefault(key_of(document.body), ": ".join(found))
         for key, document in self.templates.items():
             claim_spec = mapping(spec(document.body).get("spec"))
-            wrong = self._not_admitted(document, claim_spec, "spec.spec", namespaces)
-            if wrong:
-                self.wrong_templates.setdefault(key, f"template {key[1]}: {wrong}")
-
-    def _not_admitted(self, document: Document, claim_spec: Body, where: str, namespaces: dict[str, Namespace]) -> str:
-        asked = decoding.wants_admin_access(claim_spec)
-        if not asked:
-            return ""
-        name = text(metadata(document.body).get("namespace"))
-        wrong = decoding.objection(name, namespaces)
-        if wrong:
-            self._refuse(document, f"{where}.{asked}", wrong)
-            return f"{where}.{asked}: {wrong}"
-        if name not in namespaces:
-            label = f'{decoding.LABEL}: "true"'
-            self.warnings.append(f"adminAccess needs the label {label} on namespace {name}: taken as given")
-        return ""
+            if found := admin_access.refusal(document.body, claim_spec, "spec.spec", known, self.warnings.append):
+                self._refuse(document, *found)
+                self.wrong_templates.setdefault(key, f"template {key[1]}: {': '.join(found)}")
 
     def _changes(self) -> Iterator[Change]:
         """Decode everything; what cannot be read is named, once."""
@@ -354,34 +378,11 @@ class CaseBuilder:
         """Return the pods that wait for a scheduler, as its queue would: by priority, then by age."""
         pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
         asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
-        others = Counter(pod.scheduler_name for pod in asked if pod.scheduler_name != scheduler_name)
-        if others:
-            count = others.total()
-            pods_wait = f"{count} pods without nodeName name" if count > 1 else "1 pod without nodeName names"
-            other = "other schedulers" if len(others) > 1 else "another scheduler"
-            self.warnings.append(
-                f"{pods_wait} {other} ({', '.join(sorted(others)[:_SHOWN])}) than {scheduler_name} and "
-                f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
-            )
+        self.warnings += case_warnings.other_schedulers(asked, scheduler_name)
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
         knows_templates = claim_templates.RESOURCE not in self.forbidden
-        return tuple(in_queue_order(claim_templates.checked(ours, self.templates) if knows_templates else ours))
-
-    def _warn_of_bound(self, cluster: ListedCluster) -> None:
-        """Warn about pods with spec.nodeName: no scheduler handles them, so their claims are never allocated."""
-        for document in self._documents(Kind.PODS):
-            node = text(spec(document.body).get("nodeName"))
-            if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:
-                continue
-            pod = cluster.pod(PodId(*_pair(document.body)))
-            for claim_id in pod.claim_ids if pod is not None else ():
-                claim = cluster.claim(claim_id)
-                if claim is None or claim.allocation is None:
-                    message = (
-                        f"spec.nodeName: is set, so no scheduler runs for the pod and claim {claim_id.name} is never "
-                        f"allocated: write nodeSelector: {{{HOSTNAME}: {node}}} instead"
-                    )
-                    self._warn(document, (message,))
+        checked = claim_templates.checked(ours, self.templates) if knows_templates else ours
+        return tuple(in_queue_order(claim_templates.refused(checked, self.unclaimed)))
 
 
 def _pair(body: Body) -> claim_templates.Key:

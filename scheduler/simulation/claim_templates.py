@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
-from solver.domain import Pod
+from solver.domain import Pod, PodId
 
 RESOURCE: Final = "resourceclaimtemplates"
 """The resource name of the kind."""
@@ -63,6 +63,15 @@ def checked(pods: Iterable[Pod], templates: Collection[Key]) -> Iterator[Pod]:
     for pod in pods:
         there = {each.template for each in pod.claims if (pod.id.namespace, each.template) in known}
         yield replace(pod, claims=tuple(each.checked(there) for each in pod.claims)) if pod.claims else pod
+
+
+def refused(pods: Iterable[Pod], refusals: Mapping[tuple[PodId, str], str]) -> Iterator[Pod]:
+    """Note in the entries of pods why the API server refuses their claims; `refusals` has pods or PodGroups."""
+    for pod in pods:
+        group = PodId(pod.id.namespace, pod.pod_group)
+        found = [refusals.get((pod.id, each.entry)) or refusals.get((group, each.entry), "") for each in pod.claims]
+        claims = (replace(each, refusal=refusal) for each, refusal in zip(pod.claims, found, strict=True))
+        yield replace(pod, claims=tuple(claims)) if any(found) else pod
 
 
 def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collection[Key]) -> Body:

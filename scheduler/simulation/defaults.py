@@ -17,12 +17,14 @@ from solver.domain import HOSTNAME
 NAMESPACED: Final = frozenset(
     {
         "CSIStorageCapacity",
+        "LimitRange",
         "PersistentVolumeClaim",
         "Pod",
         "PodDisruptionBudget",
         "PodGroup",
         "ResourceClaim",
         "ResourceClaimTemplate",
+        "ResourceQuota",
         "Workload",
     }
 )
@@ -101,8 +103,8 @@ def fill_metadata(body: Body) -> None:
             labels.setdefault(label, text(found.get("name")))
 
 
-def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
-    """Set requests from limits, quantities, and the priority from its class (class '' is the global default)."""
+def fill_pod(body: Body) -> None:
+    """Set requests from limits, host ports, and quantities."""
     pod = spec(body)
     for name in ("containers", "initContainers"):
         for _, container in entries(pod.get(name)):
@@ -111,7 +113,6 @@ def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
                 _fill_host_ports(container)
     _fill_resources(mapping(pod.get("resources")))
     _texts(pod.get("overhead"))
-    fill_priority(body, priorities)
 
 
 def fill_group(body: Body, priorities: Mapping[str, int]) -> None:
@@ -122,12 +123,16 @@ def fill_group(body: Body, priorities: Mapping[str, int]) -> None:
 
 
 def fill_priority(body: Body, priorities: Mapping[str, int]) -> None:
-    """Set the priority of a pod or PodGroup from its class."""
+    """Set the priority of a pod or PodGroup from its class (class '' is the global default)."""
     terms = spec(body)
-    name = text(terms.get("priorityClassName"))
-    value = _SYSTEM_PRIORITIES.get(name, priorities.get(name))
+    value = priority_of(text(terms.get("priorityClassName")), priorities)
     if terms.get("priority") is None and value is not None:
         terms["priority"] = value
+
+
+def priority_of(name: str, priorities: Mapping[str, int]) -> int | None:
+    """Return the value of a priority class; None if it is not known."""
+    return _SYSTEM_PRIORITIES.get(name, priorities.get(name))
 
 
 def _fill_host_ports(container: Body) -> None:

@@ -17,7 +17,7 @@ from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult
 from scheduler.worker.recording import Record
 from solver import SolverCache, max_count
-from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, Relocation
+from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, ReasonCode, Relocation, Unplaced
 
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
@@ -82,11 +82,16 @@ def fit(asked: Record, own: Collection[PodId], most: int | None, *, says_changes
         copies = max_count(left.snapshot, unit, left.policy, budget, most, cache=cache)
     found = Fit(result, copies, len(unit.pods), most or 0)
     evicting = {each.pod for preemption in result.plan.preemptions for each in preemption.placements}
-    stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting]
+    stuck = [each.pod for each in result.plan.unplaced if each.pod not in evicting and not _is_absent(each)]
     if not stuck:
         return found
     helped = _with_moves(found, left)
     return helped if helped.moves or not says_changes else _with_changes(found, left, stuck[0], cache)
+
+
+def _is_absent(unplaced: Unplaced) -> bool:
+    """Whether the pod does not exist yet, so that no change of the cluster helps it."""
+    return any(each.code is ReasonCode.POD_NOT_CREATED for each in unplaced.reasons)
 
 
 def _with_moves(found: Fit, left: Record) -> Fit:

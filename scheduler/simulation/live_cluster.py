@@ -23,6 +23,12 @@ DOCUMENTS: Final = (
     ("scheduling.k8s.io/v1", "PriorityClass", paths.collection("scheduling.k8s.io", "v1", "priorityclasses")),
 )
 """apiVersion, kind and path of the objects that are read as documents."""
+ADMISSION: Final = (
+    ("node.k8s.io/v1", "RuntimeClass", paths.collection("node.k8s.io", "v1", "runtimeclasses")),
+    ("v1", "LimitRange", "/api/v1/limitranges"),
+    ("v1", "ResourceQuota", "/api/v1/resourcequotas"),
+)
+"""As `DOCUMENTS`: only the admission of new pods reads them, so that an answer about other pods does without."""
 
 _item: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -41,14 +47,17 @@ class ClusterObjects:
     The objects of a cluster: decoded changes, templates and priority classes as documents, and read errors.
 
     `forbidden` are the kinds that the caller may not list, by resource name; their objects are missing.
-    `served` is what its server serves; without a cluster it has the version that manifests are meant for.
+    `unlisted` are those that only matter for new pods. `served` is what its server serves; without a cluster it has the
+    version that manifests are meant for. `is_live` says that the objects are all that a cluster has, but for those.
     """
 
     changes: tuple[Change, ...] = ()
     documents: tuple[Document, ...] = ()
     warnings: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
     served: discovery.DiscoveredKinds = NEWEST
+    is_live: bool = False
 
 
 def without_cluster(version: str) -> ClusterObjects:
@@ -176,16 +185,19 @@ async def fetch_by(
     if served.problem:
         raise ConfigurationError(served.problem)
     wanted = [(kind, path) for kind, path in served.paths if kinds is None or kind in kinds]
-    found, read = await asyncio.gather(
+    found, read, of_admission = await asyncio.gather(
         asyncio.gather(*(_list(client, kind, path, listed.get(kind)) for kind, path in wanted)),
         asyncio.gather(*(_documents(client, *each) for each in (DOCUMENTS if kinds is None else ()))),
+        asyncio.gather(*(_documents(client, *each) for each in (ADMISSION if kinds is None else ()))),
     )
     return ClusterObjects(
         changes=tuple(change for each in found for change in served.as_meant(each.changes)),
-        documents=tuple(document for each in read for document in each.documents),
-        warnings=tuple(warning for each in (*found, *read) for warning in each.warnings),
+        documents=tuple(document for each in (*read, *of_admission) for document in each.documents),
+        warnings=tuple(warning for each in (*found, *read, *of_admission) for warning in each.warnings),
         forbidden=tuple(kind for each in (*found, *read) for kind in each.forbidden),
+        unlisted=tuple(kind for each in of_admission for kind in each.forbidden),
         served=served,
+        is_live=True,
     )
 
 

@@ -62,6 +62,13 @@ def without_pods(live: Sequence[Change], gone: Sequence[Pod], groups: Collection
     return tuple(change for change in left if change is not None)
 
 
+def removed(live: Sequence[Change], left: Sequence[Change]) -> tuple[Pod | Claim, ...]:
+    """Return the pods and claims of a cluster that are no longer among what is left of it."""
+    kept = {(change.kind, change.key) for change in left}
+    found = (change.value for change in live if (change.kind, change.key) not in kept)
+    return tuple(each for each in found if isinstance(each, Pod | Claim))
+
+
 def _left(change: Change, gone: Collection[str]) -> Change | None:
     """Return what is left of an object once pods and groups with these uids are gone."""
     value = change.value

@@ -20,6 +20,7 @@ from scheduler.cluster import split_by_nominations
 from scheduler.settings import Settings
 from scheduler.simulation import claim_templates
 from scheduler.simulation.manifests.documents import ManifestProblem
+from scheduler.simulation.workloads.creation_order import CreationOrder, MadeAfter
 from scheduler.worker import recording
 from scheduler.worker.checked_plan import all_failed, decide
 from scheduler.worker.recording import Record
@@ -50,12 +51,15 @@ class SimulationCase:
     """
     A snapshot and the waiting pods, in queue order; `own` are those of the manifests.
 
-    `problems` are manifests that the API server would refuse; `warnings` do not affect the exit status.
+    `made_after` and `not_made` are as in `Record`. `problems` are manifests that the API server would refuse;
+    `warnings` do not affect the exit status.
     """
 
     snapshot: Snapshot
     batch: Batch
     own: frozenset[PodId] = frozenset()
+    made_after: MadeAfter = ()
+    not_made: tuple[tuple[PodId, str], ...] = ()
     problems: tuple[ManifestProblem, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
@@ -70,13 +74,19 @@ class SubBatch(NamedTuple):
     batch: Batch
 
 
-def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
-    """Decide part after part; without nominated pods the batch is one part."""
-    for each in split_by_nominations(batch, snapshot.nominated):
-        part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
-        plan = decide(part)
-        yield part, plan
-        snapshot = _after(snapshot, each, plan)
+def _parts(asked: Record, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
+    """Decide part after part; without nominated pods, and pods that are made one by one, the batch is one part."""
+    snapshot, order = asked.snapshot, CreationOrder(asked.batch, asked.made_after, dict(asked.not_made))
+    for wave in order.waves():
+        for each in split_by_nominations(wave, snapshot.nominated):
+            part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
+            plan = decide(part)
+            yield part, plan
+            order.note(plan.placements)
+            snapshot = _after(snapshot, each, plan)
+    held, plan = order.held()
+    if held.pods:
+        yield SubBatch(snapshot, held), plan
 
 
 def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
@@ -108,8 +118,8 @@ def after_others(asked: Record, own: Collection[PodId], cache: SolverCache | Non
     others = tuple(pod for pod in asked.batch.pods if pod.id not in own and pod.priority >= least)
     snapshot = asked.snapshot
     if others:
-        batch = Batch(pods=others, gangs=asked.batch.gangs_of(others))
-        for part, plan in _parts(snapshot, batch, lambda part: _decided(asked, part, [], cache)):
+        first = msgspec.structs.replace(asked, batch=Batch(pods=others, gangs=asked.batch.gangs_of(others)))
+        for part, plan in _parts(first, lambda part: _decided(asked, part, [], cache)):
             snapshot = _after(part.snapshot, part.batch, plan)
     return msgspec.structs.replace(
         asked, snapshot=snapshot, batch=Batch(pods=pods, gangs=asked.batch.gangs_of(pods)), stopped=()
@@ -257,6 +267,8 @@ def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> R
         cause=f"simulated for scheduler {scheduler_name}",
         snapshot=case.snapshot,
         batch=case.batch,
+        made_after=case.made_after,
+        not_made=case.not_made,
         policy=_at_present(settings.policy(scheduler_name)),
         seconds=_SECONDS,
         deterministic_seconds=settings.solver.deterministic_seconds,
@@ -278,7 +290,7 @@ def answer(asked: Record, cache: SolverCache | None = None) -> SimulationResult:
     """
     started, cache = time.monotonic(), cache or SolverCache()
     defects: list[str] = []
-    found = _parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects, cache))
+    found = _parts(asked, lambda part: _decided(asked, part, defects, cache))
     plan = _joined(asked.batch, [plan for _, plan in found])
     report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None} | {
@@ -331,7 +343,7 @@ def explained(
 ) -> PodDiagnosis:
     """Explain one pod of a case, after the parts that are decided before it; those in `protected` keep devices."""
     snapshot, batch, cache = asked.snapshot, asked.batch, cache or SolverCache()
-    for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod, cache)):
+    for part, _ in _parts(asked, lambda part: _decided_before(asked, part, pod, cache)):
         snapshot, batch = part
         if pod in batch.pods:
             break

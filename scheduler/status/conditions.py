@@ -67,6 +67,8 @@ class ConditionReason(StrEnum):
 
 CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.POD_INVALID: ConditionReason.POD_INVALID,
+    # Only in answers about manifests: no pod has this condition.
+    ReasonCode.POD_NOT_CREATED: ConditionReason.POD_INVALID,
     ReasonCode.CLAIM_MISSING: ConditionReason.WAITING_FOR_CLAIMS,
     ReasonCode.CLAIM_NOT_OWNED: ConditionReason.CLAIM_INVALID,
     ReasonCode.CLAIM_DELETING: ConditionReason.WAITING_FOR_CLAIMS,

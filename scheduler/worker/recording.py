@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler import private_file
-from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, Policy, Snapshot, StageStop
+from solver.domain import DEFAULT_COST_UNITS, Batch, Claim, OpaqueConfig, PodId, Policy, Snapshot, StageStop
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
@@ -55,6 +55,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cost_units: int = DEFAULT_COST_UNITS
     stopped: tuple[StageStop, ...] = ()
     """Where each stage of the decision stopped, if known; a replay stops at the same points."""
+    made_after: tuple[tuple[PodId, PodId], ...] = ()
+    """In a simulation: pods that a StatefulSet makes one by one, each with the pod that runs before it is made."""
+    not_made: tuple[tuple[PodId, str], ...] = ()
+    """In a simulation: pods that the API server refuses, because a ResourceQuota is used up, with the reason."""
 
 
 def save(folder: Path, record: Record, now: datetime | None = None, limits: FolderLimits = DEFECTS) -> Path:

@@ -88,7 +88,8 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     Exactly one case holds: `claim` is set (the key of the ResourceClaim); `is_skipped` is true (the claim controller
     needs none); or neither, because the claim from `template` does not exist yet. `lacks_template` says that then the
-    template is known not to exist either.
+    template is known not to exist either. `refusal` says why the API server refuses to create the claim, if it is
+    known: a ResourceQuota is used up.
     """
 
     entry: str
@@ -96,6 +97,7 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     template: str = ""
     is_skipped: bool = False
     lacks_template: bool = False
+    refusal: str = ""
 
     def checked(self, templates: Collection[str]) -> "PodClaim":
         """Return the entry with what is known of its template, given those that exist in the pod's namespace."""

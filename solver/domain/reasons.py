@@ -18,6 +18,11 @@ class ReasonCode(StrEnum):
 
     POD_INVALID = "PodInvalid"
     """The pod object cannot be decoded."""
+    POD_NOT_CREATED = "PodNotCreated"
+    """
+    In answers about manifests: the pod would not exist yet. Its StatefulSet makes it once the pod before it runs, or a
+    ResourceQuota of the namespace is used up.
+    """
     CLAIM_MISSING = "ClaimMissing"
     """A named claim, or the claim from a template, does not exist yet."""
     CLAIM_NOT_OWNED = "ClaimNotOwned"

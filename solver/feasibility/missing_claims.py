@@ -45,6 +45,8 @@ def late_claim(entry: PodClaim) -> Reason:
     """Return the reason of an entry whose claim, or its template, does not exist."""
     source = f"from ResourceClaimTemplate {entry.template}"
     what, status = f"the claim of entry {entry.entry}, {source}, does not exist yet", ""
+    if entry.refusal:
+        what = f"{entry.refusal}: the claim of entry {entry.entry}, {source}, is not created"
     if entry.lacks_template:
         what = f"ResourceClaimTemplate {entry.template} does not exist"
     if entry.claim is not None:

@@ -78,10 +78,8 @@ def test_viewers_may_read_what_commands_list_and_nothing_else() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    listed = {
-        _group_and_resource(path)
-        for path in (*paths.COLLECTIONS.values(), *(each[2] for each in live_cluster.DOCUMENTS))
-    }
+    documents = (*live_cluster.DOCUMENTS, *live_cluster.ADMISSION)
+    listed = {_group_and_resource(path) for path in (*paths.COLLECTIONS.values(), *(path for _, _, path in documents))}
     optional = {
         ("resource.k8s.io", "devicetaintrules"),
         ("scheduling.k8s.io", "podgroups"),

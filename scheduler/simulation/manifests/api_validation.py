@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.kube.api_versions import NEWEST_MINOR
-from scheduler.simulation import controllers
 from scheduler.simulation.manifests import claim_rules, fields, group_rules, pod_rules, slice_rules, strict_fields
 from scheduler.simulation.manifests.fields import Body, FieldError, mapping, spec
+from scheduler.simulation.workloads import controllers, job_controller
 
 MOST_PODS: Final = 150_000
 """The most pods of all workloads: as many as Kubernetes is tested with. Each takes about 20 KiB here."""
@@ -57,6 +57,10 @@ def _of_devices(body: Body) -> Iterator[FieldError]:
 
 
 def _of_workload(body: Body) -> Iterator[FieldError]:
+    if body.get("kind") == "CronJob":
+        for where, message in _of_workload(job_controller.job_of(body)):
+            yield FieldError(f"spec.jobTemplate.{where}", message)
+        return
     workload = spec(body)
     for name in _COUNTS:
         count = workload.get(name)

@@ -191,21 +191,32 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
 }
 WORKLOADS: Final = frozenset(
-    {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
+    {
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+    }
 )
-_UNSTAMPED: Final = "the pods that it makes are not known: write them down as Pods"
 WARNINGS: Final[Mapping[tuple[str, str], str]] = {
-    ("apps", "DaemonSet"): _UNSTAMPED,
-    ("batch", "CronJob"): _UNSTAMPED,
-    ("", "ReplicationController"): _UNSTAMPED,
     ("scheduling.k8s.io", "CompositePodGroup"): "its PodGroups are gangs of their own: they are not decided together",
 }
-"""Kinds that matter and are not read, with what that means; pods of a DaemonSet or CronJob depend on nodes or time."""
+"""Kinds that matter and are not read, with what that means."""
 TEMPLATE: Final = (RESOURCE_GROUP, "ResourceClaimTemplate")
-PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
+READ_BY_ADMISSION: Final = frozenset(
+    {
+        ("", "LimitRange"),
+        ("", "ResourceQuota"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("scheduling.k8s.io", "PriorityClass"),
+    }
+)
 GROUP_TEMPLATES: Final = ("scheduling.k8s.io", "Workload")
 
-_OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, TEMPLATE)}
+_OURS: Final = {kind: group for group, kind in (*KINDS, *WORKLOADS, *READ_BY_ADMISSION, TEMPLATE)}
 
 
 def of(body: Body) -> tuple[str, str]:

@@ -429,16 +429,6 @@ def test_a_mistake_in_a_template_is_told_once_and_nothing_else_is_stopped() -> N
     assert [each.id.name for each in case.batch.pods] == ["p"]
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"), [("apps/v1", "DaemonSet"), ("batch/v1", "CronJob"), ("v1", "ReplicationController")]
-)
-def test_what_makes_pods_and_is_not_read_is_told(version: str, kind: str) -> None:
-    assembly = CaseBuilder()
-    assembly.add([Document("m", {"apiVersion": version, "kind": kind, "metadata": {"name": "d"}, "spec": {}})])
-    told = f"m ({kind} d): the pods that it makes are not known: write them down as Pods"
-    assert told in assembly.case("dovetail").warnings
-
-
 def test_a_budget_without_a_namespace_is_in_default_and_counts() -> None:
     assembly = CaseBuilder()
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}}

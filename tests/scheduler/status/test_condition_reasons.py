@@ -41,6 +41,7 @@ KUBE_SCHEDULER_REFUSES = {
 """Of these a pod is unschedulable as with kube-scheduler, by whose rules no new node helps."""
 NO_NODE_HELPS = {
     ReasonCode.POD_INVALID,
+    ReasonCode.POD_NOT_CREATED,
     ReasonCode.CLAIM_MISSING,
     ReasonCode.CLAIM_NOT_OWNED,
     ReasonCode.CLAIM_DELETING,

@@ -1,21 +1,19 @@
 """
-What controllers do before the scheduler sees a pod: create pods of workloads and volume claims, and bind volumes.
+What controllers do about volumes before the scheduler sees a pod.
 
-Pods come from Deployments, ReplicaSets, StatefulSets and Jobs. The Job controller also creates a PodGroup (KEP-5547),
-here only for a Job with spec.scheduling. The StatefulSet controller creates a claim per pod and template, the ephemeral
-volume controller one per pod and volume. The volume controller handles claims whose class does not wait for a consumer.
-It binds each to the smallest volume that fits, or has one provisioned, which is assumed to be usable on every node.
+The StatefulSet controller creates a claim per pod and template, the ephemeral volume controller one per pod and volume.
+The volume controller handles claims whose class does not wait for a consumer. It binds each to the smallest volume that
+fits, or has one provisioned, which is assumed to be usable on every node.
 """
 
 import copy
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.kube.decode.storage import DEFAULT_CLASS
-from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
 from solver import volume_fits
 from solver.domain import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -157,81 +155,3 @@ def _bound(
     if name in found:
         found[name] = msgspec.structs.replace(found[name], claim=claim.id, claim_uid=claim.uid, phase="Bound")
     return msgspec.structs.replace(claim, volume=name, is_bind_completed=bool(name))
-
-
-KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job"})
-
-
-def _pods(body: Body) -> list[Body]:
-    """Return the pods of a workload, named after it with an index."""
-    workload = spec(body)
-    template = mapping(workload.get("template"))
-    namespace, name = metadata(body).get("namespace") or "default", text(metadata(body).get("name"))
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                **copy.deepcopy(mapping(template.get("metadata"))),
-                "namespace": namespace,
-                "name": f"{name}-{index}",
-            },
-            "spec": copy.deepcopy(template.get("spec", {})),
-        }
-        for index in range(count(body))
-    ]
-
-
-def documents(workload: Document) -> Iterator[Document]:
-    """Return the pods of a workload, their volume claims, and the PodGroup of a Job."""
-    claims = templates(workload.body)
-    group = group_of_job(workload.body)
-    if group is not None:
-        yield Document(f"{workload.source}, its PodGroup", group)
-    for index, pod in enumerate(_pods(workload.body), start=1):
-        if group is not None:
-            spec(pod)["schedulingGroup"] = {"podGroupName": group["metadata"]["name"]}
-        add_template_volumes(pod, claims)
-        for name, template in claims.items():
-            yield Document(f"{workload.source}, pod {index}", claim_of_template(pod, name, template))
-        yield Document(f"{workload.source}, pod {index}", pod)
-
-
-def group_of_job(job: Body) -> Body | None:
-    """
-    Create the PodGroup of a Job by its spec.scheduling; None without that field.
-
-    A Job whose template names a PodGroup, or that another controller owns, gets none. Without a policy the group has
-    the basic one; without a minimum a gang needs `parallelism` pods.
-    """
-    terms, found = mapping(spec(job).get("scheduling")), metadata(job)
-    pod = mapping(mapping(spec(job).get("template")).get("spec"))
-    is_owned = any(owner.get("controller") is True for _, owner in entries(found.get("ownerReferences")))
-    if job.get("kind") != "Job" or not terms or is_owned or "schedulingGroup" in pod:
-        return None
-    group = {"schedulingPolicy": {"basic": {}}, **copy.deepcopy(terms)}
-    if "gang" in group["schedulingPolicy"]:
-        least = max(1, _number(spec(job).get("parallelism")))
-        group["schedulingPolicy"] = {"gang": {"minCount": least, **mapping(group["schedulingPolicy"]["gang"])}}
-    if "priorityClassName" in pod:
-        group["priorityClassName"] = pod["priorityClassName"]
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"namespace": found.get("namespace") or "default", "name": f"{found.get('name')}-pgt-0"},
-        "spec": group,
-    }
-
-
-def count(body: Body) -> int:
-    """Return the number of pods of a workload."""
-    workload = spec(body)
-    if body.get("kind") != "Job":
-        return _number(workload.get("replicas"))
-    if workload.get("suspend") is True:
-        return 0
-    return min(_number(workload.get("parallelism")), _number(workload.get("completions"), 2**31))
-
-
-def _number(value: Any, default: int = 1) -> int:
-    return value if isinstance(value, int) and value >= 0 else default

@@ -1,0 +1,7 @@
+"""
+What controllers do before the scheduler sees a pod.
+
+- `workload_set` has the workloads of manifests; `controllers` and `job_controller` make their pods, by `pod_templates`.
+- `volume_controllers` make volume claims, and bind volumes.
+- `creation_order` has pods that are made one after another.
+"""

@@ -1,0 +1,96 @@
+"""The workloads of manifests, and everything that their controllers make: pods, volume claims, PodGroups."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.simulation.manifests import api_validation
+from scheduler.simulation.manifests.documents import Document, ManifestProblem
+from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text
+from scheduler.simulation.workloads import controllers, job_controller
+from scheduler.simulation.workloads.pod_templates import Owner, key_of_workload, namespace_of, owner_of
+from solver.domain import Node, PodId
+
+
+@dataclass
+class WorkloadSet:
+    """
+    Workloads by their keys; a later one replaces an earlier one.
+
+    Pods that are made later (suspended Jobs, CronJobs) are left out unless `makes_later`. `made_after` has the pods
+    that a StatefulSet makes one by one: the later pod, and the one before it. `problems` and `warnings` collect what is
+    to be said.
+    """
+
+    problems: list[ManifestProblem]
+    warnings: list[str]
+    documents: dict[Owner, Document] = field(default_factory=dict)
+    made_after: list[tuple[PodId, PodId]] = field(default_factory=list)
+    makes_later: bool = True
+
+    def add(self, document: Document) -> None:
+        """Add a workload, with a note on what a decision about its pods assumes."""
+        key = key_of_workload(document.body)
+        known = self.documents.get(key)
+        if known is not None and known.body != document.body:
+            self._warn(document, "stands twice: the last one counts")
+        self.documents[key] = document
+
+    @property
+    def has_daemons(self) -> bool:
+        """Whether the pods depend on the nodes."""
+        return any(kind == "DaemonSet" for kind, _, _ in self.documents)
+
+    def made(self, pods: Sequence[Body], nodes: Sequence[Node]) -> Iterator[Document]:
+        """
+        Return everything that the controllers make, up to the limit of pods in total.
+
+        `pods` are those of the manifests: those of a workload are not made again.
+        """
+        workloads = tuple(self._affordable(len(nodes)))
+        owned = _by_owner((*pods, *(each.body for each in workloads)))
+        taken = {(namespace_of(pod), text(metadata(pod).get("name"))) for pod in pods}
+        for document in workloads:
+            if document.body["kind"] == "StatefulSet":
+                taken.update((namespace_of(document.body), name) for name in controllers.stateful_names(document.body))
+        around = controllers.Surroundings(nodes, owned, taken)
+        for document in workloads:
+            if note := job_controller.note(document.body):
+                if not self.makes_later:
+                    continue
+                self._warn(document, note)
+            found = controllers.made(document, around)
+            space = namespace_of(document.body)
+            self.made_after += ((PodId(space, later), PodId(space, former)) for later, former in found.follows)
+            if found.follows and "schedulingGroup" in mapping(mapping(spec(document.body).get("template")).get("spec")):
+                message = "OrderedReady makes a pod once the one before it runs, and a gang needs all: write Parallel"
+                self._warn(document, f"spec.podManagementPolicy: {message}")
+            yield from found.documents
+            made = (each.body for each in found.documents if each.body["kind"] == "Pod")
+            taken.update((space, text(metadata(pod).get("name"))) for pod in made)
+
+    def _affordable(self, node_count: int) -> Iterator[Document]:
+        """Return the workloads in order, up to the limit of pods in total."""
+        left = api_validation.MOST_PODS
+        for document in self.documents.values():
+            count = controllers.count(document.body, node_count)
+            if count > left:
+                most = api_validation.MOST_PODS
+                message = f"its {count} pods and those of the workloads before it are more than {most}: write fewer"
+                self.problems.append(ManifestProblem(document.source, subject(document.body), "spec", message))
+                continue
+            left -= count
+            yield document
+
+    def _warn(self, document: Document, message: str) -> None:
+        self.warnings.append(f"{document.source} ({subject(document.body)}): {message}")
+
+
+def _by_owner(bodies: Iterable[Body]) -> dict[Owner, list[Body]]:
+    """Group pods and workloads by the controller that owns them."""
+    found = defaultdict[Owner, list[Body]](list)
+    for body in bodies:
+        owner = owner_of(body)
+        if owner is not None:
+            found[owner].append(body)
+    return dict(found)

@@ -16,6 +16,7 @@ from solver.diagnosis.counterfactuals import Counterfactual, largest, renewed
 from solver.diagnosis.facts import Alternative, entry_of, with_count
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
 from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, wording
+from solver.explain import ended_pods
 from solver.feasibility import node_fit
 from solver.preemption import endings
 from solver.problem.problem import Problem
@@ -120,7 +121,7 @@ def fewer_for_gang(case: ProbeCase, probe: FeasibilityProbe) -> Iterator[tuple[C
     """Reduce the count of a request in all waiting pods of a gang to the largest with which the gang starts."""
     known = case.claims()
     open_claims = [known[each] for each in case.pod.claim_ids if each in known and known[each].allocation is None]
-    for claim, request in ((claim, request) for claim in open_claims for request in claim.requests):
+    for claim, request in ((one, each) for one in open_claims for each in one.requests):
         for each in request.alternatives:
             one = Alternative(claim.id, request.name, each.name)
 
@@ -187,6 +188,6 @@ def endings_needed(case: ProbeCase, probe: FeasibilityProbe) -> Iterator[tuple[C
         case.snapshot, case.batch, probe.policy, probe.budget, cache=probe.cache, protected=case.protected
     )
     if ended:
-        made = case._replace(snapshot=endings.without_pods(case.snapshot, ended))
-        text = endings.sentence(probe.prepare(case), case.snapshot, ended)
+        made = case._replace(snapshot=ended_pods.without_pods(case.snapshot, ended))
+        text = ended_pods.sentence(probe.prepare(case), case.snapshot, ended)
         yield Counterfactual(1 + len(ended), f"when {text}", made, frees=True), ""

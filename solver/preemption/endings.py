@@ -15,7 +15,6 @@ from solver.domain import (
     SYSTEM_CRITICAL_PRIORITY,
     Batch,
     Budget,
-    Claim,
     ClaimId,
     Plan,
     Pod,
@@ -25,17 +24,13 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Unplaced,
-    wording,
 )
 from solver.domain.gang import DISRUPT_ALL
 from solver.preemption import preempt
 from solver.problem.prepare import prepare
-from solver.problem.problem import Problem
-from solver.problem.requests.demand import Verdict
 from solver.problem.solver_cache import SolverCache
 
 _SCHEDULER: Final = "any"
-_SHOWN: Final = 3
 _LOW: Final = 0
 _HIGH: Final = 1
 
@@ -70,58 +65,6 @@ def needed(
     found = preempt.add_preemptions(problem, nothing, budget, cache).plan
     ending = {victim.pod for preemption in found.preemptions for victim in preemption.victims}
     return tuple(pod for pod in snapshot.pods if pod.id in ending)
-
-
-def without_pods(snapshot: Snapshot, ended: Collection[Pod]) -> Snapshot:
-    """Return the cluster once some pods have ended: their claims are free, with the finalizer or not."""
-    uids = frozenset(pod.uid for pod in ended)
-    gone = frozenset(pod.id for pod in ended)
-    return replace(
-        snapshot,
-        pods=tuple(pod for pod in snapshot.pods if pod.id not in gone),
-        claims=tuple(_freed(claim, uids) for claim in snapshot.claims),
-    )
-
-
-def sentence(problem: Problem, snapshot: Snapshot, ended: Collection[Pod], reader: str | None = None) -> str:
-    """
-    Say which pods have to end, and how many of the devices that match the waiting pods they hold.
-
-    `train-a` stands for the pods of a gang. With `reader`, only objects of that namespace are named.
-    """
-    units = list(dict.fromkeys(pod.gang or pod.id for pod in ended))
-    if reader is None:
-        names = wording.shortened([f"{each.namespace}/{each.name}" for each in units], _SHOWN)
-    elif len(units) == 1:
-        names = wording.seen(units[0], reader)
-    else:
-        names = wording.several(units, reader, _SHOWN)
-    uids = frozenset(pod.uid for pod in ended)
-    matching = {
-        problem.inventory.records[index].id
-        for answers in problem.requests.answers
-        for index, verdict in answers.verdicts.items()
-        if verdict not in {Verdict.NO, Verdict.FAILED}
-    }
-    held = {
-        result.device
-        for claim in snapshot.claims
-        if claim.allocation is not None and any(each.uid in uids for each in claim.reserved_for)
-        for result in claim.allocation.results
-    }
-    is_one = len(units) == 1
-    text = f"{names} {'ends' if is_one else 'end'}"
-    if not held & matching:
-        return text
-    holding = f"{'it holds' if is_one else 'they hold'} {len(held & matching)} of the {len(matching)}"
-    return f"{text}: {holding} matching {wording.nouns(len(matching), 'device')}"
-
-
-def _freed(claim: Claim, uids: Collection[str]) -> Claim:
-    left = tuple(each for each in claim.reserved_for if each.uid not in uids)
-    if len(left) == len(claim.reserved_for):
-        return claim
-    return replace(claim, reserved_for=left) if left else replace(claim, allocation=None, reserved_for=())
 
 
 def _may_end(pod: Pod, protected: Collection[ClaimId]) -> bool:

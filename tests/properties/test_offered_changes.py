@@ -277,3 +277,20 @@ def test_each_hinted_count_starts_the_pod(world: World) -> None:
             if found:
                 then = changed_claims(world, pod, lambda claim, count=int(found[1]): with_count(claim, count))  # type: ignore[misc]
                 assert starts(decided(then), then, pod), (pod.id, reason.message)
+
+
+@SLOW
+@given(world=worlds())
+def test_a_gang_starts_when_what_it_waits_for_has_ended(world: World) -> None:
+    plan = decided(world)
+    placed = {each.pod for each in plan.placements}
+    for each in plan.unplaced:
+        pod = next(one for one in world.batch.pods if one.id == each.pod)
+        for reason in each.reasons:
+            found = re.search(r"it can start when (?:gang |pod )?(.*?) ends?(?::|;|$)", reason.message)
+            if found and " more" not in found[1]:
+                event("named")
+                then = ended(world, found[1].split(", "))
+                pods = tuple(one for one in then.batch.pods if one.id in placed or one.gang == pod.gang)
+                asked = then._replace(batch=Batch(pods=pods, gangs=then.batch.gangs_of(pods)))
+                assert starts(decided(asked), asked, pod), (pod.id, reason.message)

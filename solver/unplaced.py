@@ -68,13 +68,16 @@ class _Reasons:
     @classmethod
     def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Reasons":
         solution, report, extracted = found
-        before = Explanation(problem, placement_state.trackers(problem), budget)
+        after = _AfterPlan(problem, solution, extracted, budget)
+        before = Explanation(
+            problem, placement_state.trackers(problem), budget, after.explanation if extracted.placements else None
+        )
         return cls(
             problem=problem,
             proven={level.name: level.proven for level in report.levels},
             levels=problem.placed_levels,
             before=before,
-            after=_AfterPlan(problem, solution, extracted, budget),
+            after=after,
             of_gangs=GangReasons.of(problem, solution, before),
             winners=WinnersByNode.of(problem, extracted.placements),
         )
@@ -104,13 +107,20 @@ class _AfterPlan:
     budget: Budget
     of_gangs: GangReasons | None = None
 
-    def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
+    def explanation(self) -> Explanation:
+        return self._built().explanation
+
+    def _built(self) -> GangReasons:
         if self.of_gangs is None:
             left = extract.after(self.problem, self.solution, self.extracted)
             explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
             self.of_gangs = GangReasons.of(left, self.solution, explanation)
-        then = tuple(self.of_gangs.problem.classes[each.index] for each in family)
-        found = self.of_gangs.added(then, self.of_gangs.explanation.reasons(then, is_proven=True))
+        return self.of_gangs
+
+    def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
+        of_gangs = self._built()
+        then = tuple(of_gangs.problem.classes[each.index] for each in family)
+        found = of_gangs.added(then, of_gangs.explanation.reasons(then, is_proven=True))
         return tuple(_after(reason) for reason in found if reason.code not in FITS_ALONE)
 
 

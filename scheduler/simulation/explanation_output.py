@@ -245,12 +245,18 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
 
 
 def _show_changes(diagnosis: PodDiagnosis, console: Console, *, has_hints: bool) -> None:
-    if diagnosis.node or any(group.fits for group in diagnosis.nodes) or not diagnosis.nodes:
+    has_room = any(group.fits for group in diagnosis.nodes)
+    is_lost = any(each.code in FITS_ALONE for each in diagnosis.reasons)
+    if diagnosis.node or not diagnosis.nodes or (has_room and (is_lost or not diagnosis.starts_with)):
         return
     if not diagnosis.changes:
-        console.print(f"No {'other' if has_hints else 'single'} change that was tried makes it fit.")
+        it = "its gang start" if diagnosis.starts_with else "it fit"
+        console.print(f"No {'other' if has_hints else 'single'} change that was tried makes {it}.")
         return
-    console.print("It would fit with one of these (each was solved):")
+    lead = "It would fit with one of these"
+    if diagnosis.starts_with:
+        lead = f"Its gang would start with one of these, made in all {diagnosis.starts_with + 1} pods that wait"
+    console.print(f"{lead} (each was solved):")
     for change in diagnosis.changes:
         console.print(printing.arrow(f"{change.message}  ({change.node})"))
 

@@ -17,7 +17,18 @@ from scheduler.simulation.printing import counted
 from scheduler.simulation.simulator import SimulationResult
 from scheduler.worker.recording import Record
 from solver import SolverCache, max_count
-from solver.domain import Batch, Budget, CopyCount, NearestChange, Pod, PodId, ReasonCode, Relocation, Unplaced
+from solver.domain import (
+    Batch,
+    Budget,
+    CopyCount,
+    GangId,
+    NearestChange,
+    Pod,
+    PodId,
+    ReasonCode,
+    Relocation,
+    Unplaced,
+)
 
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
@@ -46,7 +57,8 @@ class Fit(NamedTuple):
     The answer for the pods of a file.
 
     `copies` is set where a count was asked for, up to `most`; a copy is `copy_size` pods. `moves` and `changes` say
-    what would let the pods in that do not start, where the plan evicts nothing for them.
+    what would let the pods in that do not start, where the plan evicts nothing for them. `changes` are about `stuck`,
+    one of these pods, and about its whole `gang` if it has one.
     """
 
     result: SimulationResult
@@ -55,6 +67,8 @@ class Fit(NamedTuple):
     most: int = 0
     moves: Relocation | None = None
     changes: tuple[NearestChange, ...] = ()
+    stuck: PodId | None = None
+    gang: GangId | None = None
 
     def fits(self, wanted: int) -> bool:
         """Whether all pods start now; with a count, whether `wanted` copies do."""
@@ -109,7 +123,8 @@ def _with_changes(found: Fit, left: Record, stuck: PodId, cache: SolverCache) ->
     plan = found.result.plan
     own = frozenset(claim for each in plan.placements for claim in each.claims)
     explained = simulator.explained(simulator.after_placed(left, plan), pod, cache, protected=own)
-    return found._replace(changes=explained.changes)
+    gang = pod.gang if explained.starts_with else None
+    return found._replace(changes=explained.changes, stuck=stuck, gang=gang)
 
 
 def _unit(batch: Batch) -> Batch:
@@ -163,8 +178,11 @@ def show(found: Fit, wanted: int, to: TextIO) -> None:
         console.print("All of them fit after these moves (dovetail defrag makes them one by one):")
         defragment.show(found.moves, to)
     if found.changes:
-        first = next(each.pod for each in found.result.plan.unplaced)
-        console.print(Text(f"Pod {printing.visible(str(first))} would start after one of these (each was solved):"))
+        who = f"Pod {found.stuck}"
+        if found.gang is not None:
+            who = f"Gang {found.gang.namespace}/{found.gang.name}"
+        made = ", made in all its waiting pods" if found.gang is not None else ""
+        console.print(Text(printing.visible(f"{who} would start after one of these{made} (each was solved):")))
         for change in printing.visible(found.changes):
             console.print(printing.arrow(f"{change.message}  ({change.node})"))
 

@@ -1,11 +1,11 @@
 """
-Changes of one thing after which a pod fits; each change is made in a copy of the cluster and solved.
+Changes of one thing after which a pod fits on a node, from the facts of a conflict there.
 
-`changes` takes candidates from the facts of a conflict on one node. `rule_changes` changes the pod's own rules
-(tolerations, node selector, affinity, spread, host ports) and looks at the whole cluster.
+Each is made in a copy of the node and solved. Whether the pod starts then is shown in the whole cluster
+(`whole_cluster`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,31 +31,29 @@ from solver.domain import (
     Constraint,
     ConstraintKind,
     DeviceResult,
-    Pod,
+    Node,
     Taint,
-    Toleration,
     wording,
 )
-from solver.feasibility import node_fit
-from solver.problem.problem import Problem
 
 _MOST_HOLDERS: Final = 64
 _MOST_PUT_BACK: Final = 64
 """The most devices of freed claims that are looked at one by one."""
-_NEW_TEMPLATE: Final = "a new template, because claims are immutable"
 
 
 class Counterfactual(NamedTuple):
     """
     A change, its effort (smaller is nearer), and the changed case.
 
-    Only the nearest of the changes with the same `about` is reported; an empty `about` means the message.
+    Only the nearest of the changes with the same `about` is reported; an empty `about` means the message. A change that
+    `frees` something may help other waiting pods as well.
     """
 
     effort: float
     message: str
     case: ProbeCase
     about: str = ""
+    frees: bool = False
 
 
 def changes(
@@ -74,7 +72,7 @@ def _of_fact(
             assert isinstance(fact.subject, Taint)  # noqa: S101 - facts of this kind have one
             made = with_toleration(case, fact.subject)
             if probe.fits(made, node):
-                message = f"tolerate the device taint {fact.subject} in the request: {_NEW_TEMPLATE}"
+                message = f"tolerate the device taint {fact.subject} in the request: {renewed(case)}"
                 yield Counterfactual(1, message, made)
         case FactKind.IN_USE:
             yield from _freeing(probe, case, node, conflict)
@@ -83,13 +81,20 @@ def _of_fact(
         case FactKind.CONSTRAINT:
             made = fact.without(case)
             if probe.fits(made, node):
-                yield Counterfactual(30, f"without {fact.text}: {_NEW_TEMPLATE}", made)
+                yield Counterfactual(30, f"without {fact.text}: {renewed(case)}", made)
         case FactKind.RESOURCE:
-            made = fact.without(case)
+            resource, _, amounts = fact.text.partition(": ")
+            made = _with_room(probe, case, node, resource)
             if probe.fits(made, node):
-                resource, _, amounts = fact.text.partition(": ")
                 effort = 5 + 1 / (1 + probe.left(case, node, resource))
-                yield Counterfactual(effort, f"room for {resource} on the node ({amounts})", made, about=resource)
+                message = f"room for {resource} on the node ({amounts})"
+                yield Counterfactual(effort, message, made, about=resource, frees=True)
+
+
+def renewed(case: ProbeCase) -> str:
+    """Say what has to be written anew for another request: the template of the pod's claims, or its own claim."""
+    source = "template" if any(each.template for each in case.pod.claims) else "claim"
+    return f"a new {source}, because claims are immutable"
 
 
 def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
@@ -112,7 +117,21 @@ def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequ
     needed = [each for each in needed if _held(made, each) < _held(case, each)]
     names = listed(users_of(case, each) for each in needed)
     more = f"{devices} more free {wording.nouns(devices, 'device')}{_aligned(conflict)}"
-    yield Counterfactual(1 + devices, f"{more}, now held by {names}", made)
+    yield Counterfactual(1 + devices, f"{more}, now held by {names}", made, frees=True)
+
+
+def _with_room(probe: FeasibilityProbe, case: ProbeCase, node: str, resource: str) -> ProbeCase:
+    """Make the node of a case larger by what the pod's request exceeds the room there."""
+    problem = probe.prepare(case)
+    asked = min((dict(each.requests).get(resource, 0) for each in problem.classes), default=0)
+    lacking = asked - int(problem.available.room.of(resource)[problem.inventory.node_index[node]])
+
+    def larger(each: Node) -> Node:
+        has = dict(each.allocatable)
+        has[resource] = has.get(resource, 0) + max(0, lacking)
+        return msgspec.structs.replace(each, allocatable=tuple(sorted(has.items())))
+
+    return case.with_nodes({node: larger})
 
 
 def _with_devices_put_back(probe: FeasibilityProbe, case: ProbeCase, node: str, claims: Sequence[ClaimId]) -> ProbeCase:
@@ -153,7 +172,7 @@ def _fewer(probe: FeasibilityProbe, case: ProbeCase, node: str, fact: Fact) -> I
         count = most_devices(probe, case, node, one)
         if 0 < count < each.count:
             place = f"{entry_of(case, fact.claim)}request {one}"
-            message = f"{count} instead of {each.count} for {place}: {_NEW_TEMPLATE}"
+            message = f"{count} instead of {each.count} for {place}: {renewed(case)}"
             made = with_count(case, one, count)
             yield Counterfactual(10 + each.count - count, message, made, about=f"{fact.claim}/{one}")
 
@@ -178,85 +197,13 @@ def _searched(probe: FeasibilityProbe, case: ProbeCase, node: str, asked: Altern
     def fits(count: int) -> bool:
         return probe.fits(with_count(case, asked, count, is_alone=True), node) is True
 
-    low, high = 0, found.count
-    if fits(high):
-        return high
-    high -= 1
+    return found.count if fits(found.count) else largest(found.count - 1, fits)
+
+
+def largest(high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest count up to `high` that fits, if all smaller ones do; 0 if none fits."""
+    low = 0
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-_MOST_TAINTS: Final = 8
-"""The most node taints that are tried."""
-
-Try = tuple[int, str, Pod]
-"""The effort, the message (`{node}` is the node found), and the changed pod."""
-
-
-def rule_changes(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> Iterator[tuple[Counterfactual, str]]:
-    """
-    Return the changes of the pod's rules after which it fits, each with the node.
-
-    All rules about node labels are dropped together only if no single one helps.
-    """
-    has_label = False
-    for effort, message, pod in _of_nodes(case.pod, problem):
-        found = _solved(case, pod, probe, effort, message)
-        if found is not None:
-            has_label |= pod.tolerations == case.pod.tolerations
-            yield found
-    if not has_label and (case.pod.node_selector or case.pod.required_affinity is not None):
-        pod = msgspec.structs.replace(case.pod, node_selector=(), required_affinity=None)
-        found = _solved(case, pod, probe, 7, "without its nodeSelector and node affinity")
-        if found is not None:
-            yield found
-    for effort, message, pod in _of_pods(case.pod):
-        found = _solved(case, pod, probe, effort, message)
-        if found is not None:
-            yield found
-
-
-def _solved(
-    case: ProbeCase, pod: Pod, probe: FeasibilityProbe, effort: int, message: str
-) -> tuple[Counterfactual, str] | None:
-    made = case._replace(pod=pod)
-    node = probe.place(made)
-    return (Counterfactual(effort, message.replace("{node}", node), made), node) if node else None
-
-
-def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
-    """Return single changes of a pod's tolerations and node selectors."""
-    nodes = problem.inventory.nodes
-    against = (node_fit.first_untolerated_taint(each.taints, pod.tolerations) for each in nodes)
-    for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
-        yield 2, f"tolerate taint {taint} of the node", _tolerating(pod, taint)
-    if any(each.is_unschedulable for each in nodes):
-        yield 3, "uncordon node {node}", _tolerating(pod, node_fit.UNSCHEDULABLE_TAINT)
-    for key, value in pod.node_selector:
-        rest = tuple(pair for pair in pod.node_selector if pair[0] != key)
-        meant = wording.nearest(value, (labels[key] for labels in problem.inventory.labels if key in labels))
-        if meant and meant != value:
-            fixed = msgspec.structs.replace(pod, node_selector=tuple(sorted((*rest, (key, meant)))))
-            yield 2, f"{key}={meant} instead of {key}={value} in its nodeSelector", fixed
-        yield 4, f"without {key}={value} in its nodeSelector", msgspec.structs.replace(pod, node_selector=rest)
-    if pod.required_affinity is not None and pod.node_selector:
-        yield 5, "without its required node affinity", msgspec.structs.replace(pod, required_affinity=None)
-
-
-def _of_pods(pod: Pod) -> Iterator[Try]:
-    """Return single changes of a pod's rules about other pods and ports."""
-    if pod.affinity:
-        yield 30, "without its required pod affinity", msgspec.structs.replace(pod, affinity=())
-    if pod.anti_affinity:
-        yield 31, "without its required pod anti-affinity", msgspec.structs.replace(pod, anti_affinity=())
-    if pod.spread:
-        yield 32, "without its topology spread constraints", msgspec.structs.replace(pod, spread=())
-    if pod.host_ports:
-        yield 33, "without its host ports", msgspec.structs.replace(pod, host_ports=())
-
-
-def _tolerating(pod: Pod, taint: Taint) -> Pod:
-    added = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
-    return msgspec.structs.replace(pod, tolerations=(*pod.tolerations, added))

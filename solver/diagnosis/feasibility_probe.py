@@ -1,13 +1,14 @@
-"""Whether a pod fits on a node: solved by greedy and search, in the cluster as it is or changed."""
+"""Whether a pod starts, with all that must start with it: solved by greedy and search, in any changed cluster."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
 
 from solver import greedy
-from solver.domain import Batch, Budget, Claim, ClaimId, Pod, Policy, PoolId, Snapshot
+from solver.domain import Batch, Budget, Claim, ClaimId, Gang, Node, Pod, PodId, Policy, PoolId, Snapshot
 from solver.model.objective import best_of
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -18,15 +19,37 @@ from solver.solution import Solution
 
 class ProbeCase(NamedTuple):
     """
-    A cluster and one pod to place alone; no change takes devices from the claims in `protected`.
+    A cluster and a pod to place; no change takes devices from the claims in `protected`.
 
-    `is_reduced` says that the cluster has one node only (`NodeCases`).
+    `is_reduced` says that the cluster has one node only (`NodeCases`). `together` are waiting pods that are decided
+    with it: of its gang, and with a claim that it shares and that has no allocation yet. `gangs` are theirs. A pod of
+    a reduced case is alone.
     """
 
     snapshot: Snapshot
     pod: Pod
     protected: frozenset[ClaimId] = frozenset()
     is_reduced: bool = False
+    together: tuple[Pod, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+
+    @property
+    def batch(self) -> Batch:
+        """The pod, first, and those that are decided with it."""
+        return Batch(pods=(self.pod, *self.together), gangs=self.gangs)
+
+    @property
+    def members(self) -> frozenset[PodId]:
+        """The pod and the waiting pods of its gang: what is changed in its template, all of them get."""
+        gang = self.pod.gang
+        alike = (pod.id for pod in self.together if gang is not None and pod.gang == gang)
+        return frozenset((self.pod.id, *alike))
+
+    def with_pods(self, change: Callable[[Pod], Pod]) -> "ProbeCase":
+        """Change the pod, and every waiting pod of its gang alike."""
+        members = self.members
+        together = tuple(change(pod) if pod.id in members else pod for pod in self.together)
+        return self._replace(pod=change(self.pod), together=together)
 
     def claims(self) -> dict[object, Claim]:
         """Return the cluster's claims by id."""
@@ -36,6 +59,13 @@ class ProbeCase(NamedTuple):
         """Return the case with some claims replaced."""
         claims = tuple(changed.get(claim.id, claim) for claim in self.snapshot.claims)
         return self._replace(snapshot=msgspec.structs.replace(self.snapshot, claims=claims))
+
+    def with_nodes(self, changes: Mapping[str, Callable[[Node], Node]]) -> "ProbeCase":
+        """Change some nodes, by name; without changes the nodes stay the same object, and so does their inventory."""
+        if not changes:
+            return self
+        nodes = tuple(changes[each.name](each) if each.name in changes else each for each in self.snapshot.nodes)
+        return self._replace(snapshot=msgspec.structs.replace(self.snapshot, nodes=nodes))
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +87,7 @@ class FeasibilityProbe:
         """Build the problem of a case."""
         plain = msgspec.structs.replace(self.policy, levels=())
         cache = self.reduced_cache if case.is_reduced else self.cache
-        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, cache)
+        return prepare(case.snapshot, case.batch, plain, cache)
 
     def fits(self, case: ProbeCase, node: str) -> bool | None:
         """Whether the pod fits on a node; None if the budget did not suffice."""
@@ -73,23 +103,71 @@ class FeasibilityProbe:
         return max(int(problem.available.room.of(resource)[problem.inventory.node_index[node]]), 0)
 
     def decide(self, problem: Problem) -> bool | None:
-        """Whether a problem's one pod can be placed."""
+        """Whether a problem's first pod can be placed."""
         solution, is_known = self._placed(problem)
-        return bool(solution.choices) if is_known else None
+        return bool(_nodes_of(problem, 0, solution)) if is_known else None
 
     def place(self, case: ProbeCase) -> str:
-        """Name a node on which the pod fits; empty if there is none, or none was found in time."""
+        """
+        Name a node on which the pod starts, with all that must start with it.
+
+        Empty if there is none, or none was found in time.
+        """
+        problem = self.prepare(case)
+        solution = self._placed(problem)[0] if problem.classes else None
+        nodes = _nodes_of(problem, 0, solution) if solution is not None else []
+        return problem.inventory.nodes[nodes[0]].name if nodes else ""
+
+    def leaves_out(self, case: ProbeCase) -> bool:
+        """Whether some of the pods that share a claim with the pod go on waiting: they may start in its place."""
+        problem = self.prepare(case)
+        waiting = {pod.id for pod in case.together} - case.members
+        if not waiting:
+            return False
+        placed = Counter(problem.classes[each.pod_class].family for each in self._placed(problem)[0].choices)
+        left = [position for family in problem.families for position in family[0].members[placed[family[0].index] :]]
+        return any(problem.pod(position).id in waiting for position in (*left, *problem.rejected))
+
+    def nodes_used(self, case: ProbeCase) -> tuple[str, ...]:
+        """Name all nodes on which pods of a case start."""
         problem = self.prepare(case)
         choices = self._placed(problem)[0].choices if problem.classes else ()
-        return problem.inventory.nodes[choices[0].node].name if choices else ""
+        return tuple(dict.fromkeys(problem.inventory.nodes[each.node].name for each in choices))
 
     def _placed(self, problem: Problem) -> tuple[Solution, bool]:
-        """Place the only pod of a problem, and say whether the answer is proven."""
+        """Place the pods of a problem, and say whether the answer about the first of them is proven."""
         start = best_of(problem, greedy.candidates(problem))
-        if start.choices:
+        if _nodes_of(problem, 0, start):
             return start, True
         searched = stages.search(problem, start, replace(self.budget, started=self.budget.clock()))
-        return searched.solution, bool(searched.solution.choices) or searched.levels[0].proven
+        found = searched.solution
+        is_proven = all(level.proven for level in searched.levels if level.name.startswith("placed"))
+        return found, bool(_nodes_of(problem, 0, found)) or is_proven
+
+
+def _nodes_of(problem: Problem, position: int, solution: Solution) -> list[int]:
+    """Return the node of a pod that is the first of its family, in a list; an empty list if it has none."""
+    family = next((each[0].family for each in problem.families if position in each[0].members), -1)
+    return [each.node for each in solution.choices if problem.classes[each.pod_class].family == family][:1]
+
+
+def must_start_together(batch: Batch, pod: Pod, waiting: Iterable[PodId], snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Return the pods that wait (`waiting`) in one gang with a pod, or share a claim without an allocation with it."""
+    left = {each.id: each for each in batch.pods if each.id in set(waiting) and each.id != pod.id}
+    open_claims = {claim.id for claim in snapshot.claims if claim.allocation is None}
+    found, tried = dict[PodId, Pod](), [pod]
+    while tried:
+        one = tried.pop()
+        claims = open_claims.intersection(one.claim_ids)
+        tied = [
+            each
+            for each in left.values()
+            if (one.gang is not None and each.gang == one.gang) or not claims.isdisjoint(each.claim_ids)
+        ]
+        for each in tied:
+            found[each.id] = left.pop(each.id)
+        tried += tied
+    return tuple(each for each in batch.pods if each.id in found)
 
 
 class NodeCases:
@@ -133,4 +211,4 @@ class NodeCases:
             nominated=(),
         )
         alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
-        return self._case._replace(snapshot=small, pod=alone, is_reduced=True)
+        return self._case._replace(snapshot=small, pod=alone, is_reduced=True, together=(), gangs=())

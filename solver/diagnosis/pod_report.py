@@ -5,8 +5,9 @@ For each group and request it counts the devices of one node that match, are in 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,8 +16,10 @@ import numpy as np
 from solver.decide import solve
 from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
-from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase, must_start_together
+from solver.diagnosis.whole_cluster import endings_needed, fewer_for_gang, rule_changes, transferred
 from solver.domain import (
+    FITS_ALONE,
     Batch,
     Budget,
     ClaimId,
@@ -36,6 +39,7 @@ from solver.explain import Explanation, device_reasons
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
 from solver.greedy import placement_state
+from solver.preemption.what_if import snapshot_after
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Component
@@ -104,6 +108,9 @@ _MOST_GROUPS: Final = 12
 """Groups of nodes with conflict and changes; the others have counts only."""
 _MOST_CHANGES: Final = 3
 _MOST_WINNERS: Final = 10
+_MOST_RIVALS: Final = 64
+"""Other waiting pods that are tried after a change."""
+_CONTENDED: Final = "; other waiting pods may start first"
 
 
 def explain_pod(
@@ -127,7 +134,13 @@ def explain_pod(
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
     waits = pod.id not in placed
-    report = _PodReport(ProbeCase(snapshot, pod, protected), FeasibilityProbe(policy, budget, cache), waits)
+    later = _after_plan(ProbeCase(snapshot, pod, protected), batch, plan)
+    report = _PodReport(
+        ProbeCase(snapshot, pod, protected), later, FeasibilityProbe(policy, budget, cache), _rivals(batch, plan, later)
+    )
+    is_stuck = waits and bool(reasons) and reasons[0].code not in FITS_ALONE
+    report.seeks_changes = report.seeks_beside_room = is_stuck and bool(later.together)
+    report.seeks_changes |= waits
     groups = tuple(report.node_groups())
     fitting = {name for group in groups if group.fits for name in group.nodes}
     lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
@@ -138,8 +151,36 @@ def explain_pod(
         nodes=groups,
         lost_to=tuple(lost_to[:_MOST_WINNERS]),
         is_proven=_is_proven(plan, pod),
-        changes=tuple(report.changes()) if waits and not fitting else (),
+        changes=report.changes() if waits and (not fitting or report.seeks_beside_room) else (),
+        starts_with=len(later.members) - 1 if waits else 0,
     )
+
+
+def _after_plan(case: ProbeCase, batch: Batch, plan: Plan) -> ProbeCase:
+    """
+    Return the cluster in which changes are solved: with what the plan places beside the pod.
+
+    Pods of a lower priority give way to it, and are left out. What the plan allocates is not freed for it.
+    """
+    waiting = {each.pod for each in plan.unplaced} | set(plan.deferred) | set(plan.over_budget)
+    together = must_start_together(batch, case.pod, waiting, case.snapshot)
+    priorities = {each.id: each.priority for each in batch.levelled().pods}
+    least = min(priorities[each.id] for each in (case.pod, *together))
+    kept = [each for each in plan.placements if priorities[each.pod] >= least and each.pod != case.pod.id]
+    claims = frozenset(claim for each in kept for claim in each.claims)
+    allocations = [each for each in plan.allocations if each.claim in claims]
+    later = snapshot_after(case.snapshot, batch.pods, kept, allocations)
+    gangs = batch.gangs_of((case.pod, *together))
+    return case._replace(snapshot=later, protected=case.protected | claims, together=together, gangs=gangs)
+
+
+def _rivals(batch: Batch, plan: Plan, later: ProbeCase) -> Batch:
+    """Return the waiting pods that may take what is freed before a pod does: others of its priority or a higher one."""
+    own = {each.id for each in later.batch.pods}
+    waiting = {each.pod for each in plan.unplaced} - own
+    others = [each for each in batch.pods if each.id in waiting and each.priority >= later.pod.priority]
+    pods = tuple(others[:_MOST_RIVALS])
+    return Batch(pods=pods, gangs=batch.gangs_of(pods))
 
 
 def _is_proven(plan: Plan, pod: Pod) -> bool:
@@ -174,24 +215,31 @@ class _Candidate(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _PodReport:
     """
-    The report on one pod alone in the cluster.
+    The report on one pod alone in the cluster (`case`), with changes of the cluster as the plan leaves it (`later`).
 
-    `found` collects changes on the way, as long as the pod waits and fits nowhere (`seeks_changes`).
+    `found` collects changes on the way, as long as the pod waits and fits nowhere (`seeks_changes`). A gang may wait
+    although each of its pods has room (`seeks_beside_room`).
     """
 
     case: ProbeCase
+    later: ProbeCase
     probe: FeasibilityProbe
-    seeks_changes: bool
+    rivals: Batch
+    seeks_changes: bool = False
+    seeks_beside_room: bool = False
     problem: Problem = field(init=False)
     explanation: Explanation = field(init=False)
     nodes: NodeCases = field(init=False)
+    later_nodes: NodeCases = field(init=False)
     pools: dict[int, tuple[str, ...]] = field(init=False)
     taints: dict[int, Counter[_DemandTaint]] = field(init=False)
     """The tainted devices of each node."""
     found: list[_Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = NodeCases(self.case)
+        self.nodes = self.later_nodes = NodeCases(self.case)
+        if self.later.snapshot is not self.case.snapshot:
+            self.later_nodes = NodeCases(self.later)
         self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
         self.pools = self.explanation.pools.by_node()
@@ -213,16 +261,41 @@ class _PodReport:
         for kind, nodes in sorted(merged.items(), key=lambda item: (not item[0].fits, -len(item[1]))):
             yield msgspec.structs.replace(kind, nodes=tuple(names[node].name for node in sorted(nodes)))
 
-    def changes(self) -> Iterator[NearestChange]:
-        """Return the nearest changes, each with its node."""
+    def changes(self) -> tuple[NearestChange, ...]:
+        """Return the nearest changes, each with its node; all of them start the pod and what must start with it."""
+        whole, probe = self.later, self.probe
+        found = [*self.found, *(_Candidate(*each) for each in rule_changes(whole, self.problem, probe))]
+        if whole.together:
+            found += (_Candidate(*each) for each in fewer_for_gang(whole, probe))
+            found += (_Candidate(*each) for each in endings_needed(whole, probe))
+        helping = self._helping(sorted(found, key=lambda each: each.change.effort))
+        changes = tuple(islice(helping, _MOST_CHANGES))
+        if not changes and not whole.together:
+            changes = tuple(self._helping([_Candidate(*each) for each in endings_needed(whole, probe)]))
+        return changes
+
+    def _helping(self, candidates: Iterable[_Candidate]) -> Iterator[NearestChange]:
         reported: set[str] = set()
-        rules = counterfactuals.rule_changes(self.case, self.problem, self.probe)
-        found = [*self.found, *(_Candidate(*each) for each in rules)]
-        for each in sorted(found, key=lambda each: each.change.effort):
+        for each in candidates:
             about = each.change.about or each.change.message
-            if len(reported) < _MOST_CHANGES and about not in reported and self._helps(each):
+            case = self._in_cluster(each) if about not in reported else None
+            node = self.probe.place(case) if case is not None else ""
+            if case is not None and node:
                 reported.add(about)
-                yield NearestChange(message=each.change.message, node=each.node)
+                is_contended = (each.change.frees and self._helps_rivals(case)) or self.probe.leaves_out(case)
+                message = each.change.message + (_CONTENDED if is_contended else "")
+                yield NearestChange(message=message, node=each.node or node)
+
+    def _in_cluster(self, each: _Candidate) -> ProbeCase:
+        return each.change.case if each.small is None else transferred(each.change.case, each.small, self.later)
+
+    def _helps_rivals(self, case: ProbeCase) -> bool:
+        """Whether other pods that wait could use what a change frees."""
+        if not self.rivals.pods:
+            return False
+        first, *others = self.rivals.pods
+        alone = case._replace(pod=first, together=tuple(others), gangs=self.rivals.gangs)
+        return bool(self.probe.nodes_used(alone))
 
     def _group(self, node: int) -> _Group:
         ways = [each for each in self.problem.classes if each.verdicts.allowed[node]]
@@ -281,14 +354,15 @@ class _PodReport:
         way = self.problem.classes[group.way]
         small = self.nodes.on(name)
         fits = not group.objections and self.probe.fits(small, name) is True
-        self.seeks_changes &= not fits
+        self.seeks_changes &= not fits or self.seeks_beside_room
         found = list(_counts(self.explanation, way, node))
         requests = tuple(self._request(small, name, each, fits=fits, is_detailed=is_detailed) for each in found)
         clash: Sequence[facts.Fact] = ()
         if not fits and is_detailed:
             clash = self._clash(small, name)
-            changes = counterfactuals.changes(self.probe, small, name, clash) if self.seeks_changes else ()
-            self.found += [_Candidate(each, name, small) for each in changes]
+            later = self.later_nodes.on(name) if self.seeks_changes else small
+            changes = counterfactuals.changes(self.probe, later, name, clash) if self.seeks_changes else ()
+            self.found += [_Candidate(each, name, later) for each in changes]
         return NodeDiagnosis(
             nodes=(),
             fits=fits,
@@ -319,19 +393,3 @@ class _PodReport:
             together=together,
             left_out=count.left_out,
         )
-
-    def _helps(self, each: _Candidate) -> bool:
-        """Whether the pod fits in the whole cluster too after a change."""
-        if each.small is None:
-            return True
-        return self.probe.fits(_transferred(each.change.case, each.small, self.case), each.node) is True
-
-
-def _transferred(changed: ProbeCase, small: ProbeCase, whole: ProbeCase) -> ProbeCase:
-    """Apply a change of the reduced case to the whole cluster."""
-    before = small.claims()
-    claims = {key: claim for key, claim in changed.claims().items() if claim is not before.get(key)}
-    pod = whole.pod
-    if changed.pod is not small.pod:
-        pod = msgspec.structs.replace(pod, requests=changed.pod.requests)
-    return whole.with_claims(claims)._replace(pod=pod)

@@ -225,7 +225,7 @@ class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearestChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change after which the pod fits on `node`: the solver has placed it with the change made."""
+    """A change after which the pod starts on `node`: the solver has placed it, and its gang, with the change made."""
 
     message: str
     node: str
@@ -244,7 +244,8 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     Why one pod waits, node by node, and what would help.
 
     `node` is the node that the plan gives to the pod, empty if the pod waits. `lost_to` are pods that the plan places
-    where the pod would fit alone; `is_proven` says that no plan places more pods of its priority.
+    where the pod would fit alone; `is_proven` says that no plan places more pods of its priority. `starts_with` is the
+    number of other pods of its gang that wait: a change is one of all of them.
 
     For a bound pod (`is_bound`), `nodes` are those of a decision without it, which would choose `preferred`. `agreed`
     are the attributes that its devices have in common as its claims demand.
@@ -260,3 +261,4 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     is_bound: bool = False
     preferred: str = ""
     agreed: tuple[str, ...] = ()
+    starts_with: int = 0

@@ -2,8 +2,11 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from solver.domain import FITS_ALONE, Reason, ReasonCode, wording
+from solver.explain.device_reasons import hinted
+from solver.explain.gang_outlook import GangOutlook
 from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.device_fit import FitCache
@@ -12,6 +15,8 @@ from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
 
+_SHOWN: Final = 3
+
 
 @dataclass(slots=True, eq=False)
 class GangReasons:
@@ -19,6 +24,7 @@ class GangReasons:
 
     problem: Problem
     explanation: Explanation
+    outlook: GangOutlook
     waiting: dict[int, GangRule] = field(default_factory=dict)
     known: dict[int, Reason | None] = field(default_factory=dict)
     why: dict[int, tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
@@ -34,7 +40,7 @@ class GangReasons:
             if rule.need and not any(placed[each] for each in rule.classes)
             for index in rule.classes
         }
-        return cls(problem, explanation, waiting)
+        return cls(problem, explanation, GangOutlook(problem, explanation), waiting)
 
     def added(self, family: tuple[PodClass, ...], found: tuple[Reason, ...]) -> tuple[Reason, ...]:
         """Put the gang's reason before the reasons of a family; nothing if the gang only lost against other pods."""
@@ -62,12 +68,19 @@ class GangReasons:
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
         parts = [_lead(rule, found), *(self._fitting(families) if found.pods else ()), *self._stuck(rule, families)]
-        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=_status(rule, found))
+        hint = self.outlook.absent_level(rule)
+        parts += () if hint else self.outlook.needs(rule, PlacementUnit(entries, rule))
+        reason = Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=_status(rule, found))
+        return hinted(reason, hint)
 
     def _fitting(self, families: list[tuple[PodClass, ...]]) -> list[str]:
-        """Count the nodes that can take a member; those that cannot have reasons of their own."""
-        nodes = {node for family in families for node in self.explanation.fitting(family).tolist()}
-        return [f"alone, its pods fit on {len(nodes)} of {wording.counted(self.problem.node_count, 'node')}"]
+        """Name or count the nodes that can take a member; those that cannot have reasons of their own."""
+        nodes = sorted({node for family in families for node in self.explanation.fitting(family).tolist()})
+        of_all = f"{len(nodes)} of {wording.counted(self.problem.node_count, 'node')}"
+        if not nodes or not self.problem.policy.tells_inventory:
+            return [f"alone, its pods fit on {of_all}"]
+        names = wording.shortened([self.problem.inventory.nodes[node].name for node in nodes], _SHOWN)
+        return [f"alone, its pods fit on {names} ({of_all})"]
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
         """Name a member that fits on no node, even alone; with topology levels, on none where the gang may run."""

@@ -1,7 +1,7 @@
 """The reasons of an unplaced pod: counts of nodes by reason, and for devices a sentence per request."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
-from solver.explain import unsatisfiable
+from solver.explain import fewer_devices
 from solver.explain.device_reasons import (
     NamedAlternative,
     OversizedDevices,
@@ -42,8 +42,6 @@ UNKNOWN: Final = Reason(
     message="no node was found for the pod, although no single rule excludes all nodes; the scheduler tries again soon",
 )
 _EXCLUDED: Final = ", where some have no compatibility group in common"
-_MOST_CONDITIONS: Final = 64
-"""The most node conditions that are tried with fewer devices."""
 
 
 class NamedRequest(NamedTuple):
@@ -56,7 +54,7 @@ class NamedRequest(NamedTuple):
     alternatives: tuple[NamedAlternative, ...]
 
 
-class _Room(NamedTuple):
+class RoomOnNodes(NamedTuple):
     """Nodes where only devices can be missing for a pod, nodes that devices exclude first, and what excludes others."""
 
     nodes: Mask
@@ -84,8 +82,10 @@ class Explanation:
     trackers: list[Tracker]
     budget: Budget | None = None
     """The budget of hints; None for no limit."""
+    leftover: "Callable[[], Explanation] | None" = None
+    """The same problem as the plan leaves it, for hints on what is free then; None where nothing is placed."""
     conditions: list[Condition] = field(default_factory=list)
-    rooms: dict[int, _Room] = field(default_factory=dict)  # by class
+    rooms: dict[int, RoomOnNodes] = field(default_factory=dict)  # by class
     condition_of: npt.NDArray[np.int64] = field(init=False)
     fit_cache: FitCache = field(init=False)
     supplies: DeviceSupplies = field(init=False)
@@ -125,7 +125,7 @@ class Explanation:
         if problem.node_count == 0:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
-        rooms = [(pod_class, self._room(pod_class, family)) for pod_class in family]
+        rooms = [(pod_class, self.room(pod_class, family)) for pod_class in family]
         fitting = any((room.nodes & ~room.refused).any() for _, room in rooms)
         if fitting:
             yield outranked(is_proven=is_proven)
@@ -148,7 +148,7 @@ class Explanation:
             yield from self.affinity_targets.reasons(family[0])
 
     def _counted(
-        self, family: tuple[PodClass, ...], rooms: Sequence[tuple[PodClass, _Room]], devices: Sequence[Reason]
+        self, family: tuple[PodClass, ...], rooms: Sequence[tuple[PodClass, RoomOnNodes]], devices: Sequence[Reason]
     ) -> tuple[Reason, ...]:
         """Count every node that cannot take the pod by its first failing filter; `devices` say what devices lack."""
         excluded = [each for each in family[0].verdicts.excluded if each.reason.code is not ReasonCode.NODE_RESERVED]
@@ -173,7 +173,7 @@ class Explanation:
                 message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
-    def _room(self, pod_class: PodClass, family: tuple[PodClass, ...]) -> _Room:
+    def room(self, pod_class: PodClass, family: tuple[PodClass, ...]) -> RoomOnNodes:
         """
         Return the allowed nodes with room for one pod, and what excludes the others.
 
@@ -199,7 +199,7 @@ class Explanation:
         serving = self._serving(pod_class, allowed | others)
         reserved = allowed & serving & held
         refused = (allowed | others) & ~serving
-        found = _Room(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
+        found = RoomOnNodes(allowed & ~reserved, refused, (*excluded, ExcludedNodes(reserved, HELD)))
         return self.rooms.setdefault(pod_class.index, found)
 
     def _insufficient(self, pod_class: PodClass, own: Mask) -> Iterator[ExcludedNodes]:
@@ -222,11 +222,11 @@ class Explanation:
         """Return the nodes (of some) whose devices can serve one pod of a class alone."""
         parts = self.problem.parts_of(pod_class)
         serving = np.zeros(len(self.conditions), dtype=np.bool_)
-        for number in self._numbers_of(nodes):
+        for number in self.numbers_of(nodes):
             serving[number] = self.fit_cache.serve(parts, self.conditions[number]) is not None
         return nodes & serving[self.condition_of]
 
-    def _numbers_of(self, nodes: Mask) -> list[int]:
+    def numbers_of(self, nodes: Mask) -> list[int]:
         """Return the numbers of the conditions that some nodes have."""
         return np.flatnonzero(np.bincount(self.condition_of[nodes], minlength=len(self.conditions))).tolist()
 
@@ -234,7 +234,7 @@ class Explanation:
         """Return the nodes that can serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
-            found |= self._serving(pod_class, self._room(pod_class, family).nodes)
+            found |= self._serving(pod_class, self.room(pod_class, family).nodes)
         return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
@@ -250,7 +250,7 @@ class Explanation:
             yield from doubts
             is_short |= not is_enough
         if not is_short:
-            yield self._constrained(pod_class, self._fewer(pod_class, roomy))
+            yield self._constrained(pod_class, fewer_devices.hint(self, pod_class, roomy))
         for request in self._requests(pod_class):
             yield from self.oversized.reasons(request.name, (each.ask for each in request.alternatives), roomy)
 
@@ -268,7 +268,7 @@ class Explanation:
             return too_many(request.name, supply)
         count = len(request.alternatives)
         lead = f"none of its {count} alternatives fits; the nearest is {asked.name}: " if count > 1 else ""
-        hint = "" if is_doubted else self._hint(asked.ask, supply, nodes) or self._fewer(pod_class, nodes)
+        hint = "" if is_doubted else self._hint(asked.ask, supply, nodes) or fewer_devices.hint(self, pod_class, nodes)
         return self._short(f"{request.name}: {lead}", asked, supply, hint=hint)
 
     @staticmethod
@@ -351,16 +351,6 @@ class Explanation:
             for part, source in self._sources(pod_class)
         )
         return next(filter(None, found), "")
-
-    def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
-        """Return a hint how many devices would fit now, for a pod with one request for several devices."""
-        found = (self.conditions[number] for number in self._numbers_of(roomy)[:_MOST_CONDITIONS])
-        count, needed = unsatisfiable.most_devices(self.problem, self.problem.parts_of(pod_class), found)
-        return (
-            f"{count} of {needed} would fit now; this needs a new template, because claims are immutable"
-            if count
-            else ""
-        )
 
     def _together(self, pod_class: PodClass) -> str:
         """Say how many devices the requests need together, if no node has so many for all of them."""

@@ -2,14 +2,13 @@
 Requirements that no node of the cluster can meet, whatever runs there, and the nearest that it can meet.
 
 `UnsatisfiableRequirements` finds labels that no node has, and resources for which no node is large enough.
-`AffinityTargets` finds required pod affinity that selects no running pod. `most_devices` counts how many devices of a
-request would fit.
+`AffinityTargets` finds required pod affinity that selects no running pod.
 """
 
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -27,11 +26,9 @@ from solver.domain import (
 )
 from solver.domain.quantity import amount_of
 from solver.feasibility import node_fit
-from solver.greedy.device_fit import Condition, serve
 from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
 from solver.problem.node_arrays import PODS, Amounts, allocatable
-from solver.problem.problem import Part, PodClass, Problem
-from solver.problem.requests.component import Component
+from solver.problem.problem import PodClass, Problem
 
 _MOST_COMPARED: Final = 32
 """If there are more than twice as many values (host names, say), only the alphabetic neighbours are compared."""
@@ -222,32 +219,3 @@ class AffinityTargets:
                     found[each.id.namespace].add(each.labels)
             self._running = dict(found)
         return self._running
-
-
-def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:
-    """
-    Return the most devices that fit for a pod's only request on a node in one of some conditions, and its count.
-
-    Each number is tried with the greedy device selection. (0, 0) for pods with several requests or one device.
-    """
-    component = _only(problem, parts)
-    if component is None:
-        return 0, 0
-    asked = component.requests[0][0]
-    conditions = tuple(conditions)
-    for count in range(asked.needed - 1, 0, -1):
-        fewer = component._replace(requests=((asked._replace(needed=count),),))
-        changed = replace(problem, requests=replace(problem.requests, components=[*problem.requests.components, fewer]))
-        part = Part(len(problem.requests.components), 1)
-        if any(serve(changed, (part,), condition) is not None for condition in conditions):
-            return count, asked.needed
-    return 0, 0
-
-
-def _only(problem: Problem, parts: tuple[Part, ...]) -> Component | None:
-    """Return the component of a pod with one request, one alternative, and several devices; else None."""
-    if len(parts) != 1 or parts[0].copies != 1:
-        return None
-    component = problem.requests.components[parts[0].component]
-    is_plain = len(component.requests) == 1 and len(component.requests[0]) == 1
-    return component if is_plain and component.requests[0][0].needed > 1 else None

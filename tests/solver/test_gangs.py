@@ -61,7 +61,8 @@ def test_of_a_gang_that_does_not_fit_nothing_is_placed() -> None:
     assert p.codes(plan, "g-0") == ["GangUnplaced"]
     assert (
         p.messages(plan, "g-0")[0]
-        == "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on 1 of 1 node"
+        == "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on n1 (1 of 1 node); "
+        "even with nothing else running, only 2 would fit"
     )
 
 
@@ -78,10 +79,9 @@ def test_a_gang_that_waits_explains_every_kind_of_node() -> None:
     pods = [b.member(b.pod(f"g-{i}", f"g-{i}", cpu=2), "g") for i in range(2)]
     plan = decide(b.snapshot(nodes, slices, b.gpu_class(), used, gpu_claims("g", 2, 2)), *pods, gangs=[b.gang("g", 2)])
 
-    hint = "1 of 2 would fit now; this needs a new template, because claims are immutable"
     assert [(each.message, each.node_count) for each in p.unplaced(plan, "g-0").reasons] == [
-        ("gang g: 2 pods must run together, but only 1 fits now; alone, its pods fit on 1 of 4 nodes", 0),
-        (f"request gpu: needs 2 devices, 2 match, 1 free, 1 in use; hint: {hint}", 1),
+        ("gang g: 2 pods must run together, but only 1 fits now; alone, its pods fit on big-1 (1 of 4 nodes)", 0),
+        ("request gpu: needs 2 devices, 2 match, 1 free, 1 in use", 1),
         ("Insufficient cpu", 1),
         ("node(s) had untolerated taint {team: x}", 1),
     ]
@@ -489,8 +489,8 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     claims = [b.claim("g-0"), b.claim("g-1"), b.claim("g-2", b.request(count=2))]
     objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1), b.gpu_class())
     plan = decide(b.snapshot(*objects, claims), *gpu_gang("g", 3), gangs=[b.gang("g", 3)])
-    lead = "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on 2 of 2 nodes"
-    stuck = "pod g-2 fits on no node, even alone"
+    lead = "gang g: 3 pods must run together, but only 2 fit now; alone, its pods fit on n1, n2 (2 of 2 nodes)"
+    stuck = "pod g-2 fits on no node, even alone; even with nothing else running, only 2 would fit"
     why = "request gpu: needs 2 devices, 2 match, 2 free, no node has more than 1 of them"
     assert p.messages(plan, "g-0")[0] == f"{lead}; {stuck}"
     assert p.messages(plan, "g-0")[1].startswith(f"pod g-2: {why}")
@@ -580,3 +580,63 @@ def test_a_pod_group_s_own_priority_counts_for_nothing() -> None:
     plan = decide(b.snapshot(b.node("n", cpu=1)), *low, b.pod("other", cpu=1, priority=1), gangs=[gang])
 
     assert [each.pod.name for each in plan.placements] == ["other"]
+
+
+def holding(name: str, node: str, *gpus: int, gang: str = "", namespace: str = b.NAMESPACE) -> list[b.SnapshotObject]:
+    """A running pod, and the claim with the GPUs of its node that it holds."""
+    claim = b.held(name, *(b.result("gpu", f"gpu-{each}", node) for each in gpus), namespace=namespace)
+    pod = b.pod(name, name, node_name=node, namespace=namespace)
+    claim = replace(claim, reserved_for=(b.consumer(name, namespace),))
+    return [claim, b.member(pod, gang) if gang else pod]
+
+
+def trained(rack: str = "example.com/rack") -> list[b.SnapshotObject]:
+    """Four nodes of 8 GPUs in two racks; train-a holds those of the first rack, train-c one node of the second."""
+    nodes = [b.node(f"n{number}", labels={rack: f"r{number // 2}"}) for number in range(4)]
+    slices = [b.gpu_slice(each.name, count=8) for each in nodes]
+    running = [*holding("a-0", "n0", *range(8), gang="train-a"), *holding("a-1", "n1", *range(8), gang="train-a")]
+    return [b.gpu_class(), *nodes, *slices, *running, *holding("c-0", "n2", *range(8), gang="train-c")]
+
+
+def lead(objects: list[b.SnapshotObject], size: int, *levels: GangLevel) -> str:
+    """The first message of a gang whose pods have 8 GPUs each."""
+    plan = decide(
+        b.snapshot(objects, gpu_claims("g", size, 8)), *gpu_gang("g", size), gangs=[b.gang("g", size, *levels)]
+    )
+    return p.messages(plan, "g-0")[0]
+
+
+def test_a_gang_names_the_workload_that_it_waits_for() -> None:
+    assert lead(trained(), 2).endswith(
+        "it can start when gang default/train-c ends: it holds 8 of the 32 matching devices"
+    )
+    assert lead(trained(), 3).endswith(
+        "it can start when gang default/train-a ends: it holds 16 of the 32 matching devices"
+    )
+    assert lead(trained(), 4).endswith(
+        "it can start when default/train-a, default/train-c end: they hold 24 of the 32 matching devices"
+    )
+
+
+def test_a_workload_of_another_namespace_is_not_named() -> None:
+    objects: list[b.SnapshotObject] = [b.gpu_class(), b.node("n1"), b.gpu_slice("n1", count=16)]
+    found = lead([*objects, *holding("x", "n1", *range(8), namespace="secret")], 2)
+    assert found.endswith("it can start when a pod of another namespace ends: it holds 8 of the 16 matching devices")
+
+
+def test_a_gang_that_is_larger_than_the_largest_domain_says_how_large_that_is() -> None:
+    rack = b.by_label("example.com/rack")
+    assert lead(trained(), 3, rack).endswith(
+        "even with nothing else running, only 2 would fit in the largest label example.com/rack (r0)"
+    )
+    assert lead(trained(), 5).endswith("even with nothing else running, only 4 would fit")
+
+
+def test_a_topology_that_nothing_has_is_named_with_the_nearest_one() -> None:
+    assert lead(trained(), 2, b.by_label("example.com/rak")).endswith(
+        "; hint: no node has a label example.com/rak: did you mean example.com/rack?"
+    )
+    cliques: list[b.SnapshotObject] = [b.gpu_class(), b.node("n1"), mixed_slice("n1", *"xyxyxyxy")]
+    assert lead(cliques, 1, b.by_device("gpu.example.com/cliqe")).endswith(
+        "; hint: no matching device has the attribute gpu.example.com/cliqe: did you mean gpu.example.com/clique?"
+    )

@@ -117,9 +117,12 @@ class StateCounter:
         for node, budget, units in changes:
             self._totals_of(node)[budget - (GLOBAL if node == _WIDE else 0)] -= units
         homes = {*self._anew, *(_home(inventory, each) for each in self._records)} - {-1}
+        touched = {*self._anew, *(node for node, *_ in changes)}
+        for node in self._anew:
+            self._totals_of(node)
         self._usage, self._anew = usage, frozenset()
         self._records, self._counters = set(), set()
-        self._note_states({node for node, *_ in changes})
+        self._note_states(touched)
         self._note_whole(inventory, homes)
         return self.states
 

@@ -251,3 +251,28 @@ def test_the_table_says_it_in_a_sentence_first(cluster: Path, tmp_path: Path, ca
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "It does not fit: 0 of 1 pod would start now."
     assert "All of them fit after these moves (dovetail defrag makes them one by one):" in lines
+
+
+def test_a_change_for_a_gang_starts_all_of_it(tmp_path: Path, capsys: Capture) -> None:
+    """One device more on n0 lets one of two pods in: that starts nothing, and is not offered."""
+    objects: list[m.Manifest] = [m.device_class(), m.template(count=4)]
+    for node, held in (("n0", 1), ("n1", 4)):
+        pod, claim = runs(f"u-{node}", node, "gpu-0")
+        results = claim["status"]["allocation"]["devices"]["results"]
+        results += [{**results[0], "device": f"gpu-{number}"} for number in range(1, held)]
+        claim["spec"] = m.claim_spec(held)
+        objects += [m.node(node), m.slice_of(node, count=4), pod, claim]
+    cluster = m.write_json(tmp_path / "cluster.json", objects)
+    pods = [m.pod(f"tr-{number}", template_name="t") for number in range(2)]
+    for pod in pods:
+        pod["metadata"] |= {"labels": {"dovetail.dev/gang": "tr"}, "annotations": {"dovetail.dev/gang-minimum": "2"}}
+    file = m.write_yaml(tmp_path / "pods.yaml", *pods)
+
+    assert m.run("fit", "-f", file, "--cluster", cluster) == 1
+
+    out = capsys.readouterr().out
+    assert "Gang default/tr would start after one of these, made in all its waiting pods (each was solved):" in out
+    assert "→ when default/u-n0, default/u-n1 end: they hold 5 of the 8 matching devices" in out
+    assert "→ 1 instead of 4 for request" in out
+    assert "would fit now" not in out
+    assert "1 more free device" not in out

@@ -566,22 +566,23 @@ def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraints", "hint"),
+    ("constraints", "template", "hint"),
     [
-        pytest.param((), "6 of 7 would fit now; this needs a new template, because claims are immutable", id="free"),
-        pytest.param(
-            (b.match(ROOT),), "3 of 7 would fit now; this needs a new template, because claims are immutable", id="root"
-        ),
+        ((), "", "6 of 7 would fit now; this needs a new claim, because claims are immutable"),
+        ((), "t", "6 of 7 would fit now; this needs a new template, because claims are immutable"),
+        ((b.match(ROOT),), "", "3 of 7 would fit now; this needs a new claim, because claims are immutable"),
     ],
+    ids=["free", "template", "root"],
 )
-def test_the_condition_says_how_many_would_fit(constraints: Sequence[Constraint], hint: str) -> None:
+def test_the_condition_says_how_many_would_fit(constraints: Sequence[Constraint], template: str, hint: str) -> None:
+    pod = b.pod("p", b.entry("c", template=template))
     decided = s.plan(
         N1,
         b.gpu_slice("n1"),
         GPU,
         b.held("h", b.result("gpu", "gpu-0", "n1"), b.result("gpu", "gpu-4", "n1")),
-        b.claim("c", b.request("r", count=7), constraints=constraints),
-        pods=(POD,),
+        b.claim("c", b.request("r", count=7), constraints=constraints, owner_pod_uid=pod.uid if template else ""),
+        pods=(pod,),
     )
 
     assert s.messages(decided, "p")[0].partition("; hint: ")[2] == hint

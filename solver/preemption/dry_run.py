@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from msgspec import structs
+
 from solver.domain import (
     Batch,
     Budget,
@@ -63,9 +65,9 @@ class PreemptionContext:
         return self.policy.preemption
 
     def batch(self, preemptors: Iterable[Preemptor]) -> Batch:
-        """Return the pods of some preemptors with their gangs."""
-        pods = tuple(pod for preemptor in preemptors for pod in preemptor)
-        return Batch(pods=pods, gangs=self.problem.batch.gangs_of(pods))
+        """Return the pods of some preemptors with their gangs, and with the nodes that are reserved for others."""
+        pods, batch = tuple(pod for preemptor in preemptors for pod in preemptor), self.problem.batch
+        return structs.replace(batch, pods=pods, gangs=batch.gangs_of(pods))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from solver import greedy
-from solver.domain import Batch, Budget, GangId
+from solver.domain import Budget, GangId
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
@@ -274,7 +276,7 @@ def decide_together(dry_run: DryRun, most: int) -> JointDecision | None:
         return None
     evicted = tuple(dry_run.victims[number] for number in answer.victims)
     pods = tuple(problem.pod(position) for position in answer.pods)
-    placed = dry_run.place(evicted, Batch(pods=pods, gangs=dry_run.batch.gangs_of(pods)))
+    placed = dry_run.place(evicted, structs.replace(dry_run.batch, pods=pods, gangs=dry_run.batch.gangs_of(pods)))
     if placed is None:
         return None
     is_best = dry_run.are_all and len(pods) == len(dry_run.batch.pods) and not dry_run.is_overfull

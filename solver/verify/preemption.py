@@ -198,7 +198,7 @@ def _fits(left: Snapshot, batch: Batch, preemption: Preemption, policy: Policy, 
         allocations=preemption.allocations,
         report=SearchReport(status=SearchStatus.FEASIBLE),
     )
-    for violation in check(left, Batch(pods=pods, gangs=batch.gangs_of(pods)), plan, policy):
+    for violation in check(left, replace(batch, pods=pods, gangs=batch.gangs_of(pods)), plan, policy):
         yield broken(Rule.PREEMPTION_FIT, violation.subject, f"{violation.rule}: {violation.message}")
 
 

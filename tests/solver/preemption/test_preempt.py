@@ -11,10 +11,13 @@ from solver.domain import (
     ConsumerReference,
     Gang,
     GangId,
+    NodeReservation,
+    Plan,
     Pod,
     Policy,
     PreemptionRules,
     ReasonCode,
+    Snapshot,
 )
 from solver.preemption import preempt
 from solver.preemption.cluster_state import ClusterState
@@ -657,3 +660,44 @@ def test_pods_that_a_gang_can_do_without_do_not_hold_up_the_others(minimum: int,
     assert victims(plan) == [f"low-{n}" for n in range(expected)]
     assert sum(len(each.placements) for each in plan.preemptions) == expected
     assert len(plan.unplaced) == 3
+
+
+def reserved_for(pod: Pod, *nodes: str) -> NodeReservation:
+    return NodeReservation(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes)
+
+
+def with_a_reserved_node(snapshot: Snapshot, pod: Pod, long: Pod) -> Plan:
+    """Decide about a pod while n1 is reserved for another one that has waited for long; the checker agrees."""
+    batch = Batch(pods=(pod,), node_reservations=(reserved_for(long, "n1"),))
+    policy = Policy(preemption=DEVICES)
+    plan = solve(snapshot, batch, policy, Budget(seconds=60.0, deterministic_seconds=10.0))
+    assert check(snapshot, batch, plan, policy) == ()
+    return plan
+
+
+LONG = b.pod("long", "two", priority=10)
+
+
+@pytest.mark.parametrize(("priority", "evicts"), [(5, False), (11, True)])
+def test_nobody_is_evicted_from_a_node_that_is_reserved_for_another_pod(priority: int, evicts: bool) -> None:  # noqa: FBT001 - a case
+    node, slices, gpu_class, claims, pods = gpus(2)
+    asked = (b.claim("two", b.request(count=2)), b.claim("one"))
+    snapshot = b.snapshot(node, slices, gpu_class, claims, pods, *asked)  # type: ignore[arg-type]
+
+    plan = with_a_reserved_node(snapshot, b.pod("high", "one", priority=priority), LONG)
+
+    assert bool(victims(plan)) == evicts
+
+
+def test_a_nominated_pod_does_not_wait_for_victims_on_a_node_that_is_reserved_for_another_pod() -> None:
+    """A device is free there, and nobody leaves: the pod waits for the reservation."""
+    node, slices, gpu_class, claims, pods = gpus(2)
+    objects = (node, slices, gpu_class, claims[:1], pods[:1])  # type: ignore[index]
+    asked = (b.claim("two", b.request(count=2)), b.claim("one"))
+    nominated = replace(b.pod("high", "one", priority=5), nominated_node_name="n1")
+    snapshot = replace(b.snapshot(*objects, *asked), nominated=(nominated,))  # type: ignore[arg-type]
+
+    plan = with_a_reserved_node(snapshot, nominated, LONG)
+
+    assert plan.preemptions == ()
+    assert ReasonCode.PREEMPTING not in {each.code for each in plan.unplaced[0].reasons}

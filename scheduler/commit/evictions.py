@@ -13,11 +13,11 @@ holds across a change of leaders.
 import asyncio
 import math
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -61,12 +61,17 @@ class LeaseRecord(Protocol):
         ...
 
 
-class _Evicted(NamedTuple):
-    """The number of evictions at a time: by the monotonic clock, and in seconds since the epoch, rounded up."""
+@dataclass(slots=True, eq=False)
+class Evicted:
+    """
+    A number of evictions at a time: by the monotonic clock, and in seconds since the epoch, rounded up.
 
-    at: float
-    epoch_seconds: int
+    Those that are planned have no time yet: they count until it is known when they were made.
+    """
+
     pods: int
+    at: float = math.inf
+    epoch_seconds: int = 0
 
 
 class EvictionRate:
@@ -81,7 +86,7 @@ class EvictionRate:
         self._record: Final = record
         self._clock: Final = clock
         self._wall: Final = wall
-        self._recent: Final[defaultdict[str, deque[_Evicted]]] = defaultdict(deque)
+        self._recent: Final[defaultdict[str, list[Evicted]]] = defaultdict(list)
         self._kept = ""
 
     def inherit(self) -> None:
@@ -97,14 +102,19 @@ class EvictionRate:
 
     def left(self, profile: str, ceiling: int) -> int:
         """Return the number of pods that may be evicted now."""
-        recent, now = self._recent[profile], self._clock()
-        while recent and recent[0].at <= now - _WINDOW_SECONDS:
-            recent.popleft()
+        oldest = self._clock() - _WINDOW_SECONDS
+        recent = self._recent[profile] = [each for each in self._recent[profile] if each.at > oldest]
         return max(0, ceiling - sum(each.pods for each in recent))
 
-    def spend(self, profile: str, count: int) -> None:
-        """Count evictions before they are made."""
-        self._recent[profile].append(_Evicted(self._clock(), math.ceil(self._wall()), count))
+    def spend(self, profile: str, count: int) -> Evicted:
+        """Count evictions before they are made; `made` says when they were."""
+        planned = Evicted(count)
+        self._recent[profile].append(planned)
+        return planned
+
+    def made(self, evicted: Evicted) -> None:
+        """Note that evictions have been made or given up: from now on they count for a minute."""
+        evicted.at, evicted.epoch_seconds = self._clock(), math.ceil(self._wall())
 
     async def keep(self) -> None:
         """Write the record, before an eviction is made. Raises KubeError where it may not have been written."""
@@ -116,14 +126,15 @@ class EvictionRate:
             self._kept = text
 
     def _text(self) -> str:
-        oldest = self._clock() - _WINDOW_SECONDS
+        """Return the record. What is not made yet may be made within the next minute, whatever this leader comes to."""
+        oldest, latest = self._clock() - _WINDOW_SECONDS, math.ceil(self._wall() + _WINDOW_SECONDS)
         rows = {
-            profile: [(each.epoch_seconds, each.pods) for each in evicted if each.at > oldest]
+            profile: [(each.epoch_seconds or latest, each.pods) for each in evicted if each.at > oldest]
             for profile, evicted in sorted(self._recent.items())
         }
         return msgspec.json.encode({profile: each for profile, each in rows.items() if each}).decode()
 
-    def _read(self, version: str) -> Iterator[tuple[str, _Evicted]]:
+    def _read(self, version: str) -> Iterator[tuple[str, Evicted]]:
         """Read the record. Raises ValueError."""
         if version != FORMAT:
             raise ValueError(f"it has version {version} of its format, and this scheduler reads version {FORMAT}")
@@ -131,7 +142,7 @@ class EvictionRate:
         now, wall = self._clock(), self._wall()
         for profile, evicted in rows.items():
             for epoch_seconds, count in evicted:
-                yield profile, _Evicted(now - max(0.0, wall - epoch_seconds), epoch_seconds, count)
+                yield profile, Evicted(count, now - max(0.0, wall - epoch_seconds), epoch_seconds)
 
 
 _log: Final = logs.logger()
@@ -144,6 +155,8 @@ class _Run:
     preemption: Preemption
     pods: Mapping[PodId, Pod]
     number: int
+    planned: Evicted | None
+    """What the rate counts for its victims; None where it has none."""
 
     @property
     def first(self) -> Placement:
@@ -199,16 +212,15 @@ class Evictions:
         """Assume a preemption and start to carry it out; return the transitions of the cluster cache."""
         self._metrics.preemption_attempts.inc()
         self._count += 1
-        run = _Run(preemption, pods, self._count)
         if not preemption.victims and all(
             pods[each.pod].nominated_node_name == each.node for each in preemption.placements
         ):
             return ()  # nothing is left to evict, and the nominations are written
-        if preemption.victims:
-            self._metrics.preemption_victims.observe(len(preemption.victims))
-            self._rate.spend(profile, len(preemption.victims))
-        transitions = self._cluster.preempt(preemption)
-        self._tasks.begin(self._carry_out(run))
+        transitions, planned = self._cluster.preempt(preemption), None
+        if count := len(preemption.victims):
+            self._metrics.preemption_victims.observe(count)
+            planned = self._rate.spend(profile, count)
+        self._tasks.begin(self._carry_out(_Run(preemption, pods, self._count, planned)))
         return transitions
 
     def inherit(self, seconds: float) -> None:
@@ -227,9 +239,13 @@ class Evictions:
     async def _carry_out(self, run: _Run) -> None:
         """Carry a preemption out; where an exception ends it, drop the assumption, so that it is decided again."""
         is_over = False
-        with Confined(self._metrics, Subsystem.EVICTION, pod=str(run.first.pod)):
-            await self._nominate_and_evict(run)
-            is_over = True
+        try:
+            with Confined(self._metrics, Subsystem.EVICTION, pod=str(run.first.pod)):
+                await self._nominate_and_evict(run)
+                is_over = True
+        finally:
+            if run.planned is not None:
+                self._rate.made(run.planned)
         if not is_over:
             self._on_given_up(self._cluster.withdraw(run.preemption))
 

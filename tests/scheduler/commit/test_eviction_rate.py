@@ -53,13 +53,40 @@ def lease() -> Lease:
 async def test_the_next_leader_knows_what_was_evicted_within_the_minute(lease: Lease) -> None:
     first, second = Time(100.0), Time(7.0)
     bound = first.bound(lease)
-    bound.spend("dovetail", 3)
+    bound.made(bound.spend("dovetail", 3))
     await bound.keep()
 
     second.wall += 20
     later = second.bound(lease)
     assert (later.left("dovetail", 5), later.left("another", 5)) == (2, 5)
     second.wall += 40
+    assert later.left("dovetail", 5) == 5
+
+
+async def test_an_eviction_counts_from_when_it_was_made_however_long_before_it_was_planned(lease: Lease) -> None:
+    """It may wait for a nomination to be written, or for the late evictions of the leader before."""
+    time = Time(100.0)
+    bound = time.bound(lease)
+    planned = bound.spend("dovetail", 3)
+    time.wall += 50
+    assert bound.left("dovetail", 5) == 2
+    bound.made(planned)
+    time.wall += 50
+    assert bound.left("dovetail", 5) == 2
+    time.wall += 11
+    assert bound.left("dovetail", 5) == 5
+
+
+async def test_what_the_leader_before_may_still_have_made_counts_from_the_take_over(lease: Lease) -> None:
+    time = Time(100.0)
+    bound = time.bound(lease)
+    bound.spend("dovetail", 3)
+    await bound.keep()
+    time.wall += 20
+    later = time.bound(lease)
+    time.wall += 59
+    assert later.left("dovetail", 5) == 2
+    time.wall += 2
     assert later.left("dovetail", 5) == 5
 
 

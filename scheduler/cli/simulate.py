@@ -16,6 +16,7 @@ from scheduler.cli.arguments import (
     refuse,
     report,
     say,
+    warn,
 )
 from scheduler.cli.exit_status import ExitStatus
 from scheduler.cli.sources.configuration import ConfigurationReader, add_configured_cluster
@@ -47,7 +48,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler-name",
         metavar="NAME",
-        help="decide for pods with this spec.schedulerName (default: that of the first profile)",
+        help="decide for pods with this spec.schedulerName (default: that of the first profile; pods of the files "
+        "that name none are decided as well)",
     )
     parser.add_argument(
         "--save",
@@ -80,9 +82,14 @@ def execute(options: argparse.Namespace) -> int:
         found = live_cluster.without_cluster(options.kubernetes or VERSIONS[-1])
     configured = running.chosen(options.scheduler_name)
     name, settings = configured.served(options.scheduler_name)
-    from scheduler.simulation import case_builder, simulator  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import case_builder, fitting, simulator  # noqa: PLC0415 - the solver takes a second to import
 
-    case = case_builder.CaseBuilder.of(found, read_manifests(options, access)).case(name)
+    made = case_builder.CaseBuilder.of(found, read_manifests(options, access))
+    if options.scheduler_name is None and fitting.names_no_scheduler(made):
+        if fitting.DEFAULT_SCHEDULER not in settings.scheduler_names:
+            warn(f"the pods of the files name no scheduler: decided as if they named {name} (see --scheduler-name)")
+        name, settings = configured.served(fitting.DEFAULT_SCHEDULER)
+    case = made.case(name)
     report(case.warnings, case.problems)
     asked = simulator.recorded(case, settings, name)
     if options.save is not None:

@@ -72,7 +72,7 @@ class CaseBuilder:
     @functools.cached_property
     def workloads(self) -> WorkloadSet:
         """The workloads of the manifests."""
-        return WorkloadSet(self.problems, self.warnings)
+        return WorkloadSet(self.problems, self.warnings, makes_later=self.admits)
 
     @functools.cached_property
     def admission(self) -> AdmissionChain:
@@ -80,10 +80,10 @@ class CaseBuilder:
         return AdmissionChain(is_whole=lambda resource: self.is_live and resource not in self.unlisted)
 
     @classmethod
-    def of(cls, found: ClusterObjects, reading: ManifestFiles) -> "CaseBuilder":
+    def of(cls, found: ClusterObjects, reading: ManifestFiles, *, admits: bool = True) -> "CaseBuilder":
         """Start with the objects of a cluster and with manifests; either may be empty."""
         builder = cls(found.changes, found.served, found.forbidden, found.unlisted, problems=reading.problems)
-        builder.is_live = found.is_live
+        builder.is_live, builder.admits = found.is_live, admits
         builder.warnings += found.warnings
         builder.add((*found.documents, *reading.documents))
         return builder
@@ -91,8 +91,7 @@ class CaseBuilder:
     @classmethod
     def as_cluster(cls, reading: ManifestFiles) -> ClusterObjects:
         """Return what manifests say of a cluster, for other manifests to be laid over it."""
-        builder = cls.of(ClusterObjects(), reading)
-        builder.admits = builder.workloads.makes_later = False
+        builder = cls.of(ClusterObjects(), reading, admits=False)
         changes = builder.changes
         builder.quotas.write_used()
         static = (*builder.templates.values(), *builder.admission.documents())
@@ -120,8 +119,8 @@ class CaseBuilder:
                 self._add_template(document)
             elif route in decoding.KINDS:
                 self._add_object(decoding.KINDS[route], document)
-            elif route in decoding.WARNINGS:
-                self._warn(document, (decoding.WARNINGS[route],))
+            elif (found := self.workloads.of_other_kind(document)) is not None:
+                self.add(found)
             else:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from scheduler.simulation.manifests.decoding import WORKLOADS
 from scheduler.simulation.manifests.documents import ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, subject, text
+from scheduler.simulation.workloads.foreign_kinds import MAKERS
 from solver.domain import HOSTNAME
 
 NAMESPACED: Final = frozenset(
@@ -28,7 +29,7 @@ NAMESPACED: Final = frozenset(
         "Workload",
     }
 )
-_OF_NAMESPACES: Final = NAMESPACED | {kind for _, kind in WORKLOADS}
+_OF_NAMESPACES: Final = NAMESPACED | {kind for _, kind in (*WORKLOADS, *MAKERS)}
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
 OWN_LABELS: Final = {"Node": HOSTNAME, "Namespace": "kubernetes.io/metadata.name"}
 """Labels with the object's own name, set by the kubelet (nodes) and the API server (namespaces)."""

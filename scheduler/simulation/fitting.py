@@ -33,6 +33,8 @@ from solver.domain import (
 if TYPE_CHECKING:
     from scheduler.simulation.case_builder import CaseBuilder
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""What the API server sets as spec.schedulerName of a pod that names none."""
 MOST_COPIES: Final = 100_000
 _COUNT_SECONDS: Final = 10.0
 _MOVES_SECONDS: Final = 10.0
@@ -50,6 +52,13 @@ def scheduler_of(made: "CaseBuilder") -> str:
     if len(names) > 1:
         raise SchedulerNameError(f"the pods name several schedulers, {', '.join(names)}")
     return names[0] if names else ""
+
+
+def names_no_scheduler(made: "CaseBuilder") -> bool:
+    """Whether all waiting pods of the manifests have the API's default for spec.schedulerName."""
+    own = (pod for pod in made.pods if pod.id in made.own)
+    names = {pod.scheduler_name for pod in own if not (pod.node_name or pod.is_terminal)}
+    return names == {DEFAULT_SCHEDULER}
 
 
 class Fit(NamedTuple):

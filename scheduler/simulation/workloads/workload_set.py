@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.simulation.manifests import api_validation
+from scheduler.simulation import defaults
+from scheduler.simulation.manifests import api_validation, decoding, fields
 from scheduler.simulation.manifests.documents import Document, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text
-from scheduler.simulation.workloads import controllers, job_controller
+from scheduler.simulation.workloads import controllers, foreign_kinds, job_controller, unknown_makers
 from scheduler.simulation.workloads.pod_templates import Owner, key_of_workload, namespace_of, owner_of
 from solver.domain import Node, PodId
 
@@ -35,6 +36,31 @@ class WorkloadSet:
         if known is not None and known.body != document.body:
             self._warn(document, "stands twice: the last one counts")
         self.documents[key] = document
+
+    def of_other_kind(self, document: Document) -> list[Document] | None:
+        """
+        Return what a controller outside Kubernetes makes of an object; None for a kind that decides nothing.
+
+        In a cluster (not `makes_later`) its pods are there already.
+        """
+        body, route = document.body, decoding.of(document.body)
+        if route in decoding.WARNINGS:
+            self._warn(document, decoding.WARNINGS[route])
+            return []
+        if route not in foreign_kinds.MAKERS:
+            wrong = unknown_makers.error(body)
+            if wrong is None:
+                return None
+            self._refuse(document, *wrong)
+            return []
+        defaults.fill_metadata(body)
+        errors = list(fields.of_object(body))
+        found, too_many = foreign_kinds.made(document) if self.makes_later and not errors else ([], None)
+        for wrong in (*errors, *([too_many] if too_many else [])):
+            self._refuse(document, *wrong)
+        for note in foreign_kinds.notes(body) if found else ():
+            self._warn(document, note)
+        return found
 
     @property
     def has_daemons(self) -> bool:
@@ -77,10 +103,13 @@ class WorkloadSet:
             if count > left:
                 most = api_validation.MOST_PODS
                 message = f"its {count} pods and those of the workloads before it are more than {most}: write fewer"
-                self.problems.append(ManifestProblem(document.source, subject(document.body), "spec", message))
+                self._refuse(document, "spec", message)
                 continue
             left -= count
             yield document
+
+    def _refuse(self, document: Document, where: str, message: str) -> None:
+        self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
 
     def _warn(self, document: Document, message: str) -> None:
         self.warnings.append(f"{document.source} ({subject(document.body)}): {message}")

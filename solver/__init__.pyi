@@ -6,6 +6,7 @@ from .diagnosis import explain_pod as explain_pod
 from .diagnosis import max_count as max_count
 from .feasibility.missing_claims import missing_claims as missing_claims
 from .feasibility.missing_claims import with_missing_templates as with_missing_templates
+from .feasibility.missing_claims import with_refused_claims as with_refused_claims
 from .feasibility.node_fit import UNSCHEDULABLE_TAINT as UNSCHEDULABLE_TAINT
 from .feasibility.node_fit import first_untolerated_taint as first_untolerated_taint
 from .feasibility.node_fit import matches_node_selector as matches_node_selector

@@ -43,6 +43,11 @@ def collection(group: str, version: str, resource: str) -> str:
     return f"/apis/{group}/{version}/{resource}"
 
 
+def resource_quotas(namespace: str) -> str:
+    """Path of the ResourceQuotas of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/resourcequotas"
+
+
 def in_namespace(collection: str, namespace: str, name: str, subresource: str = "") -> str:
     """Path of one object (or a subresource of it), by the path of all objects of its resource."""
     base, _, resource = collection.rpartition("/")

@@ -12,7 +12,7 @@ from scheduler.cluster import ListedCluster
 from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
 from scheduler.simulation import case_warnings, claim_templates, defaults, replacement
-from scheduler.simulation.admission import admin_access
+from scheduler.simulation.admission import admin_access, quota_admission
 from scheduler.simulation.admission.admission_chain import AdmissionChain
 from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
@@ -108,7 +108,7 @@ class CaseBuilder:
             route = decoding.of(document.body)
             wrong = decoding.wrong_version(document.body)
             if wrong:
-                self._refuse(document, "apiVersion", wrong)
+                self._refuse_version(document, wrong)
             elif route in decoding.WORKLOADS or route == decoding.GROUP_TEMPLATES:
                 if not self._prepare(document):
                     (self.workloads.add if route in decoding.WORKLOADS else self.group_templates.append)(document)
@@ -136,8 +136,8 @@ class CaseBuilder:
         self._create_claims()
         self._create_volume_claims()
         written = tuple(self.served.as_meant(tuple(self._changes())))
-        unwritten = _keys(self.live) - _keys(written)
-        changes, notes = volume_controllers.bind_volumes(_latest((*self.live, *written)), unwritten)
+        unwritten = replacement.keys(self.live) - replacement.keys(written)
+        changes, notes = volume_controllers.bind_volumes(replacement.latest((*self.live, *written)), unwritten)
         self.warnings += notes
         return changes
 
@@ -148,10 +148,9 @@ class CaseBuilder:
         waiting = self._waiting(self.pods, scheduler_name)
         self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
-            where = "in the cluster" if self.live else "among the manifests"
-            self.warnings.append(f"there is no Node {where}: nothing can be placed")
-        self.warnings += case_warnings.skipped(self.skipped)
-        self.warnings += case_warnings.unlisted(self.unlisted if self.own else ())
+            self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))
+        unlisted = case_warnings.unlisted(self.unlisted if self.own else ())
+        self.warnings += (*case_warnings.skipped(self.skipped), *unlisted)
         return SimulationCase(
             snapshot=snapshot,
             batch=cluster.with_gangs(Batch(pods=waiting)),
@@ -194,6 +193,13 @@ class CaseBuilder:
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
+
+    def _refuse_version(self, document: Document, wrong: str) -> None:
+        """Refuse an apiVersion; a template is there all the same, and pods that name it say so."""
+        self._refuse(document, "apiVersion", wrong)
+        if document.body.get("kind") == decoding.TEMPLATE[1]:
+            defaults.fill_metadata(document.body)
+            self.wrong_templates[_pair(document.body)] = "its template is refused"
 
     def _add_object(self, kind: Kind, document: Document) -> None:
         body = document.body
@@ -279,36 +285,42 @@ class CaseBuilder:
 
     def _create_claims(self) -> None:
         """Create the claims that PodGroups, and then pods, need from templates."""
+        claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
         for document in self._documents(Kind.CLAIMS):
             if refusal := self.quotas.add_claim(document):
                 self.wrong.setdefault(key_of(document.body), f"{refusal}: the claim cannot be created")
-        claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
         made = claim_templates.existing_claims(claims)
         taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
         groups = {_pair(document.body): document.body for document in self._documents(Kind.POD_GROUPS)}
-        made_pods = (each for each in self._documents(Kind.PODS) if PodId(*_pair(each.body)) not in self.not_made)
-        for document in (*self._documents(Kind.POD_GROUPS), *made_pods):
-            pod = document.body
+        pods = (each for each in self._documents(Kind.PODS) if PodId(*_pair(each.body)) not in self.not_made)
+        for pod, document in ((each.body, each) for each in (*self._documents(Kind.POD_GROUPS), *pods)):
             claim_templates.add_group_claims(pod, groups)
             for each in claim_templates.entries_without_claim(pod):
                 known = made.get((text(metadata(pod).get("uid")), each.entry))
                 if known is not None:
                     claim_templates.add_claim_status(pod, each.entry, known)
                     continue
-                key = text(metadata(pod).get("namespace")), each.template
-                template = self.templates.get(key)
-                if template is None:
-                    self._warn(document, (f"{each.field}: {claim_templates.absent(key, self.templates)}",))
-                    continue
-                if refusal := self.quotas.add_claim(decoding.claim_of(template), is_new=True):
-                    self.unclaimed[PodId(*_pair(pod)), each.entry] = refusal
+                if (template := self._template_of(document, each)) is None:
                     continue
                 claim = claim_templates.create_claim(pod, each, template.body, taken)
                 defaults.fill_metadata(claim)
                 taken.add(_pair(claim))
                 self.objects[Kind.CLAIMS, key_of(claim)] = Document(f"{template.source}, stamped", claim)
-                if key in self.wrong_templates:
-                    self.wrong[key_of(claim)] = self.wrong_templates[key]
+                if wrong := self.wrong_templates.get(_pair(template.body)):
+                    self.wrong[key_of(claim)] = wrong
+
+    def _template_of(self, document: Document, each: claim_templates.TemplateEntry) -> Document | None:
+        """Return the template of an entry; None where it is missing or refused, or a quota refuses its claim."""
+        key = text(metadata(document.body).get("namespace")), each.template
+        template = self.templates.get(key)
+        if template is None and key not in self.wrong_templates:
+            self._warn(document, (f"{each.field}: {claim_templates.absent(key, self.templates)}",))
+            return None
+        made = template and self.quotas.add_claim(decoding.claim_of(template), is_new=True)
+        if refusal := self.wrong_templates[key] if template is None else made:
+            self.unclaimed[PodId(*_pair(document.body)), each.entry] = refusal
+            return None
+        return template
 
     def _create_volume_claims(self) -> None:
         """Create the claims of ephemeral volumes, and set the default storage class."""
@@ -380,19 +392,12 @@ class CaseBuilder:
         self.warnings += case_warnings.other_schedulers(asked, scheduler_name)
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
         knows_templates = claim_templates.RESOURCE not in self.forbidden
-        checked = claim_templates.checked(ours, self.templates) if knows_templates else ours
-        return tuple(in_queue_order(claim_templates.refused(checked, self.unclaimed)))
+        theirs = (pod for pod in ours if pod.id not in self.own)
+        self.unclaimed |= quota_admission.refused_claims(theirs, self.templates, self.quotas)
+        known = {*self.templates, *self.wrong_templates} if knows_templates else None
+        return tuple(in_queue_order(claim_templates.checked(ours, known, self.unclaimed)))
 
 
 def _pair(body: Body) -> claim_templates.Key:
     found = metadata(body)
     return text(found.get("namespace")), text(found.get("name"))
-
-
-def _latest(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Keep the last change of every object."""
-    return tuple({(each.kind, each.key): each for each in changes}.values())
-
-
-def _keys(changes: Iterable[Change]) -> set[tuple[Kind, str]]:
-    return {(each.kind, each.key) for each in changes}

@@ -18,6 +18,11 @@ def said_of(document: Document, message: str) -> str:
     return f"{document.source} ({subject(document.body)}): {message}"
 
 
+def no_node(*, is_in_cluster: bool) -> str:
+    """Return the warning where there is no node."""
+    return f"there is no Node {'in the cluster' if is_in_cluster else 'among the manifests'}: nothing can be placed"
+
+
 def unmatched_groups(templates: Sequence[Document], groups: Sequence[Document]) -> Iterator[str]:
     """Warn where Workloads and PodGroups of manifests do not match."""
     sources = {id(each.body): each for each in (*templates, *groups)}

@@ -57,21 +57,23 @@ def absent(key: Key, templates: Collection[Key]) -> str:
     return f"{message}: did you mean {close[0]}?" if close else message
 
 
-def checked(pods: Iterable[Pod], templates: Collection[Key]) -> Iterator[Pod]:
-    """Mark the entries of pods whose claim does not exist, and whose template does not either."""
-    known = frozenset(templates)
-    for pod in pods:
-        there = {each.template for each in pod.claims if (pod.id.namespace, each.template) in known}
-        yield replace(pod, claims=tuple(each.checked(there) for each in pod.claims)) if pod.claims else pod
+def checked(
+    pods: Iterable[Pod], templates: Collection[Key] | None, refusals: Mapping[tuple[PodId, str], str]
+) -> Iterator[Pod]:
+    """
+    Mark the entries of pods whose claim does not exist: the template does not either, or the API server refuses it.
 
-
-def refused(pods: Iterable[Pod], refusals: Mapping[tuple[PodId, str], str]) -> Iterator[Pod]:
-    """Note in the entries of pods why the API server refuses their claims; `refusals` has pods or PodGroups."""
+    `templates` are all that there are, None if they are not known; `refusals` are by pod or PodGroup, and entry.
+    """
+    known = frozenset(templates or ())
     for pod in pods:
         group = PodId(pod.id.namespace, pod.pod_group)
+        names = {each.template for each in pod.claims}
+        there = names if templates is None else {each for each in names if (pod.id.namespace, each) in known}
         found = [refusals.get((pod.id, each.entry)) or refusals.get((group, each.entry), "") for each in pod.claims]
-        claims = (replace(each, refusal=refusal) for each, refusal in zip(pod.claims, found, strict=True))
-        yield replace(pod, claims=tuple(claims)) if any(found) else pod
+        entries_of = (each.checked(there) for each in pod.claims)
+        claims = tuple(replace(each, refusal=refusal) for each, refusal in zip(entries_of, found, strict=True))
+        yield replace(pod, claims=claims) if pod.claims else pod
 
 
 def create_claim(pod: Body, each: TemplateEntry, template: Body, taken: Collection[Key]) -> Body:

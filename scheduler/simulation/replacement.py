@@ -6,12 +6,12 @@ and with their part in other claims. A claim keeps its allocation while another 
 changes a status.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, split_key
+from scheduler.change import Change, Kind, split_key
 from solver.domain import Claim, ClaimId, Pod, PodGroup
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
@@ -64,7 +64,7 @@ def without_pods(live: Sequence[Change], gone: Sequence[Pod], groups: Collection
 
 def removed(live: Sequence[Change], left: Sequence[Change]) -> tuple[Pod | Claim, ...]:
     """Return the pods and claims of a cluster that are no longer among what is left of it."""
-    kept = {(change.kind, change.key) for change in left}
+    kept = keys(left)
     found = (change.value for change in live if (change.kind, change.key) not in kept)
     return tuple(each for each in found if isinstance(each, Pod | Claim))
 
@@ -99,3 +99,13 @@ def with_status(claim: Claim, there: Claim | None) -> Claim:
 def claims_by_id(live: Sequence[Change]) -> dict[ClaimId, Claim]:
     """Index the claims of a cluster."""
     return {change.value.id: change.value for change in live if isinstance(change.value, Claim)}
+
+
+def latest(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Keep the last change of every object."""
+    return tuple({(each.kind, each.key): each for each in changes}.values())
+
+
+def keys(changes: Iterable[Change]) -> set[tuple[Kind, str]]:
+    """Return what identifies the objects of changes."""
+    return {(each.kind, each.key) for each in changes}

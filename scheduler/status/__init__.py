@@ -8,6 +8,7 @@ What users read about their pods (conditions and events), and operators about sc
     pod_groups          the condition of PodGroups about their scheduling
     unreadable_objects  events and metrics about objects that cannot be decoded
     missing_templates   which ResourceClaimTemplate does not exist
+    refused_claims      which ResourceQuota keeps a claim from being created
     attempt_metrics     kube-scheduler's series about attempts and queues
 
 `misspelled_schedulers` reports pods whose schedulerName is nearly one of ours.

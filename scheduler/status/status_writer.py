@@ -34,6 +34,7 @@ from scheduler.status.fair_queue import WriteClass
 from scheduler.status.missing_rights import with_missing_rights
 from scheduler.status.missing_templates import MissingTemplates
 from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.refused_claims import RefusedClaims
 from scheduler.status.status_queue import RENEWAL_SECONDS, StatusQueue, StatusWrite
 from solver.domain import DeviceId, Pod, Reason, Victim
 
@@ -102,6 +103,7 @@ class StatusWriter:
         """Pods whose claims have not appeared for a while; their templates are read before the report."""
         self._is_late: Final = asyncio.Event()
         self._missing_templates: Final = MissingTemplates(client, clock)
+        self._refused_claims: Final = RefusedClaims(client, clock)
         self._since: Final[dict[str, dt.datetime]] = {}
         """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
         self._has_work: Final = asyncio.Event()
@@ -222,6 +224,7 @@ class StatusWriter:
         pod, reasons = report.pod, report.reasons
         with Confined(self._metrics, Subsystem.STATUS, pod=str(pod.id)):
             reasons = await self._missing_templates.named(pod, reasons)
+            reasons = await self._refused_claims.named(pod, reasons)
         if self._late.get(pod.uid) is report:  # else the pod was tried again, or is gone
             del self._late[pod.uid]
             with Confined(self._metrics, Subsystem.STATUS, pod=str(pod.id)):

@@ -4,7 +4,9 @@ Reasons against a pod whose claims do not exist yet, or that does not wait for a
 The scheduler gives them without a decision; nothing here needs the selectors, which take long to import.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from solver.domain import ClaimId, Pod, PodClaim, Reason, ReasonCode
 
@@ -27,6 +29,16 @@ def with_missing_templates(pod: Pod, reasons: Sequence[Reason], templates: Colle
     """Name the templates that do not exist in the reasons of a pod whose claims do not exist yet."""
     there = {each.template for each in pod.claims}.difference(templates)
     late = {late_claim(each): late_claim(each.checked(there)) for each in pod.claims}
+    return tuple(dict.fromkeys(late.get(each, each) for each in reasons))
+
+
+def with_refused_claims(pod: Pod, reasons: Sequence[Reason], refusals: Mapping[str, str]) -> tuple[Reason, ...]:
+    """Say in the reasons of a pod why the API server refuses the claims of templates, given the cause by template."""
+    late = {
+        late_claim(each): late_claim(replace(each, refusal=refusals[each.template]))
+        for each in pod.claims
+        if each.claim is None and each.template in refusals
+    }
     return tuple(dict.fromkeys(late.get(each, each) for each in reasons))
 
 

@@ -41,6 +41,7 @@ ALLOWED = [
         for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
     ],
     ("get", "resource.k8s.io", "resourceclaimtemplates", ""),
+    ("list", "", "resourcequotas", ""),
     *[(verb, "resource.k8s.io", "resourceclaims", "status") for verb in ("update", "patch")],
     *[(verb, "resource.k8s.io", "resourceclaims", "binding") for verb in ("update", "patch")],
     *[

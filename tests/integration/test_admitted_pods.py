@@ -12,8 +12,9 @@ from scheduler.change import Kind
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.manifests.documents import Document
 from solver.domain import PodId
+from tests.support import manifests as m
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import World
+from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -288,3 +289,28 @@ def test_a_quota_of_devices_keeps_claims_from_being_made(made: World) -> None:
 
     assert [str(pod.name) for pod, _ in builder.unclaimed] == ["p2", "p3"]
     assert all(isinstance(each, PodId) for each, _ in builder.unclaimed)
+
+
+def test_the_condition_and_explain_say_which_quota_keeps_a_claim(
+    made: World, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.add_nodes(1, devices=2)
+    made.template("one")
+    limited = quota(made, {f"{made.driver}.deviceclass.resource.k8s.io/devices": "1"})
+    apply(made, limited)
+    path = f"/api/v1/namespaces/{made.namespace}/resourcequotas/quota"
+    wait_until(lambda: "used" in made.plane.request("GET", path).get("status", {}))
+    entry = [{"name": "devices", "resourceClaimTemplateName": "one"}]
+    for index in range(2):
+        assert served(made, pod(made, f"p{index}", resourceClaims=entry)) is not None
+    start()
+    wait_until(lambda: len(made.bound()) == 1)
+    (waiting,) = {"p0", "p1"} - set(made.bound())
+
+    said = f"quota quota of the namespace is used up: 1 of 1 devices of class {made.driver}"
+    wait_until(lambda: said in made.condition(waiting).get("message", ""))
+    assert made.condition(waiting)["reason"] == "WaitingForClaims"
+
+    m.run("explain", "--kubeconfig", made.plane.kubeconfig, "-n", made.namespace, f"pod/{waiting}", "-o", "json")
+    found = json.loads(capsys.readouterr().out)
+    assert said in found["reasons"][0]["message"]

@@ -5,17 +5,17 @@ What is used is status.used, as the quota controller has counted it; else the ob
 counted. Quotas of other objects (services, volume claims) refuse nothing here; a warning says so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from scheduler.change import Kind
 from scheduler.resource_quotas import Quota, Usage, amounts, claim_usage
 from scheduler.simulation.admission.admission_chain import exists
 from scheduler.simulation.admission.pod_totals import containers, summed
-from scheduler.simulation.manifests.decoding import decoded
+from scheduler.simulation.manifests.decoding import claim_of, decoded
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
-from solver.domain import Claim, DeviceClass, Pod
+from solver.domain import Claim, DeviceClass, Pod, PodId
 from solver.domain.quantity import NANO, format_nano, unit_of
 
 _EXPLICIT: Final = {
@@ -105,6 +105,10 @@ class QuotaLedger:
                 if found:
                     yield f"ResourceQuota {namespace}/{each.quota.name}: {', '.join(found)}: is not counted"
 
+    def named_in(self, namespaces: Collection[str]) -> list[str]:
+        """Name the quotas of some namespaces."""
+        return [f"{each.namespace}/{each.quota.name}" for each in self._counted if each.namespace in namespaces]
+
     def write_used(self) -> None:
         """Write what is used into the status of the quotas."""
         for each in self._counted:
@@ -116,6 +120,19 @@ class QuotaLedger:
 
     def _usage_of(self, claim: Claim) -> Usage:
         return claim_usage(claim.requests, self._extended)
+
+
+def refused_claims(
+    pods: Iterable[Pod], templates: Mapping[tuple[str, str], Document], quotas: QuotaLedger
+) -> dict[tuple[PodId, str], str]:
+    """Say why claims of the pods of a cluster do not exist; those for which there is room count from then on."""
+    refusals = {}
+    for pod in pods:
+        for each in pod.claims:
+            template = templates.get((pod.id.namespace, each.template))
+            if each.claim is None and template is not None and not each.is_skipped:
+                refusals[pod.id, each.entry] = quotas.add_claim(claim_of(template), is_new=True)
+    return {key: refusal for key, refusal in refusals.items() if refusal}
 
 
 class _Counted:

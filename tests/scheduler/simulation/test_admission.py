@@ -4,15 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from scheduler.change import Change, Kind
 from scheduler.settings import load
 from scheduler.simulation import simulator
 from scheduler.simulation.case_builder import CaseBuilder
 from scheduler.simulation.live_cluster import ClusterObjects
 from scheduler.simulation.manifests.documents import Document, ManifestFiles
 from scheduler.simulation.simulator import SimulationCase
-from solver.domain import Plan, ReasonCode
+from solver.domain import Plan, PodClaim, ReasonCode
+from tests.support import builders as b
 from tests.support import manifests as m
 
 Json = dict[str, Any]
@@ -237,3 +240,29 @@ class TestQuotas:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         found = case(m.node(), quota({"requests.storage": "1Gi"}), of_kind("PersistentVolumeClaim", "c", spec=spec))
         assert "ResourceQuota default/gpus: requests.storage: is not counted" in found.warnings
+
+    def test_a_pod_of_the_cluster_says_which_quota_keeps_its_claim(self) -> None:
+        """As `explain` sees it: the pod exists, its claim does not, and the quota's status says why."""
+        gpu = m.device_class()
+        name = f"{gpu['metadata']['name']}.deviceclass.resource.k8s.io/devices"
+        limited = quota({name: "1"}, status={"hard": {name: "1"}, "used": {name: "1"}})
+        reading = ManifestFiles([Document("c", each) for each in (m.node(), m.slice_of(), gpu, m.template())])
+        cluster = CaseBuilder.as_cluster(reading)
+        limited["metadata"]["namespace"] = "default"
+        entry = PodClaim(entry="e", template="t")
+        waiting = msgspec.structs.replace(b.pod("p"), scheduler_name="dovetail", claims=(entry,))
+        changes = (*cluster.changes, Change(kind=Kind.PODS, key=str(waiting.id), value=waiting))
+        seen = replace(cluster, changes=changes, documents=(*cluster.documents, Document("c", limited)))
+        found = CaseBuilder.of(seen, ManifestFiles()).case("dovetail")
+
+        assert waits(found)["p"].startswith("quota gpus of the namespace is used up: 1 of 1 devices of class ")
+
+    def test_a_template_that_is_refused_is_not_called_missing(self) -> None:
+        old = m.template() | {"apiVersion": "resource.k8s.io/v1alpha3"}
+        found = case(m.node(), m.slice_of(), m.device_class(), old, m.pod("p", template_name="t"))
+
+        assert waits(found)["p"] == (
+            "its template is refused: the claim of entry gpu, from ResourceClaimTemplate t, is not created; the pod "
+            "waits for it"
+        )
+        assert [each.field for each in found.problems] == ["apiVersion"]

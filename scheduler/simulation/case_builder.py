@@ -94,12 +94,9 @@ class CaseBuilder:
         builder = cls.of(ClusterObjects(), reading, admits=False)
         changes = builder.changes
         builder.quotas.write_used()
-        static = (*builder.templates.values(), *builder.admission.documents())
-        return ClusterObjects(
-            changes=changes,
-            documents=tuple(Document(LIVE, each.body) for each in static),
-            warnings=(*builder.warnings, *map(str, builder.problems)),
-        )
+        static = (Document(LIVE, each.body) for each in (*builder.templates.values(), *builder.admission.documents()))
+        warnings = (*builder.warnings, *map(str, builder.problems))
+        return ClusterObjects(changes=changes, documents=tuple(static), warnings=warnings)
 
     def add(self, documents: Iterable[Document]) -> None:
         """Add documents; a later one replaces an earlier one of the same kind and name."""

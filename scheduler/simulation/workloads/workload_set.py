@@ -28,6 +28,7 @@ class WorkloadSet:
     documents: dict[Owner, Document] = field(default_factory=dict)
     made_after: list[tuple[PodId, PodId]] = field(default_factory=list)
     makes_later: bool = True
+    _names: defaults.GeneratedNames = field(default_factory=defaults.GeneratedNames)
 
     def add(self, document: Document) -> None:
         """Add a workload, with a note on what a decision about its pods assumes."""
@@ -53,6 +54,7 @@ class WorkloadSet:
                 return None
             self._refuse(document, *wrong)
             return []
+        self._names.complete(body, ())
         defaults.fill_metadata(body)
         errors = list(fields.of_object(body))
         found, too_many = foreign_kinds.made(document) if self.makes_later and not errors else ([], None)

@@ -109,6 +109,11 @@ def test_a_job_set_that_has_ended_makes_nothing() -> None:
     assert case(m.node(), ended).batch.pods == ()
 
 
+def test_job_sets_with_a_generated_name_are_as_many() -> None:
+    named = job_set() | {"metadata": {"generateName": "train-"}}
+    assert len(placed(case(m.node(cpu=64), named, named))) == 8
+
+
 def lws(size: int, annotations: Json | None = None, **terms: Any) -> Json:
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",

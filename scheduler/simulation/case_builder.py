@@ -14,7 +14,7 @@ from scheduler.kube.discovery import DiscoveredKinds
 from scheduler.queue import in_queue_order
 from scheduler.simulation import claim_templates, controllers, defaults, replacement
 from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
-from scheduler.simulation.manifests import api_validation, decoding, group_rules
+from scheduler.simulation.manifests import api_validation, decoding, group_rules, preference_warnings
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
@@ -118,9 +118,11 @@ class CaseBuilder:
         if self.skipped:
             names = [f"{count} × {name}" if count > 1 else name for name, count in sorted(self.skipped.items())]
             self.warnings.append(f"skipped, because they decide nothing here: {wording.shortened(names, _SHOWN)}")
+        batch = cluster.with_gangs(Batch(pods=waiting))
+        self.warnings += preference_warnings.of(batch, snapshot.nodes)
         return SimulationCase(
             snapshot=snapshot,
-            batch=cluster.with_gangs(Batch(pods=waiting)),
+            batch=batch,
             own=self.own & {pod.id for pod in waiting},
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),

@@ -174,6 +174,8 @@ def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
 
 
 _SHOWN: Final = 2
+_MOST_WINNERS: Final = 256
+"""Winners that are looked at for a name."""
 
 
 class WinnersByNode(NamedTuple):
@@ -196,10 +198,13 @@ class WinnersByNode(NamedTuple):
         """Add to an OUTRANKED reason the names of pods that took the nodes where the loser would fit alone."""
         if reasons[0].code is not ReasonCode.OUTRANKED:
             return reasons
-        namespace, priority = loser.id.namespace, loser.priority
-        there = (pod for node in nodes for pod in self.pods.get(node, ()))
-        mine = (pod.id.name for pod in there if pod.id.namespace == namespace and pod.priority >= priority)
-        return (outranked(is_proven=True, to=tuple(islice(mine, _SHOWN)), gang=gang), *reasons[1:])
+        there = (pod.id for node in nodes for pod in self.pods.get(node, ()) if pod.priority >= loser.priority)
+        first = list(islice(there, _MOST_WINNERS))
+        own = [each.name for each in first if each.namespace == loser.id.namespace]
+        others = len(first) - len(own)
+        of_others = f"{others} of {'other namespaces' if others > 1 else 'another namespace'}"
+        names = own[:_SHOWN] or ([of_others] if others else [])
+        return (outranked(is_proven=True, to=names, gang=gang), *reasons[1:])
 
 
 def shortage(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -> str:

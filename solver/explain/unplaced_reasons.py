@@ -345,7 +345,7 @@ class Explanation:
         return ""
 
     def _match_hint(self, pod_class: PodClass) -> str:
-        """Return a hint on a matchAttribute that no device of a request publishes."""
+        """Return a hint on an attribute of a constraint that no device of a request publishes."""
         problem = self.problem
         if not problem.policy.tells_inventory:
             return ""

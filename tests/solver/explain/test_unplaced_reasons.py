@@ -650,3 +650,30 @@ def test_a_gang_that_lost_tells_one_story() -> None:
     assert second == (
         "gang g: 2 pods must run together, but none fits beside the pods that are placed; pod g-0 fits on no node then"
     )
+
+
+def numbered(**more: str) -> list[b.SnapshotObject]:
+    """A node with four devices that have an id each and two roots."""
+    devices = [b.device(f"gpu-{n}", attributes={"uuid": f"u-{n}", "root": f"r-{n // 2}", **more}) for n in range(4)]
+    return [b.node("n1"), b.resource_slice("n1", *devices), GPU]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "count", "hint"),
+    [
+        (b.distinct("gpu.example.com/uid"), 2, "publishes gpu.example.com/uid: write gpu.example.com/uuid"),
+        (b.match("gpu.example.com/rot"), 2, "publishes gpu.example.com/rot: write gpu.example.com/root"),
+        (b.match("gpu.example.com/uid"), 2, "publishes gpu.example.com/uid"),
+        (b.distinct("gpu.example.com/rot"), 3, "publishes gpu.example.com/rot"),
+    ],
+    ids=["distinct", "match", "no two have one id", "no three have different roots"],
+)
+def test_the_attribute_that_was_meant_can_hold_the_count(constraint: Constraint, count: int, hint: str) -> None:
+    decided = s.plan(*numbered(), b.claim("c", b.request("r", count=count), constraints=(constraint,)), pods=(POD,))
+    assert s.messages(decided, "p")[0].endswith(hint)
+
+
+def test_winners_of_another_namespace_are_counted() -> None:
+    pods = (b.pod("w", namespace="secret", cpu=3, priority=1), b.pod("p", cpu=3))
+    found = s.messages(s.plan(b.node("n1", cpu=4), pods=pods), "p")[0]
+    assert "take the room (such as 1 of another namespace)" in found

@@ -201,7 +201,9 @@ def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, repor
     plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
-        unplaced=unplaced.explained(problem, settled.solution, report, extracted, budget.at("explanation")),
+        unplaced=unplaced.explained(
+            problem, (settled.solution, report, extracted), budget.at("explanation"), decision.cache
+        ),
         report=report,
     )
     own = budget.at("holds")

@@ -13,15 +13,18 @@ from typing import Final
 import msgspec
 
 from solver import extract
-from solver.domain import FITS_ALONE, Budget, Reason, ReasonCode, SearchReport, Unplaced
+from solver.domain import FITS_ALONE, Batch, Budget, Reason, ReasonCode, SearchReport, Unplaced
 from solver.explain import Explanation
 from solver.explain.device_reasons import WinnersByNode
 from solver.explain.filter_statuses import CANNOT_ALLOCATE
 from solver.explain.gangs import GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
+from solver.preemption.what_if import snapshot_after
 from solver.problem import skipped_pods
+from solver.problem.prepare import prepare
 from solver.problem.problem import PlacedLevel, PodClass, Problem
+from solver.problem.solver_cache import SolverCache
 from solver.solution import Solution
 
 NOT_EXPLAINED: Final = Reason(
@@ -32,10 +35,10 @@ NOT_EXPLAINED: Final = Reason(
 
 
 def explained(
-    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted, budget: Budget
+    problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget, cache: SolverCache
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order; pods that the time does not reach get `NOT_EXPLAINED`."""
-    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
+    placed = Counter(problem.classes[choice.pod_class].family for choice in found[0].choices)
     reasons, explaining = dict(problem.rejected), None
     for family in problem.families:
         first = family[0]
@@ -45,7 +48,7 @@ def explained(
         elif waiting:
             reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
             with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
-                explaining = explaining or _Reasons.of(problem, (solution, report, extracted), budget)
+                explaining = explaining or _Reasons.of(problem, found, budget, cache)
                 reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
@@ -66,9 +69,11 @@ class _Reasons:
     winners: WinnersByNode
 
     @classmethod
-    def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Reasons":
+    def of(
+        cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget, cache: SolverCache
+    ) -> "_Reasons":
         solution, report, extracted = found
-        after = _AfterPlan(problem, solution, extracted, budget)
+        after = _AfterPlan(problem, solution, extracted, budget, cache)
         before = Explanation(
             problem, placement_state.trackers(problem), budget, after.explanation if extracted.placements else None
         )
@@ -90,10 +95,12 @@ class _Reasons:
         found = self.of_gangs.added(family, found)
         if found[0].code not in FITS_ALONE:
             return dict.fromkeys(waiting, found)
-        found = (found[0], *self.after.reasons(family))
+        sharing = self.after.of_sharing(waiting)
+        found = (found[0], *(self.after.reasons(family) if sharing is None else sharing))
         nodes = self.before.fitting(family).tolist()
         kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
-        named = {namespace: self.winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
+        gang = self.before.short_gang(first)
+        named = {namespace: self.winners.named(found, nodes, pod, gang) for namespace, pod in kinds.items()}
         return {position: named[problem.pod(position).id.namespace] for position in waiting}
 
 
@@ -105,6 +112,7 @@ class _AfterPlan:
     solution: Solution
     extracted: Extracted
     budget: Budget
+    cache: SolverCache
     of_gangs: GangReasons | None = None
 
     def explanation(self) -> Explanation:
@@ -114,13 +122,30 @@ class _AfterPlan:
         if self.of_gangs is None:
             left = extract.after(self.problem, self.solution, self.extracted)
             explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
-            self.of_gangs = GangReasons.of(left, self.solution, explanation)
+            self.of_gangs = GangReasons.of(left, self.solution, explanation, is_after=True)
         return self.of_gangs
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         of_gangs = self._built()
         then = tuple(of_gangs.problem.classes[each.index] for each in family)
         found = of_gangs.added(then, of_gangs.explanation.reasons(then, is_proven=True))
+        return tuple(_after(reason) for reason in found if reason.code not in FITS_ALONE)
+
+    def of_sharing(self, waiting: Sequence[int]) -> tuple[Reason, ...] | None:
+        """Return the reasons of pods with a claim that the plan allocates for others; None without such a claim."""
+        given = {each.claim for each in self.extracted.allocations}
+        pods = tuple(self.problem.pod(position) for position in waiting)
+        if not any(claim in given for claim in pods[0].claim_ids):
+            return None
+        placements, allocations = self.extracted.placements, self.extracted.allocations
+        snapshot = snapshot_after(self.problem.snapshot, self.problem.batch.pods, placements, allocations)
+        batch = Batch(pods=pods, gangs=self.problem.batch.gangs_of(pods))
+        left = prepare(snapshot, batch, self.problem.policy, self.cache)
+        if 0 in left.rejected:
+            return tuple(map(_after, left.rejected[0]))
+        explanation = Explanation(left, placement_state.trackers(left), self.budget)
+        family = next(each for each in left.families if 0 in each[0].members)
+        found = explanation.reasons(family, is_proven=True)
         return tuple(_after(reason) for reason in found if reason.code not in FITS_ALONE)
 
 

@@ -387,6 +387,33 @@ OF_CONDITIONS: Final = (
         more=More.NEITHER,
     ),
     Difference(
+        name="protected from preemption",
+        rule="pods of a lower priority with a PodDisruptionBudget that allows no more, in a gang, with devices and a "
+        "short run, or with dovetail.dev/preemptible",
+        theirs="budgets are best effort: a pod is evicted against its budget where nothing else helps; the rest counts "
+        "for nothing",
+        ours="such pods are no victims for preemptors below preemption.protection.belowPriority, and the message says "
+        "what keeps them",
+        reason="work on devices is long and expensive, and a budget is a promise to its author",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="victims of other schedulers",
+        rule="pods of a lower priority that another scheduler placed",
+        theirs="any pod of a lower priority is a victim, whichever scheduler it names",
+        ours="victims are pods of the profiles of the same configuration; the message names the others",
+        reason="what another scheduler placed is its own to move, and it may count on it",
+        more=More.NEITHER,
+    ),
+    Difference(
+        name="devices of victims",
+        rule="pods of a higher priority that lack devices",
+        theirs="a pod is never evicted for its devices",
+        ours="the same by default; with preemption.devices the devices of victims count as room",
+        reason="a cluster of devices needs priorities among those who use them, if its operator says so",
+        more=More.NEITHER,
+    ),
+    Difference(
         name="preemption by groups as in 1.37",
         rule="PodGroups of Kubernetes 1.36, where their preemption is alpha",
         theirs="a group with a topology constraint preempts no pod. The priority of a group counts, and may differ "

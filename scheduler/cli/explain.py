@@ -138,6 +138,7 @@ def _live(options: argparse.Namespace, access: Any, target: Target) -> _Seen:
     kind = "gang" if target.kind is TargetKind.POD_GROUP else "pod"
     wanted = defragment.scheduler_of(made.pods, kind, f"{target.namespace}/{target.name}")
     configured = running.chosen(wanted)
+    configured.warn_of_no_scheduler()
     name, settings = configured.served(wanted)
     configured.warn_of_other_scheduler(str(target), wanted)
     groups = tuple(change.value for change in found.changes if isinstance(change.value, PodGroup))

@@ -84,6 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     except fitting.SchedulerNameError as error:
         raise UsageError(f"{error}: choose with --scheduler-name") from error
     configured = running.chosen(chosen)
+    configured.warn_of_no_scheduler()
     name, settings = configured.served(chosen)
     configured.warn_of_other_scheduler("a pod of the files", name)
     case = made.case(name)

@@ -61,6 +61,8 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation import live_cluster, queue_listing  # noqa: PLC0415 - the cluster's client takes a while to import
 
     configured = None if options.scheduler_name else configuration(options, access)
+    if configured is not None:
+        configured.warn_of_no_scheduler()
     names = options.scheduler_name if configured is None else configured.settings.scheduler_names
 
     def read() -> "tuple[tuple[WaitingPod, ...], tuple[str, ...]]":

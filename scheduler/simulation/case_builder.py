@@ -16,7 +16,7 @@ from scheduler.simulation.admission import admin_access, quota_admission
 from scheduler.simulation.admission.admission_chain import AdmissionChain
 from scheduler.simulation.admission.quota_admission import QuotaLedger
 from scheduler.simulation.live_cluster import NEWEST, ClusterObjects
-from scheduler.simulation.manifests import api_validation, decoding
+from scheduler.simulation.manifests import api_validation, decoding, preference_warnings
 from scheduler.simulation.manifests.decoding import decoded, key_of
 from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
 from scheduler.simulation.manifests.fields import (
@@ -147,10 +147,15 @@ class CaseBuilder:
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))
         unlisted = case_warnings.unlisted(self.unlisted if self.own else ())
-        self.warnings += (*case_warnings.skipped(self.skipped), *unlisted)
+        batch = cluster.with_gangs(Batch(pods=waiting))
+        self.warnings += (
+            *case_warnings.skipped(self.skipped),
+            *unlisted,
+            *preference_warnings.of(batch, snapshot.nodes),
+        )
         return SimulationCase(
             snapshot=snapshot,
-            batch=cluster.with_gangs(Batch(pods=waiting)),
+            batch=batch,
             own=self.own & {pod.id for pod in waiting},
             made_after=tuple(self.workloads.made_after),
             not_made=tuple(self.not_made.items()),

@@ -7,7 +7,8 @@ The diagnosis of one pod for `dovetail explain`: why it waits, node by node, and
 - `max_count`: counts the copies of some pods that fit.
 - `facts`: the facts that can exclude a pod from a node, each with the case without it.
 - `conflict_model`: finds a minimal set of facts that cannot hold together.
-- `counterfactuals`: finds changes after which the pod fits; each is solved.
+- `counterfactuals`: finds changes after which the pod fits on a node; `whole_cluster` finds those of its rules, and
+  shows of each that the pod starts with all that must start with it.
 
 It takes dozens of small solves. No plan depends on it.
 """

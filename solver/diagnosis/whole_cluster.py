@@ -15,7 +15,7 @@ import msgspec
 from solver.diagnosis.counterfactuals import Counterfactual, largest, renewed
 from solver.diagnosis.facts import Alternative, entry_of, with_count
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
-from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, wording
+from solver.domain import AllocationMode, Claim, Node, Pod, Taint, Toleration, TopologySpreadConstraint, wording
 from solver.explain import ended_pods
 from solver.feasibility import node_fit
 from solver.preemption import endings
@@ -24,7 +24,7 @@ from solver.problem.problem import Problem
 _MOST_TAINTS: Final = 8
 """The most node taints that are tried."""
 
-Try = tuple[int, str, Callable[[Pod], Pod]]
+Try = tuple[float, str, Callable[[Pod], Pod]]
 """The effort, the message (`{node}` is the node found), and the change of a pod."""
 
 
@@ -53,7 +53,7 @@ def rule_changes(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> 
 
 
 def _solved(
-    case: ProbeCase, change: Callable[[Pod], Pod], probe: FeasibilityProbe, effort: int, message: str
+    case: ProbeCase, change: Callable[[Pod], Pod], probe: FeasibilityProbe, effort: float, message: str
 ) -> tuple[Counterfactual, str] | None:
     made = case.with_pods(change)
     node = probe.place(made)
@@ -100,6 +100,16 @@ def _of_pods(pod: Pod) -> Iterator[Try]:
         yield 30, "without its required pod affinity", partial(msgspec.structs.replace, affinity=())
     if pod.anti_affinity:
         yield 31, "without its required pod anti-affinity", partial(msgspec.structs.replace, anti_affinity=())
+    for each in (each for each in pod.spread if each.is_required):
+        over = f"its topology spread constraint over {each.topology_key}"
+        if not each.honours_taints:
+            honouring = msgspec.structs.replace(each, honours_taints=True)
+            yield 6, f"nodeTaintsPolicy: Honor in {over}", partial(_spreading, old=each, new=honouring)
+        if each.min_domains > 1:
+            fewer = msgspec.structs.replace(each, min_domains=1)
+            yield 8, f"without minDomains in {over}", partial(_spreading, old=each, new=fewer)
+        if len(pod.spread) > 1:
+            yield 31.5, f"without {over}", partial(_spreading, old=each, new=None)
     if pod.spread:
         yield 32, "without its topology spread constraints", partial(msgspec.structs.replace, spread=())
     if pod.host_ports:
@@ -109,6 +119,12 @@ def _of_pods(pod: Pod) -> Iterator[Try]:
 def _tolerating(pod: Pod, taint: Taint) -> Pod:
     added = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
     return msgspec.structs.replace(pod, tolerations=(*pod.tolerations, added))
+
+
+def _spreading(pod: Pod, old: TopologySpreadConstraint, new: TopologySpreadConstraint | None) -> Pod:
+    """Replace a topology spread constraint, or drop it."""
+    changed = (new if each == old else each for each in pod.spread)
+    return msgspec.structs.replace(pod, spread=tuple(each for each in changed if each is not None))
 
 
 def _selecting(pod: Pod, key: str, value: str) -> Pod:

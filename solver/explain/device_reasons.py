@@ -117,16 +117,17 @@ def hinted(reason: Reason, hint: str) -> Reason:
     return msgspec.structs.replace(reason, message=reason.message + wording.HINT + hint) if hint else reason
 
 
-def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
-    """Return the reason of a pod that fits alone: other pods take the room (`is_proven`), or time ended."""
+def outranked(*, is_proven: bool, to: Sequence[str] = (), gang: str = "") -> Reason:
+    """Return the reason of a pod or gang that fits alone: others take the room (`is_proven`), or time ended."""
+    who = f"gang {gang}" if gang else "the pod"
     if is_proven:
         winners = f" (such as {', '.join(to)})" if to else ""
         message = (
-            "the pod would fit alone, but pods of the same or a higher priority in its batch take the room"
+            f"{who} would fit alone, but pods of the same or a higher priority in its batch take the room"
             f"{winners}; no plan places more of them"
         )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
-    message = "the pod would fit alone, but the time limit ended before a plan with it was found or ruled out"
+    message = f"{who} would fit alone, but the time limit ended before a plan with it was found or ruled out"
     return Reason(code=ReasonCode.BUDGET, message=message)
 
 
@@ -173,6 +174,8 @@ def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
 
 
 _SHOWN: Final = 2
+_MOST_WINNERS: Final = 256
+"""Winners that are looked at for a name."""
 
 
 class WinnersByNode(NamedTuple):
@@ -189,14 +192,19 @@ class WinnersByNode(NamedTuple):
             found[problem.inventory.node_index[each.node]].append(known[each.pod])
         return cls(dict(found))
 
-    def named(self, reasons: tuple[Reason, ...], nodes: Iterable[int], loser: Pod) -> tuple[Reason, ...]:
+    def named(
+        self, reasons: tuple[Reason, ...], nodes: Iterable[int], loser: Pod, gang: str = ""
+    ) -> tuple[Reason, ...]:
         """Add to an OUTRANKED reason the names of pods that took the nodes where the loser would fit alone."""
         if reasons[0].code is not ReasonCode.OUTRANKED:
             return reasons
-        namespace, priority = loser.id.namespace, loser.priority
-        there = (pod for node in nodes for pod in self.pods.get(node, ()))
-        mine = (pod.id.name for pod in there if pod.id.namespace == namespace and pod.priority >= priority)
-        return (outranked(is_proven=True, to=tuple(islice(mine, _SHOWN))), *reasons[1:])
+        there = (pod.id for node in nodes for pod in self.pods.get(node, ()) if pod.priority >= loser.priority)
+        first = list(islice(there, _MOST_WINNERS))
+        own = [each.name for each in first if each.namespace == loser.id.namespace]
+        others = len(first) - len(own)
+        of_others = f"{others} of {'other namespaces' if others > 1 else 'another namespace'}"
+        names = own[:_SHOWN] or ([of_others] if others else [])
+        return (outranked(is_proven=True, to=names, gang=gang), *reasons[1:])
 
 
 def shortage(problem: Problem, asked: NamedAlternative, supply: DeviceSupply) -> str:

@@ -24,6 +24,8 @@ class GangReasons:
 
     problem: Problem
     explanation: Explanation
+    is_after: bool
+    """Whether the problem is what a plan leaves, so that all is said of what is left beside its pods."""
     outlook: GangOutlook
     waiting: dict[int, GangRule] = field(default_factory=dict)
     known: dict[int, Reason | None] = field(default_factory=dict)
@@ -31,7 +33,9 @@ class GangReasons:
     """By the first class of a gang: the class of a member that fits on no node, and its reasons."""
 
     @classmethod
-    def of(cls, problem: Problem, solution: Solution, explanation: Explanation) -> "GangReasons":
+    def of(
+        cls, problem: Problem, solution: Solution, explanation: Explanation, *, is_after: bool = False
+    ) -> "GangReasons":
         """Prepare for the gangs of which a solution places no pod."""
         placed = Counter(choice.pod_class for choice in solution.choices)
         waiting = {
@@ -40,7 +44,7 @@ class GangReasons:
             if rule.need and not any(placed[each] for each in rule.classes)
             for index in rule.classes
         }
-        return cls(problem, explanation, GangOutlook(problem, explanation), waiting)
+        return cls(problem, explanation, is_after, GangOutlook(problem, explanation), waiting)
 
     def added(self, family: tuple[PodClass, ...], found: tuple[Reason, ...]) -> tuple[Reason, ...]:
         """Put the gang's reason before the reasons of a family; nothing if the gang only lost against other pods."""
@@ -67,9 +71,10 @@ class GangReasons:
         found = units.most(placer, PlacementUnit(entries, rule), rule)
         if found.pods >= rule.need or placer.is_cut:
             return None  # the other domains were not tried
-        parts = [_lead(rule, found), *(self._fitting(families) if found.pods else ()), *self._stuck(rule, families)]
+        parts = [_lead(rule, found, "beside the pods that are placed" if self.is_after else "now")]
+        parts += (*(self._fitting(families) if found.pods else ()), *self._stuck(rule, families))
         hint = self.outlook.absent_level(rule)
-        parts += () if hint else self.outlook.needs(rule, PlacementUnit(entries, rule))
+        parts += () if hint or self.is_after else self.outlook.needs(rule, PlacementUnit(entries, rule))
         reason = Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts), status=_status(rule, found))
         return hinted(reason, hint)
 
@@ -77,10 +82,11 @@ class GangReasons:
         """Name or count the nodes that can take a member; those that cannot have reasons of their own."""
         nodes = sorted({node for family in families for node in self.explanation.fitting(family).tolist()})
         of_all = f"{len(nodes)} of {wording.counted(self.problem.node_count, 'node')}"
+        lead = "each of its pods fits on" if self.is_after else "alone, its pods fit on"
         if not nodes or not self.problem.policy.tells_inventory:
-            return [f"alone, its pods fit on {of_all}"]
+            return [f"{lead} {of_all}"] if nodes else []
         names = wording.shortened([self.problem.inventory.nodes[node].name for node in nodes], _SHOWN)
-        return [f"alone, its pods fit on {names} ({of_all})"]
+        return [f"{lead} {names} ({of_all})"]
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
         """Name a member that fits on no node, even alone; with topology levels, on none where the gang may run."""
@@ -93,7 +99,8 @@ class GangReasons:
                 name = self.problem.pod(family[0].members[0]).id.name
                 why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
                 self.why[rule.classes[0]] = (family[0].index, why)
-                return [f"pod {name} fits on no node{' where its gang may run' if rule.levels else ', even alone'}"]
+                where = " where its gang may run" if rule.levels else ", even alone"
+                return [f"pod {name} fits on no node{' then' if self.is_after else where}"]
         return []
 
 
@@ -112,13 +119,14 @@ def _status(rule: GangRule, found: GangFit) -> str:
     )
 
 
-def _lead(rule: GangRule, found: GangFit) -> str:
+def _lead(rule: GangRule, found: GangFit, when: str) -> str:
+    """Say how many of a gang's pods fit, `when`: now, or beside the pods of a plan."""
     gang = rule.gang
     fit = f"only {found.pods} fit{'s' if found.pods == 1 else ''}" if found.pods else "none fits"
-    text = f"gang {gang.id.name}: {gang.min_count} pods must run together, but {fit} now"
+    text = f"gang {gang.id.name}: {gang.min_count} pods must run together, but {fit} {when}"
     if rule.running:
         fit = fit.replace(" fit", f" of the other {rule.need} fit")
-        text = f"gang {gang.id.name}: {gang.min_count} pods must run together; {rule.running} run, and {fit} now"
+        text = f"gang {gang.id.name}: {gang.min_count} pods must run together; {rule.running} run, and {fit} {when}"
     if not found.levels:
         return text
     names = [

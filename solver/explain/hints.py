@@ -8,6 +8,7 @@ from typing import Final
 
 from solver.domain import Budget, Claim, ConstraintKind, wording
 from solver.feasibility import lint
+from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.feasibility.lint import Candidate
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
@@ -57,9 +58,9 @@ class Hints:
         return self._within_budget(lambda: lint.of_requests(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
-        """Say for which request no device publishes a matchAttribute's attribute; positions are those in the claim."""
-        compared = (each for each in component.links if each.kind is ConstraintKind.MATCH)
-        hints = (self._within_budget(partial(self._on_link, each, claim, positions, component)) for each in compared)
+        """Say for which request no device publishes the attribute of a constraint; positions are those in the claim."""
+        links = component.links
+        hints = (self._within_budget(partial(self._on_link, each, claim, positions, component)) for each in links)
         return next(filter(None, hints), "")
 
     def _within_budget(self, work_out: Callable[[], str]) -> str:
@@ -77,14 +78,23 @@ class Hints:
         if any(member.attribute.expression for member in link.members):
             return ""  # derived attributes have a value on each device that matches
         selected: dict[str, list[Candidate]] = {}
+        needed = 0
         for member in link.members:
             asks = component.requests[member.request]
+            needed += min(ask.needed for ask in asks)
             chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
             found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
             selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
         mine = {candidate.id for candidates in selected.values() for candidate in candidates}
         others = [each for each in self._candidates(self.problem.inventory.records.values()) if each.id not in mine]
-        return lint.of_match(link.attribute, selected, others)
+
+        def can_hold(name: str) -> bool:
+            attribute, every = AttributeName.parse(name), [each for group in selected.values() for each in group]
+            values = Counter(value for each in every for value in lookup(each.id.driver, each.device, attribute))
+            most = max(values.values(), default=0) if link.kind is ConstraintKind.MATCH else len(values)
+            return most >= needed
+
+        return lint.of_constraint(link.attribute, selected, others, can_hold)
 
     def _on_demand(self, demand: int) -> str:
         """Say what is wrong with the selectors of a demand; cached in the inventory."""

@@ -112,6 +112,11 @@ class Explanation:
         wide = problem.available.wide_state
         self.conditions = [Condition(each.group, each.state, wide, each.is_unused) for each in keys]
 
+    def short_gang(self, pod_class: PodClass) -> str:
+        """Return the name of the gang that starts as a whole or not at all, with pods of a class; empty for others."""
+        rules = (rule for rule in self.problem.rules.gangs if rule.need and pod_class.index in rule.classes)
+        return next((rule.gang.id.name for rule in rules), "")
+
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
         Return the reasons of a family's unplaced pods, the most specific first.
@@ -128,7 +133,7 @@ class Explanation:
         rooms = [(pod_class, self.room(pod_class, family)) for pod_class in family]
         fitting = any((room.nodes & ~room.refused).any() for _, room in rooms)
         if fitting:
-            yield outranked(is_proven=is_proven)
+            yield outranked(is_proven=is_proven, gang=self.short_gang(family[0]))
         devices = [
             reason
             for pod_class, room in (rooms if not fitting or family[0].index in self.gang_classes else ())
@@ -340,7 +345,7 @@ class Explanation:
         return ""
 
     def _match_hint(self, pod_class: PodClass) -> str:
-        """Return a hint on a matchAttribute that no device of a request publishes."""
+        """Return a hint on an attribute of a constraint that no device of a request publishes."""
         problem = self.problem
         if not problem.policy.tells_inventory:
             return ""

@@ -57,7 +57,32 @@ class UnsatisfiableRequirements:
                 yield _reason(
                     ReasonCode.NODE_FEATURES, f"no node declares the feature {feature}, which the pod requires"
                 )
+        yield from self._of_topology_keys(pod)
+        yield from self._of_volumes(pod)
         yield from self._too_large(pod_class)
+
+    def _of_topology_keys(self, pod: Pod) -> Iterator[Reason]:
+        """Return the reasons for topology keys of required spread constraints and affinity terms that no node has."""
+        for each in pod.spread:
+            if each.is_required and each.topology_key not in self.labels():
+                text = f"topology spread over {each.topology_key}: {self.instead(each.topology_key, ())}"
+                yield _reason(ReasonCode.TOPOLOGY_LABEL, text)
+        for term in pod.affinity:
+            if term.topology_key not in self.labels():
+                text = f"pod affinity over {term.topology_key}: {self.instead(term.topology_key, ())}"
+                yield _reason(ReasonCode.POD_AFFINITY, text)
+
+    def _of_volumes(self, pod: Pod) -> Iterator[Reason]:
+        """Return the reasons for volumes that are to be made on a node that does not exist any more."""
+        used = {each.claim for each in pod.volumes}
+        for claim in self.problem.snapshot.volume_claims if used else ():
+            node = claim.selected_node
+            if claim.id in used and not claim.volume and node and node not in self.problem.inventory.node_index:
+                text = (
+                    f"volume claim {claim.id.name}: its volume is to be made on node {wording.quoted(node)}, which "
+                    "does not exist: remove its annotation volume.kubernetes.io/selected-node"
+                )
+                yield _reason(ReasonCode.VOLUME_NONE, text)
 
     def labels(self) -> dict[str, dict[str, str]]:
         """Return the values of all node labels, each with the first node that has it."""
@@ -171,7 +196,7 @@ class AffinityTargets:
 
     def _missing(self, term: PodAffinityTerm, pod: Pod) -> str:
         if term.topology_key not in self.requirements.labels():
-            return self.requirements.instead(term.topology_key, ())
+            return ""  # said by `UnsatisfiableRequirements`
         running = self._of_running()
         if any(self._is_met(term, namespace, labels) for namespace, every in running.items() for labels in every):
             return ""

@@ -8,6 +8,7 @@ Preemption: which running pods to evict so that pods of higher priority fit, at 
   `node_ranking` chooses its nodes, `cluster_state` is the cluster as decided so far, `what_if` changes a snapshot.
 - `victim_model`: the exact model, for one preemptor or several; `victim_usage` says what victims hold. `victim_search`
   checks its answer, and reprieves pods as kube-scheduler does where a rule refuses it.
+- `kept_pods`: why the pods of a lower priority stay; `endings`: which pods would have to end, whatever protects them.
 - `nominated_room`: room for pods that wait until their victims are gone.
 - `defragmentation`: the fewest pods to move; nothing is evicted here.
 

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, ReasonCode
+from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, Reason, ReasonCode
 from solver.extract import Extracted
-from solver.preemption import nominated_room, preemption_state, what_if
+from solver.preemption import kept_pods, nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
@@ -55,7 +55,7 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
     if not preemptors:
-        return PreemptedPlan(plan, None)
+        return PreemptedPlan(_with_kept_pods(problem, plan, budget), None)
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -75,6 +75,30 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
         plan, preemptions=state.preemptions, unplaced=unplaced, next_victim_seconds=_next_victim_seconds(context, state)
     )
     return PreemptedPlan(plan, max(state.blocked, default=None))
+
+
+def _with_kept_pods(problem: Problem, plan: Plan, budget: Budget) -> Plan:
+    """Say why nothing is evicted where all pods of a lower priority are those of other schedulers."""
+    rules, pods = problem.policy.preemption, problem.snapshot.pods
+    lowest = min((pod.priority for pod in pods if pod.node_name), default=_NO_PRIORITY)
+    waiting = {pod.id: pod for pod in problem.batch.pods if pod.priority > lowest}
+    if not rules.is_enabled or not any(each.pod in waiting for each in plan.unplaced):
+        return plan
+    pdbs = PdbIndex(problem.snapshot, budget.at("disruption budgets").should_stop)
+    known: dict[object, Reason] = {}
+    rejected = {problem.pod(position).id for position in problem.rejected}
+    unplaced = []
+    for each in plan.unplaced:
+        pod = waiting.get(each.pod)
+        if pod is None or each.pod in rejected or pod.preemption_policy == NEVER_PREEMPT:
+            unplaced.append(each)
+            continue
+        key = (pod.id.namespace, pod.priority, bool(pod.claim_ids))
+        if key not in known:
+            causes = kept_pods.causes(problem.snapshot, pod, rules, pdbs)
+            known[key] = kept_pods.no_victims(problem.node_count, causes)
+        unplaced.append(with_reason(each, known[key]))
+    return replace(plan, unplaced=tuple(unplaced))
 
 
 def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> int | None:

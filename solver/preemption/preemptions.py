@@ -126,14 +126,6 @@ def preempting(nodes: Sequence[str], victims: Sequence[Victim], reader: str) -> 
     return Reason(code=ReasonCode.PREEMPTING, message=message)
 
 
-def no_victims(node_count: int) -> Reason:
-    """Say in kube-scheduler's words that no evictions help."""
-    message = (
-        f"preemption: 0/{node_count} nodes are available: {node_count} No preemption victims found for incoming pod"
-    )
-    return Reason(code=ReasonCode.NO_VICTIMS, message=message)
-
-
 def too_many(needed: int, left: int) -> Reason:
     """Say that more evictions are needed than the bound allows now."""
     message = (

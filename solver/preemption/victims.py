@@ -118,7 +118,7 @@ def seconds_to_next(snapshot: Snapshot, priority: int, rules: PreemptionRules) -
     """
     gangs, holders = {each.id: each for each in snapshot.gangs}, _holders(snapshot, rules)
     left = (
-        rules.minimum_run_seconds - _ran(pod, rules)
+        rules.minimum_run_seconds - ran_seconds(pod, rules)
         for pod in snapshot.pods
         if pod.uid in holders
         and pod.scheduler_name in rules.scheduler_names
@@ -131,13 +131,17 @@ def seconds_to_next(snapshot: Snapshot, priority: int, rules: PreemptionRules) -
 
 def _holders(snapshot: Snapshot, rules: PreemptionRules) -> frozenset[str]:
     """Return the uids of what holds devices, where that matters: pods without any have no minimum time."""
-    if rules.minimum_run_seconds <= 0:
-        return frozenset()
+    return holders_of_devices(snapshot) if rules.minimum_run_seconds > 0 else frozenset()
+
+
+def holders_of_devices(snapshot: Snapshot) -> frozenset[str]:
+    """Return the uids of what has devices reserved."""
     allocated = (claim for claim in snapshot.claims if claim.allocation is not None)
     return frozenset(each.uid for claim in allocated for each in claim.reserved_for)
 
 
-def _ran(pod: Pod, rules: PreemptionRules) -> int:
+def ran_seconds(pod: Pod, rules: PreemptionRules) -> int:
+    """Return for how long a pod has run; 0 before it has started."""
     return rules.now - pod.started if pod.started else 0
 
 
@@ -174,7 +178,7 @@ class _Search:
 
     def _has_run(self, pod: Pod) -> bool:
         """Whether a pod holds no devices, or has run for the minimum time."""
-        return _ran(pod, self._rules) >= self._rules.minimum_run_seconds or pod.uid not in self._holders
+        return ran_seconds(pod, self._rules) >= self._rules.minimum_run_seconds or pod.uid not in self._holders
 
     def unit(self, pods: tuple[Pod, ...], quorum: GangQuorum | None = None) -> VictimUnit | None:
         """Form a unit; None where several budgets select one of its pods. Protections that do not bind are counted."""

@@ -18,10 +18,23 @@ _INSTEAD: Final = (
 
 
 class Configuration(NamedTuple):
-    """Settings; `is_known` says that the scheduler that runs has them, as far as one runs."""
+    """
+    Settings; `is_known` says that the scheduler that runs has them, as far as one runs.
+
+    `runs_nowhere` is the namespace in which no scheduler was found, "" where one runs or none was looked for.
+    """
 
     settings: "Settings"
     is_known: bool = True
+    runs_nowhere: str = ""
+
+    def warn_of_no_scheduler(self) -> None:
+        """Say that no pod will start whatever the answer is, before it: for commands about pods that wait."""
+        if self.runs_nowhere:
+            warn(
+                f"no Dovetail runs in namespace {self.runs_nowhere}, so no pod is placed now: this is what one with "
+                "the defaults would do. If it runs elsewhere, give --dovetail-namespace, or --config with its file"
+            )
 
     def served(self, scheduler_name: str | None) -> "tuple[str, Settings]":
         """Return a scheduler name (default: that of the first profile), and the settings with a profile for it."""
@@ -82,7 +95,8 @@ class ConfigurationReader:
         settings, problems = self._read.chosen(scheduler_name or "")
         for problem in problems:
             warn(f"{problem}. {_INSTEAD}")
-        return Configuration(settings, is_known=not problems)
+        nowhere = self._options.dovetail_namespace if not (self._read.found or problems) else ""
+        return Configuration(settings, is_known=not problems, runs_nowhere=nowhere)
 
 
 def configuration(

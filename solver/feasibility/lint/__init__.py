@@ -14,6 +14,6 @@ if nothing useful is known.
 
 from solver.feasibility.lint.near_values import of_requests
 from solver.feasibility.lint.published import Candidate
-from solver.feasibility.lint.terms import is_selected, of_match, of_selectors, of_uncompiled
+from solver.feasibility.lint.terms import is_selected, of_constraint, of_selectors, of_uncompiled
 
-__all__ = ["Candidate", "is_selected", "of_match", "of_requests", "of_selectors", "of_uncompiled"]
+__all__ = ["Candidate", "is_selected", "of_constraint", "of_requests", "of_selectors", "of_uncompiled"]

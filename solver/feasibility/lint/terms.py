@@ -23,11 +23,17 @@ from solver.feasibility.lint.published import Candidate
 from solver.feasibility.selectors import EvaluationBudget, Selector, compile_selector
 
 
-def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate]], others: Sequence[Candidate]) -> str:
+def of_constraint(
+    attribute: AttributeName,
+    selected: Mapping[str, Sequence[Candidate]],
+    others: Sequence[Candidate],
+    can_hold: Callable[[str], bool],
+) -> str:
     """
     Say for which request no device publishes a constraint's attribute, and which one they share instead.
 
-    `selected` are the matching devices by request name; `others` match no request.
+    `selected` are the matching devices by request name; `others` match no request. `can_hold` says of the full name of
+    an attribute whether its values allow what the constraint asks for: only such a one is suggested.
     """
     name = f"{attribute.domain}/{attribute.id}"
     for request, candidates in selected.items():
@@ -42,7 +48,7 @@ def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate
             for candidate in group
         ]
         in_all = set.intersection(*every) if every else set()
-        known = {each.partition("/")[2]: each for each in sorted(in_all)}
+        known = {each.partition("/")[2]: each for each in sorted(in_all) if can_hold(each)}
         close = nearest(attribute.id, known)
         return f"{text}: write {known[close]}" if close else text
     return ""

@@ -82,3 +82,14 @@ def test_of_several_schedulers_that_of_the_pod(running: Any, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
     assert not chosen().is_known
     assert "several schedulers run, by ConfigMap c0 and ConfigMap c1" in capsys.readouterr().err
+
+
+def test_where_no_scheduler_runs_the_user_is_told_before_the_answer(
+    running: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running()
+    chosen().warn_of_no_scheduler()
+    assert capsys.readouterr().err.startswith("dovetail: warning: no Dovetail runs in namespace dovetail")
+    running(BLUE)
+    chosen().warn_of_no_scheduler()
+    assert capsys.readouterr().err == ""

@@ -5,10 +5,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from solver.diagnosis import conflict_model, explain_pod, facts
 from solver.diagnosis.feasibility_probe import FeasibilityProbe, NodeCases, ProbeCase
-from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount, ResourceSlice
+from solver.domain import (
+    HOSTNAME,
+    Claim,
+    LabelRequirement,
+    LabelSelector,
+    NodeDiagnosis,
+    Pod,
+    PodDiagnosis,
+    PodId,
+    Policy,
+    RequestCount,
+    ResourceSlice,
+    TopologySpreadConstraint,
+)
 from solver.problem.devices import inventory_builder
 from solver.problem.devices.inventory import Inventory
 from tests.support import builders as b
@@ -484,3 +498,19 @@ def test_requests_of_equal_names_in_several_claims_are_distinguished() -> None:
     assert only(found).conflict == (f"claim {other}, request r: 8 devices",)
     fewer = f"3 instead of 8 for claim {other}, request r: a new claim, because claims are immutable"
     assert fewer in messages(found)
+
+
+def test_the_options_of_a_spread_constraint_are_changed_one_by_one() -> None:
+    """A tainted node counts as an empty domain, unless its taint is honoured."""
+    app = LabelSelector(requirements=(LabelRequirement(key="app", operator="In", values=("web",)),))
+    spread = TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=1, selector=app)
+    running = b.pod("old", node_name="n1", labels={"app": "web"})
+    pod = replace(b.pod("p", labels={"app": "web"}), spread=(spread,))
+    found = diagnose(b.node("n1"), b.node("tainted", taints=(b.taint("control"),)), running, pods=(pod,))
+    over = f"its topology spread constraint over {HOSTNAME}"
+    assert f"nodeTaintsPolicy: Honor in {over}" in messages(found)
+
+    pod = replace(pod, spread=(replace(spread, min_domains=3),))
+    other = b.pod("other", node_name="n2", labels={"app": "web"})
+    found = diagnose(b.node("n1"), b.node("n2"), running, other, pods=(pod,))
+    assert f"without minDomains in {over}" in messages(found)

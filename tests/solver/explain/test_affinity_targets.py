@@ -51,7 +51,7 @@ def test_a_topology_that_no_node_knows_is_the_trouble() -> None:
     snapshot = b.snapshot(NODES, neighbour("web-0", app="web", on="n1"))
 
     assert hints(snapshot, neighbour("p", affinity=[term("zoen", app="web")])) == {
-        "p": [f"pod affinity app=web: no node has a label zoen: did you mean {ZONE}?"]
+        "p": [f"pod affinity over zoen: no node has a label zoen: did you mean {ZONE}?"]
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from solver import solve
 from solver.domain import BINDING_FAILED_TAINT, AllocationMode, Constraint, OwnedDevices, Pod, Policy, ReasonCode
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -621,3 +622,58 @@ def test_the_nearest_alternative_is_one_that_freed_devices_help() -> None:
     )
 
     assert [code for code, _, _ in reasons(objects, POD)] == [ReasonCode.DEVICES_IN_USE]
+
+
+def test_a_pod_that_shares_a_claim_which_the_plan_allocates_is_bound_to_its_node() -> None:
+    """The idle node has a cause of its own, and the claim's own device is not in the way."""
+    nodes, slices = (b.node("n1", cpu=4), b.node("n2", cpu=4)), (b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1))
+    pods = (b.pod("p0", "shared", cpu=3), b.pod("p1", "shared", cpu=3))
+    decided = s.plan(*nodes, *slices, GPU, b.claim("shared"), pods=pods)
+
+    found = [(each.code, each.node_count) for each in s.unplaced(decided, "p1").reasons]
+    assert found == [
+        (ReasonCode.OUTRANKED, 0),
+        (ReasonCode.NODE_RESOURCES, 1),
+        (ReasonCode.CLAIM_ELSEWHERE, 1),
+    ]
+
+
+def test_a_gang_that_lost_tells_one_story() -> None:
+    """It would fit alone; beside the pods that are placed it does not, and nobody says "even alone" of that."""
+    members = [b.member(b.pod(f"g-{number}", cpu=2), "g") for number in range(2)]
+    pods = (b.pod("winner", cpu=3, priority=1), *members)
+    objects = b.snapshot(b.node("n1", cpu=4))
+    decided = solve(objects, b.batch(*pods, gangs=[b.gang("g", 2)]), Policy(), s.PATIENT)
+
+    first, second = s.messages(decided, "g-0")[:2]
+    assert first.startswith("gang g would fit alone, but pods of the same or a higher priority")
+    assert second == (
+        "gang g: 2 pods must run together, but none fits beside the pods that are placed; pod g-0 fits on no node then"
+    )
+
+
+def numbered(**more: str) -> list[b.SnapshotObject]:
+    """A node with four devices that have an id each and two roots."""
+    devices = [b.device(f"gpu-{n}", attributes={"uuid": f"u-{n}", "root": f"r-{n // 2}", **more}) for n in range(4)]
+    return [b.node("n1"), b.resource_slice("n1", *devices), GPU]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "count", "hint"),
+    [
+        (b.distinct("gpu.example.com/uid"), 2, "publishes gpu.example.com/uid: write gpu.example.com/uuid"),
+        (b.match("gpu.example.com/rot"), 2, "publishes gpu.example.com/rot: write gpu.example.com/root"),
+        (b.match("gpu.example.com/uid"), 2, "publishes gpu.example.com/uid"),
+        (b.distinct("gpu.example.com/rot"), 3, "publishes gpu.example.com/rot"),
+    ],
+    ids=["distinct", "match", "no two have one id", "no three have different roots"],
+)
+def test_the_attribute_that_was_meant_can_hold_the_count(constraint: Constraint, count: int, hint: str) -> None:
+    decided = s.plan(*numbered(), b.claim("c", b.request("r", count=count), constraints=(constraint,)), pods=(POD,))
+    assert s.messages(decided, "p")[0].endswith(hint)
+
+
+def test_winners_of_another_namespace_are_counted() -> None:
+    pods = (b.pod("w", namespace="secret", cpu=3, priority=1), b.pod("p", cpu=3))
+    found = s.messages(s.plan(b.node("n1", cpu=4), pods=pods), "p")[0]
+    assert "take the room (such as 1 of another namespace)" in found

@@ -6,12 +6,15 @@ from typing import SupportsIndex
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Node, Pod, Policy, wording
+from solver import solve
+from solver.domain import Node, Pod, Policy, TopologySpreadConstraint, wording
 from solver.explain.unsatisfiable import UnsatisfiableRequirements
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import SolverCache
 from tests.support import builders as b
+from tests.support import solver_problems as s
+from tests.support import volume_builders as volumes
 
 HOST = "kubernetes.io/hostname"
 
@@ -69,3 +72,21 @@ def test_of_many_host_names_only_the_nearest_are_compared(monkeypatch: pytest.Mo
     found = told(UnsatisfiableRequirements(problem), problem)
     assert found == [[f"nodeSelector {HOST}=node-0150-b: no node has it: did you mean node-0150-a?"] for _ in pods]
     assert compared == [64]
+
+
+def test_a_spread_over_a_key_that_no_node_has_names_the_key_that_was_meant() -> None:
+    spread = TopologySpreadConstraint(topology_key="example.com/rak", max_skew=1)
+    pod = replace(b.pod("p"), spread=(spread,))
+    decided = s.plan(b.node("n1", labels={"example.com/rack": "a"}), pods=(pod,))
+    key = "example.com/rak"
+    told = f"topology spread over {key}: no node has a label {key}: did you mean example.com/rack?"
+    assert told in s.messages(decided, "p")
+
+
+def test_a_volume_that_is_to_be_made_on_a_node_that_is_gone() -> None:
+    made = volumes.storage_class("made", "csi.example.com")
+    claim = volumes.volume_claim("data", storage="made", selected="gone")
+    snapshot = volumes.with_storage(b.snapshot(b.node("n1")), made, claim)
+    decided = solve(snapshot, b.batch(volumes.using(b.pod("p"), "data")), Policy(), s.PATIENT)
+    lead = "volume claim data: its volume is to be made on node gone, which does not exist"
+    assert any(each.startswith(lead) for each in s.messages(decided, "p"))

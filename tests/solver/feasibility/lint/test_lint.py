@@ -140,7 +140,7 @@ def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
     ],
 )
 def test_a_match_names_the_shared_attribute(attribute: str, expected: str) -> None:
-    assert lint.of_match(AttributeName(DRIVER, attribute), {"r": BOTH}, []) == expected
+    assert lint.of_constraint(AttributeName(DRIVER, attribute), {"r": BOTH}, [], lambda _: True) == expected
 
 
 REWRITTEN = [

@@ -1,0 +1,39 @@
+"""Preferences that no node can meet are named once, with the key that was meant."""
+
+from msgspec.structs import replace
+
+from scheduler.simulation.manifests import preference_warnings
+from solver.domain import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
+from tests.support import builders as b
+
+NODES = (b.node("n1", labels={"example.com/rack": "r1"}),)
+ABSENT = "no node has a label of this key, so it decides nothing: did you mean example.com/rack?"
+TERM = WeightedPodAffinityTerm(weight=1, term=PodAffinityTerm(topology_key="example.com/rak"))
+
+
+def test_each_key_is_named_once() -> None:
+    pods = [replace(b.pod(f"p{number}"), preferred_affinity=(TERM,)) for number in range(2)]
+    assert list(preference_warnings.of(b.batch(*pods), NODES)) == [
+        f"pod default/p0: preferred pod affinity over example.com/rak: {ABSENT}"
+    ]
+
+
+def test_every_kind_of_preference() -> None:
+    term = b.expressions(b.requirement("example.com/rak", "Exists"))
+    spread = TopologySpreadConstraint(topology_key="example.com/rak", max_skew=1, is_required=False)
+    pod = replace(b.pod("p"), preferred_node_affinity=((1, term),), preferred_anti_affinity=(TERM,), spread=(spread,))
+    gang = b.gang("g", 1, b.by_label("example.com/rak", is_required=False))
+    found = list(preference_warnings.of(b.batch(b.member(pod, "g"), gangs=[gang]), NODES))
+    assert found == [
+        f"pod default/p: preferred node affinity example.com/rak: {ABSENT}",
+        f"pod default/p: preferred pod anti-affinity over example.com/rak: {ABSENT}",
+        f"pod default/p: topology spread (ScheduleAnyway) over example.com/rak: {ABSENT}",
+        f"gang default/g: preferred topology example.com/rak: {ABSENT}",
+    ]
+
+
+def test_known_keys_and_a_cluster_without_labels_give_no_warning() -> None:
+    known = replace(TERM, term=replace(TERM.term, topology_key="example.com/rack"))
+    pod = replace(b.pod("p"), preferred_affinity=(known,))
+    assert list(preference_warnings.of(b.batch(pod), NODES)) == []
+    assert list(preference_warnings.of(b.batch(replace(pod, preferred_affinity=(TERM,))), ())) == []

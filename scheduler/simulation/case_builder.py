@@ -146,13 +146,9 @@ class CaseBuilder:
         self.warnings += case_warnings.bound_pods(self._documents(Kind.PODS), cluster)
         if not snapshot.nodes and Kind.NODES not in self.forbidden:
             self.warnings.append(case_warnings.no_node(is_in_cluster=bool(self.live)))
-        unlisted = case_warnings.unlisted(self.unlisted if self.own else ())
         batch = cluster.with_gangs(Batch(pods=waiting))
-        self.warnings += (
-            *case_warnings.skipped(self.skipped),
-            *unlisted,
-            *preference_warnings.of(batch, snapshot.nodes),
-        )
+        self.warnings += (*case_warnings.skipped(self.skipped), *preference_warnings.of(batch, snapshot.nodes))
+        self.warnings += case_warnings.unlisted(self.unlisted if self.own else ())
         return SimulationCase(
             snapshot=snapshot,
             batch=batch,
@@ -366,12 +362,11 @@ class CaseBuilder:
                 self.problems.append(problem)
             if change is None:
                 continue
-            if isinstance(change.value, Claim) and not wrong:
-                wrong = decoding.of_claim(change.value, there.get(change.value.id))
-                if wrong:
-                    self._refuse(document, "spec", wrong)
             if isinstance(change.value, Claim):
-                claim = replacement.with_status(change.value, there.get(change.value.id))
+                before = there.get(change.value.id)
+                if not wrong and (wrong := decoding.of_claim(change.value, before)):
+                    self._refuse(document, "spec", wrong)
+                claim = replacement.with_status(change.value, before)
                 if wrong:
                     claim = msgspec.structs.replace(claim, invalid=wrong)
                 change = Change(kind=kind, key=key, value=claim)
@@ -393,10 +388,9 @@ class CaseBuilder:
         asked = [pod for pod in pending if pod.id in self.own] if self.live and self.own else pending
         self.warnings += case_warnings.other_schedulers(asked, scheduler_name)
         ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
-        knows_templates = claim_templates.RESOURCE not in self.forbidden
         theirs = (pod for pod in ours if pod.id not in self.own)
         self.unclaimed |= quota_admission.refused_claims(theirs, self.templates, self.quotas)
-        known = {*self.templates, *self.wrong_templates} if knows_templates else None
+        known = {*self.templates, *self.wrong_templates} if claim_templates.RESOURCE not in self.forbidden else None
         return tuple(in_queue_order(claim_templates.checked(ours, known, self.unclaimed)))
 
 

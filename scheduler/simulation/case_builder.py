@@ -81,7 +81,8 @@ class CaseBuilder:
                 if not self._prepare(document):
                     (self.workloads if route in decoding.WORKLOADS else self.group_templates).append(document)
             elif route == decoding.PRIORITY_CLASS:
-                self.priority_classes.append(document.body)
+                if not self._prepare(document):
+                    self.priority_classes.append(document.body)
             elif route == decoding.TEMPLATE:
                 self._add_template(document)
             elif route in decoding.KINDS:

@@ -28,7 +28,7 @@ CONTROLPLANE = GOGC=300 $(PYTEST) -n 4 --dist worksteal -m controlplane
 MYPY = $(if $(shell command -v flock),flock $(CACHE)/mypy.lock) $(VENV)/mypy --cache-dir $(CACHE)/mypy
 VENV := .venv/bin
 
-.PHONY: help run compare questions latency scale differential bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
+.PHONY: help run compare questions latency scale differential reading bench regression chaos hostile upstream upstream-short perf versions upgrade rollout takeover alerts dashboards chart controlplane test unit integration oldest lint types layers format fix config reference api-schema monitoring chart-templates front browser site sync wheel wheel-check sbom image release-image release-check release-notes sign vulnerabilities workflows
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -51,6 +51,9 @@ scale: sync ## What a large cluster costs the scheduler, and two schedulers on o
 
 differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovetail, on thousands of generated cases
 	@$(VENV)/python -m e2e.differential $(ARGS)
+
+reading: sync ## Do the API server and simulate read manifests alike? Thousands with mistakes go to both (ARGS="--cases 20000")
+	@$(VENV)/python -m e2e.reading $(ARGS)
 
 bench: sync ## How good plans are, how much of it is proven, and what it takes, without a cluster
 	@$(VENV)/python -m e2e.bench $(ARGS)
@@ -150,7 +153,7 @@ reference: sync ## Generate docs/reference (configuration, commands, series, eve
 	@$(VENV)/python docs/reference.py
 
 api-schema: sync ## Generate scheduler/simulation/manifests/api_schema.json from the OpenAPI of each supported Kubernetes
-	@$(VENV)/python -m e2e.controlplane.api_schema
+	@$(VENV)/python -m e2e.reading.api_schema
 
 monitoring: sync ## Generate dashboards, and the rules for a Prometheus without the Operator, into deploy/monitoring
 	@$(VENV)/python -m e2e.dashboards --write

@@ -112,7 +112,7 @@ def fill_pod(body: Body) -> None:
             _fill_resources(mapping(container.get("resources")))
             if pod.get("hostNetwork") is True:
                 _fill_host_ports(container)
-    _fill_resources(mapping(pod.get("resources")))
+    _fill_resources(mapping(pod.get("resources")), _asked_by_containers(pod))
     _texts(pod.get("overhead"))
 
 
@@ -121,6 +121,9 @@ def fill_group(body: Body, priorities: Mapping[str, int]) -> None:
     if not text(body.get("apiVersion")).endswith("/v1alpha2"):
         fill_priority(body, priorities)
         spec(body).setdefault("priority", 0)
+    if text(body.get("apiVersion")).endswith("/v1beta1"):
+        spec(body).setdefault("preemptionPolicy", "PreemptLowerPriority")
+        spec(body).setdefault("disruptionMode", {"single": {}})
 
 
 def fill_priority(body: Body, priorities: Mapping[str, int]) -> None:
@@ -151,7 +154,13 @@ def unknown_priority(body: Body, priorities: Mapping[str, int]) -> str:
     return "" if is_known else name
 
 
-def _fill_resources(resources: Body) -> None:
+def _asked_by_containers(pod: Body) -> frozenset[str]:
+    """Return the resources that containers request: a pod's limit is no request of them (setDefaultPodRequests)."""
+    containers = (each for kind in ("containers", "initContainers") for _, each in entries(pod.get(kind)))
+    return frozenset(name for each in containers for name in mapping(mapping(each.get("resources")).get("requests")))
+
+
+def _fill_resources(resources: Body, asked: frozenset[str] = frozenset()) -> None:
     limits = mapping(resources.get("limits"))
     _texts(limits)
     if limits:
@@ -160,7 +169,8 @@ def _fill_resources(resources: Body) -> None:
             requests = resources["requests"] = {}
         if isinstance(requests, dict):
             for name, amount in limits.items():
-                requests.setdefault(name, amount)
+                if name not in asked:
+                    requests.setdefault(name, amount)
     _texts(resources.get("requests"))
 
 

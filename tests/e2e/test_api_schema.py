@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from e2e.controlplane import api_schema, versions
+from e2e.controlplane import versions
 from e2e.controlplane.build import release
+from e2e.reading import api_schema
 from scheduler.simulation.manifests.api_schema import FILE as COMMITTED
 from scheduler.simulation.manifests.api_schema import ApiSchema, in_version
 

@@ -139,12 +139,12 @@ class _Policy(Wire, frozen=True):
 
 
 class _Capacity(Wire, frozen=True):
-    value: str
+    value: str = "0"
     request_policy: _Policy | None = None
 
 
 class _Counter(Wire, frozen=True):
-    value: str
+    value: str = "0"
 
 
 class _Consumption(Wire, frozen=True):

@@ -79,6 +79,12 @@ _SHOWN: Final = 80
 """Characters of a wrong name that are shown."""
 
 
+_OF_CLUSTERS: Final = frozenset(
+    {"DeviceClass", "DeviceTaintRule", "PersistentVolume", "PriorityClass", "ResourceSlice", "StorageClass", "CSINode"}
+)
+"""Kinds whose namespace the API server does not look at."""
+
+
 class FieldError(NamedTuple):
     """A field and what to write instead."""
 
@@ -93,9 +99,12 @@ def of_object(body: Body) -> Iterator[FieldError]:
         yield FieldError("metadata.name", "missing: write a name")
     elif body.get("kind") == "Namespace":
         yield from _of_label(name, "metadata.name")
+    elif body.get("kind") == "PodDisruptionBudget":
+        if "/" in name or "%" in name:  # any other name is taken
+            yield FieldError("metadata.name", f"{name[:_SHOWN]!r}: leave out / and %")
     elif len(name) > _LONGEST_NAME or _SUBDOMAIN_NAME.fullmatch(name) is None:
         yield FieldError("metadata.name", _no_name(name, _LONGEST_NAME, "a-z, 0-9, - and ."))
-    if namespace:
+    if namespace and body.get("kind") not in _OF_CLUSTERS:
         yield from _of_label(namespace, "metadata.namespace")
     match body.get("kind"):
         case "ResourceClaim":

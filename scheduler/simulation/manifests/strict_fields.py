@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler.simulation.manifests import api_schema
+from scheduler.simulation.manifests import api_schema, value_rules
 from scheduler.simulation.manifests.fields import Body, FieldError, text
 from solver.domain.quantity import QuantityError, parse
 
@@ -62,7 +62,7 @@ def of_object(body: Body, minor: int) -> Iterator[FieldError]:
 def _is_from_a_server(body: Body) -> bool:
     """Whether an API server has written the object: it has checked the fields, maybe of another version."""
     found = body.get("metadata")
-    return isinstance(found, dict) and bool(found.get("uid") and found.get("resourceVersion"))
+    return isinstance(found, dict) and bool(found.get("resourceVersion") and found.get("creationTimestamp"))
 
 
 class _Reader:
@@ -80,6 +80,8 @@ class _Reader:
                 yield from self._of_value(value, reference, path, place)
             else:
                 yield FieldError(path, self._unknown(name, place))
+        for field, message in value_rules.of_object(body, place.type_name):
+            yield FieldError(f"{place.path}.{field}".strip("."), message)
 
     def _of_value(self, value: Any, reference: str, path: str, place: _Place) -> Iterator[FieldError]:
         if value is None or reference == "any":

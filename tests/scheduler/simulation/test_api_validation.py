@@ -165,7 +165,7 @@ WRONG = [
     (pod(tolerations=[{"operator": "Equal"}]), "spec.tolerations[0].key", "missing"),
     (pod(preemptionPolicy="never"), "spec.preemptionPolicy", "write PreemptLowerPriority or Never"),
     (
-        pod(containers=[{"name": "c", "ports": [{"hostPort": 70000}]}]),
+        pod(containers=[{"name": "c", "ports": [{"containerPort": 80, "hostPort": 70000}]}]),
         "spec.containers[0].ports[0].hostPort",
         "write 1 to 65535",
     ),

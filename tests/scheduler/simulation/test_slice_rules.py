@@ -18,7 +18,7 @@ def found(policy: dict[str, Any], *, capacity: str = "4", is_shareable: bool = T
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {"name": "s"},
-        "spec": {"driver": "d", "nodeName": "n", "pool": {"name": "p"}, "devices": [device]},
+        "spec": {"driver": "d", "nodeName": "n", "pool": {"name": "p", "resourceSliceCount": 1}, "devices": [device]},
     }
     errors = [(each.field, each.message) for each in of_object(body)]
     assert all(field.startswith(AT) for field, _ in errors)

@@ -70,10 +70,6 @@ class _Tried(NamedTuple):
     supply: DeviceSupply
 
 
-def _nearness(tried: _Tried) -> tuple[int, int, int]:
-    return nearness(tried.asked, tried.supply)
-
-
 @dataclass(slots=True, eq=False)
 class Explanation:
     """Gives the reasons of unplaced pods of one problem; intermediate counts are cached."""
@@ -83,7 +79,7 @@ class Explanation:
     budget: Budget | None = None
     """The budget of hints; None for no limit."""
     leftover: "Callable[[], Explanation] | None" = None
-    """The same problem as the plan leaves it, for hints on what is free then; None where nothing is placed."""
+    """The same problem as the plan leaves it; None where nothing is placed."""
     conditions: list[Condition] = field(default_factory=list)
     rooms: dict[int, RoomOnNodes] = field(default_factory=dict)  # by class
     condition_of: npt.NDArray[np.int64] = field(init=False)
@@ -114,8 +110,8 @@ class Explanation:
 
     def short_gang(self, pod_class: PodClass) -> str:
         """Return the name of the gang that starts as a whole or not at all, with pods of a class; empty for others."""
-        rules = (rule for rule in self.problem.rules.gangs if rule.need and pod_class.index in rule.classes)
-        return next((rule.gang.id.name for rule in rules), "")
+        rules = (each for each in self.problem.rules.gangs if each.need and pod_class.index in each.classes)
+        return next((each.gang.id.name for each in rules), "")
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
@@ -145,12 +141,12 @@ class Explanation:
         yield from (counted.get(each.message, each) for each in devices)
         yield from family[0].obstacles
         yield from of_nodes
-        if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
-            yield from self._pinned(family[0])
-        if not fitting and len(family) == 1:
+        if fitting:
+            return
+        yield from self._pinned(family[0], of_nodes)
+        if len(family) == 1:
             yield from self.unsatisfiable.reasons(family[0])
-        if not fitting:
-            yield from self.affinity_targets.reasons(family[0])
+        yield from self.affinity_targets.reasons(family[0])
 
     def _counted(
         self, family: tuple[PodClass, ...], rooms: Sequence[tuple[PodClass, RoomOnNodes]], devices: Sequence[Reason]
@@ -170,13 +166,20 @@ class Explanation:
             excluded.append(ExcludedNodes(room.refused, lead))
         return counted_by_filter(excluded)
 
-    def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Return the reason if a claim is allocated on certain nodes, so that a new node does not help."""
+    def _pinned(self, pod_class: PodClass, of_nodes: Sequence[Reason]) -> Iterator[Reason]:
+        """Return the reason if a claim is allocated on certain nodes (unless nodes say so), or on one that is gone."""
+        is_said = any(each.code is ReasonCode.CLAIM_ELSEWHERE for each in of_nodes)
         for claim in (self.problem.requests.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
             selector = claim.allocation.node_selector if claim.allocation is not None else None
-            if selector is not None and node_fit.names_nodes(selector):
-                message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
-                yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
+            names = node_fit.named_nodes(selector)
+            message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
+            if names and names.isdisjoint(self.problem.inventory.node_index):
+                message = (
+                    f"claim {claim.id.name} is on node {wording.listed(names)}, which is gone: delete its pods, then it"
+                )
+            elif is_said or selector is None or not node_fit.names_nodes(selector):
+                continue
+            yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
     def room(self, pod_class: PodClass, family: tuple[PodClass, ...]) -> RoomOnNodes:
         """
@@ -246,7 +249,8 @@ class Explanation:
         is_short = False
         for request in self._requests(pod_class):
             tried = list(self._tried(request, roomy))
-            is_enough, nearest = any(map(self._has_enough, tried)), max(tried, key=_nearness, default=None)
+            is_enough = any(map(self._has_enough, tried))
+            nearest = max(tried, key=lambda each: nearness(each.asked, each.supply), default=None)
             takes_all = not all(asked.ask.needed for asked in request.alternatives)
             is_doubted = takes_all or not (is_enough or (nearest is not None and nearest.supply.verdicts))
             doubts = list(self.pools.reasons(roomy)) if is_doubted else []

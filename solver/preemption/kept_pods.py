@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from solver.domain import Pod, PodId, PreemptionRules, Reason, ReasonCode, Snapshot, wording
+from solver.domain import FINALIZER, Pod, PodId, PreemptionRules, Reason, ReasonCode, Snapshot, wording
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.victims import holders_of_devices, ran_seconds, victim_priority
 
@@ -37,6 +37,12 @@ def _kept(snapshot: Snapshot, preemptor: Pod, rules: PreemptionRules, pdbs: PdbI
     gangs = {each.id: each for each in snapshot.gangs}
     holders = holders_of_devices(snapshot)
     protection = rules.binding(preemptor.priority)
+    unfreed = {
+        each.uid
+        for claim in snapshot.claims
+        if claim.allocation is not None and FINALIZER not in claim.finalizers
+        for each in claim.reserved_for
+    }
     for pod in snapshot.pods:
         is_leaving = pod.is_deleting or pod.is_terminal or not pod.node_name
         if is_leaving or victim_priority(pod, gangs) >= preemptor.priority:
@@ -54,5 +60,7 @@ def _kept(snapshot: Snapshot, preemptor: Pod, rules: PreemptionRules, pdbs: PdbI
             yield pod, f"kept until run for {rules.minimum_run_seconds} s (minimumRunSeconds)"
         elif holds and not rules.frees_devices and preemptor.claim_ids:
             yield pod, "kept with their devices: preemption.devices is off"
+        elif rules.frees_devices and pod.uid in unfreed:
+            yield pod, f"kept, for their claims lack the finalizer {FINALIZER}: their devices would not be freed"
         else:
             yield pod, "could go, which is not enough"

@@ -306,3 +306,10 @@ def test_order_of_pods_does_not_change_how_many_are_placed(count: int) -> None:
     snapshot, pods = _mixed(count)
 
     assert len(_plan(snapshot, *pods).placements) == len(_plan(snapshot, *reversed(pods)).placements)
+
+
+def test_fewer_of_an_extended_resource_are_asked_for_in_the_pod() -> None:
+    """No template and no claim has the count."""
+    snapshot = _snapshot(b.node("n1"), b.gpu_slice("n1", count=4), gpu_class())
+    hint = f"hint: 4 of 5 would fit now; request 4 {RESOURCE} in a new pod"
+    assert any(each.endswith(hint) for each in messages(_plan(snapshot, pod("p", container(gpu=5))), "p"))

@@ -359,11 +359,6 @@ ONE_REASON: tuple[Row, ...] = (
         ),
     ),
     (
-        "an allocated claim is elsewhere",
-        (N1, GPU, b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n9"), node_name="n9"))),
-        (ReasonCode.CLAIM_ELSEWHERE, "node(s) cannot use a claim that is allocated elsewhere", 1),
-    ),
-    (
         "there is no node",
         (GPU, b.claim("c")),
         (ReasonCode.NO_NODES, "no nodes available to schedule pods", 0),
@@ -677,3 +672,14 @@ def test_winners_of_another_namespace_are_counted() -> None:
     pods = (b.pod("w", namespace="secret", cpu=3, priority=1), b.pod("p", cpu=3))
     found = s.messages(s.plan(b.node("n1", cpu=4), pods=pods), "p")[0]
     assert "take the room (such as 1 of another namespace)" in found
+
+
+def test_a_claim_that_is_allocated_on_a_node_that_is_gone_says_so() -> None:
+    allocation = b.allocation(b.result("gpu", "gpu-0", "gone"), node_name="gone")
+    decided = s.plan(N1, b.gpu_slice("n1"), GPU, b.claim("c", allocation=allocation), pods=(POD,))
+    told = "claim c is on node gone, which is gone: delete its pods, then it"
+    found = [(each.code, each.message.partition("; hint")[0]) for each in s.unplaced(decided, "p").reasons]
+    assert found == [
+        (ReasonCode.CLAIM_ELSEWHERE, "node(s) cannot use a claim that is allocated elsewhere"),
+        (ReasonCode.CLAIM_ELSEWHERE, told),
+    ]

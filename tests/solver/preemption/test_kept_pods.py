@@ -66,3 +66,12 @@ def test_pods_of_other_namespaces_are_counted() -> None:
     victims = [c.running(f"low-{each}", "n1", cpu=4, namespace="secret", labels={"app": "kept"}) for each in range(2)]
     victims = [replace(each, is_preemptible=False) for each in victims]
     assert told(*victims) == ' (2 of other namespaces kept by dovetail.dev/preemptible: "false")'
+
+
+def test_claims_without_the_finalizer() -> None:
+    old = replace(c.holding("old", "n1", "gpu-0", consumers=("low",)), finalizers=())
+    objects = (b.node("n1"), b.gpu_class(), b.gpu_slice("n1", count=1), b.claim("new"), old)
+    snapshot = b.snapshot(*objects, [c.running("low", "n1", "old")])
+    assert said(c.decide(snapshot, b.pod("boss", "new", priority=10), rules=c.DEVICES)) == (
+        f" (default/low kept, for their claims lack the finalizer {c.FINALIZER}: their devices would not be freed)"
+    )

@@ -258,6 +258,14 @@ OF_EXPRESSIONS: Final = (
 
 OF_CHANCE: Final = (
     Difference(
+        name="slice counts that disagree",
+        rule="pools whose slices of one generation state different resourceSliceCounts",
+        theirs="the pool is whole if it has as many slices as the first of them states, whichever comes first",
+        ours="such a pool is refused everywhere, and the reason names the counts",
+        reason="which slice is first is chance, and the API asks for the same count in all of them",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
         name="node resources of older generations",
         rule="nodeAllocatableResources of a device that slices of an older generation of its pool name too",
         theirs="what the device takes of its node is read from any of these slices, by the order of a map",

@@ -168,9 +168,8 @@ def _fill_resources(resources: Body, asked: frozenset[str] = frozenset()) -> Non
         if requests is None:
             requests = resources["requests"] = {}
         if isinstance(requests, dict):
-            for name, amount in limits.items():
-                if name not in asked:
-                    requests.setdefault(name, amount)
+            for name in limits.keys() - asked:
+                requests.setdefault(name, limits[name])
     _texts(resources.get("requests"))
 
 

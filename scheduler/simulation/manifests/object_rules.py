@@ -33,10 +33,14 @@ def _pod_spec(pod: Body) -> Iterator[FieldError]:
         for index, container in entries(pod.get(kind)):
             for field, message in resource_rules.of_container(mapping(container.get("resources"))):
                 yield FieldError(f"{kind}[{index}].resources.{field}", message)
-            for number, port in entries(container.get("ports") if pod.get("hostNetwork") is True else ()):
-                if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
-                    message = "with hostNetwork it is the containerPort: leave it out"
-                    yield FieldError(f"{kind}[{index}].ports[{number}].hostPort", message)
+            if pod.get("hostNetwork") is True:
+                yield from _host_ports(container, f"{kind}[{index}]")
+
+
+def _host_ports(container: Body, at: str) -> Iterator[FieldError]:
+    for index, port in entries(container.get("ports")):
+        if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
+            yield FieldError(f"{at}.ports[{index}].hostPort", "with hostNetwork it is the containerPort: leave it out")
 
 
 def _toleration(toleration: Body) -> Iterator[FieldError]:

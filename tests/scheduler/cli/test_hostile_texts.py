@@ -35,6 +35,8 @@ def _hostile(tmp_path: Path) -> Path:
         m.template(),
         *pods,
     ]
+    for each in objects:  # as a server has written them, whose fields and values are not judged again
+        each["metadata"] |= {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return m.write_json(tmp_path / "f.json", objects)
 
 

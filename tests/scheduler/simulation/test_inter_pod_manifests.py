@@ -54,7 +54,7 @@ def test_namespaces_have_the_label_of_their_name_written_down_or_not() -> None:
 
 
 def test_ports_in_the_network_of_the_node_are_its_ports() -> None:
-    container = {"name": "main", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 82}]}
+    container = {"name": "main", "ports": [{"containerPort": 80}, {"containerPort": 82, "hostPort": 82}]}
     (pod,) = case(web("p", hostNetwork=True, containers=[container])).batch.pods
     (other,) = case(web("p", containers=[container])).batch.pods
 

@@ -47,7 +47,7 @@ SAMPLE = {
     Kind.ATTACHMENTS: (LABELS,),
     Kind.BUDGETS: (LABELS, f"wide spec.selector.{VALUES}"),
     Kind.POD_GROUPS: (LABELS,),
-    Kind.COSCHEDULING_GROUPS: ("fields 9,900 deep", "fields wide"),
+    Kind.COSCHEDULING_GROUPS: ("fields 9,900 deep",),
 }
 
 

@@ -221,7 +221,7 @@ def _budget(spec: Body) -> Iterator[FieldError]:
 
 def _job(spec: Body) -> Iterator[FieldError]:
     if spec.get("completionMode") == "Indexed":
-        if spec.get("completions") is None:
+        if spec.get("completions") is None and spec.get("parallelism") is not None:  # without both, both are 1
             yield FieldError("completions", "missing: an Indexed Job says how many indexes it has")
         if wrong := formats.between(0, _MOST_INDEXED)(spec.get("parallelism")):
             yield FieldError("parallelism", f"{wrong}, as for an Indexed Job")

@@ -29,6 +29,7 @@ from scheduler.kube.decode.shared_fields import (
     selectors,
     tolerations,
 )
+from scheduler.kube.decode.value_limits import values_of
 from scheduler.unreadable import cut
 from solver.domain import (
     Allocation,
@@ -48,13 +49,15 @@ from solver.domain import (
     SubRequest,
 )
 
+_MOST_CAPACITIES: Final = 64
+"""A device has 32 at most."""
 _EVERYTHING: Final = Quantity(2**62 * 10**9, "4Ei")
 """Consumed capacity where the amount cannot be read: more than any device has."""
 _text: Final = msgspec.json.Decoder(str)
 _truth: Final = msgspec.json.Decoder(bool)
 
 
-def _allocation_by_parts(status: Raw) -> tuple[Allocation | None, bool]:
+def allocation_by_parts(status: Raw) -> tuple[Allocation | None, bool]:
     """
     Return the allocation of a claim's status result by result, and whether all devices could be read.
 
@@ -103,8 +106,11 @@ def _is_admin(parts: dict[str, msgspec.Raw]) -> bool:
 
 def _share_id(parts: dict[str, msgspec.Raw]) -> str:
     """Return the share ID; "" (the whole device) where the consumed capacity cannot be read."""
+    consumed = parts.get("consumedCapacity", _NOTHING)
+    if values_of(consumed) > _MOST_CAPACITIES:
+        return ""
     try:
-        members(parts.get("consumedCapacity", _NOTHING))
+        members(consumed)
     except BrokenJsonError:
         return ""
     return _string(parts, "shareID")
@@ -341,11 +347,11 @@ def _read_status(raw: msgspec.Raw, made: LegibleJson | None) -> tuple[_ReadStatu
         wire = _status.decode(raw)
         allocation = _allocation(wire.allocation, made) if wire.allocation is not None else None
     except MalformedError as error:
-        return (_allocation_by_parts(raw)[0], (), ()), str(error)
+        return (allocation_by_parts(raw)[0], (), ()), str(error)
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 - its devices count whatever else it raises
-        return (_allocation_by_parts(raw)[0], (), ()), f"status: {error}"
+        return (allocation_by_parts(raw)[0], (), ()), f"status: {error}"
     consumers = tuple(
         ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
         for each in wire.reserved_for or ()

@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.change import Kind, Object
 from scheduler.kube.decode import pods
-from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.claims import allocation_by_parts, decode_claim
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.json_parts import BrokenJsonError, JsonObject, elements
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
@@ -229,12 +229,17 @@ def _status_alone(whole: JsonObject, last: Claim | None) -> Claim:
     namespace, name, uid, version = (
         _part(whole, ("metadata", each), _names, "") for each in ("namespace", "name", "uid", "resourceVersion")
     )
-    status = whole.part("status") or msgspec.Raw(b"{}")
+    status: Any = whole.part("status") or msgspec.Raw(b"{}")
+    allocation = None
+    if values_of(status) > MOST_VALUES:
+        allocation, _ = allocation_by_parts(status)
+        reserved = whole.part("status", "reservedFor")
+        status = {"reservedFor": reserved} if reserved is not None and values_of(reserved) <= MOST_VALUES else {}
     body = {"metadata": {"namespace": namespace, "name": name}, "status": status}
     bare = decode_claim(msgspec.json.encode(body))
     base = last if last is not None else Claim(id=ClaimId(namespace, name), uid=uid)
     return msgspec.structs.replace(
-        base, resource_version=version, allocation=bare.allocation, reserved_for=bare.reserved_for
+        base, resource_version=version, allocation=allocation or bare.allocation, reserved_for=bare.reserved_for
     )
 
 
@@ -254,7 +259,9 @@ def _slice(whole: JsonObject, why: str, last: ResourceSlice | None) -> ResourceS
     base["spec"]["pool"] = msgspec.Raw(msgspec.json.encode(pool))
     for scope in ("nodeName", "allNodes", "nodeSelector"):
         found = whole.part("spec", scope)
-        if found is not None:
+        if found is not None and values_of(found) > MOST_VALUES:
+            base["spec"]["allNodes"] = msgspec.Raw(b"true")  # the nodes are not known: the pool is used nowhere
+        elif found is not None:
             base["spec"][scope] = msgspec.Raw(found)
     return msgspec.structs.replace(decode_slice(msgspec.json.encode(base)), invalid=cut(why))
 

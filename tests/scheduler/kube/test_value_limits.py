@@ -8,14 +8,15 @@ import pytest
 from e2e.hostile.extremes.catalogue import as_served, extremes
 from e2e.hostile.extremes.refused import refusals
 from scheduler.change import Kind
+from scheduler.cluster.interning import size_of
 from scheduler.kube.decode import claims, objects, partial_objects, pods
 from scheduler.kube.decode.json_parts import JsonObject
 from scheduler.kube.decode.objects import read
 from scheduler.kube.decode.pieces import PIECE_BYTES, at_once
 from scheduler.kube.decode.value_limits import MOST_VALUES, most_values, refuse_too_many, values_of
 from scheduler.kube.watch import ListWatch, Received
-from solver.domain import ALL_POD_SLOTS, Claim, Pod
-from tests.support.kube_objects import claim, container, encoded, page, pod
+from solver.domain import ALL_POD_SLOTS, Claim, Pod, ResourceSlice
+from tests.support.kube_objects import claim, container, encoded, page, pod, resource_slice
 from tests.support.received import take_lines
 
 MOST_PASSES = 16
@@ -155,3 +156,48 @@ def test_a_refused_pod_is_as_cheap_when_it_changes_again() -> None:
     assert max(costs) <= min(costs) + 1000
     assert take_lines(mirrored, []).problems == []
     assert objects.read(Kind.PODS, encoded(pod("b"))).problem is None
+
+
+ENDS = ("results[]", "consumedCapacity{}", "matchExpressions[]", "matchFields[].values[]", "reservedFor[]")
+WIDE = [
+    (kind, extreme.shape)
+    for kind in (Kind.CLAIMS, Kind.SLICES)
+    for extreme in extremes((kind,))
+    if extreme.shape.startswith(("wide status", "wide spec.nodeSelector")) and extreme.shape.endswith(ENDS)
+]
+
+
+@pytest.mark.parametrize(("kind", "shape"), WIDE)
+def test_little_is_kept_of_an_object_that_has_too_many_values(kind: Kind, shape: str) -> None:
+    """Also where no version of it has been read before, so that its status or its scope counts by itself."""
+    extreme = next(each for each in extremes((kind,)) if each.shape == shape)
+    value, problem = read(kind, as_served(extreme, extreme.make()).text)
+    if problem is not None:
+        assert size_of(value) < 200_000
+
+
+def test_a_share_with_more_capacities_than_a_device_has_holds_the_device_whole() -> None:
+    """What it has consumed is not known, and the claim has never been read."""
+    consumed = {f"c{number}": "1" for number in range(TOO_MANY)}
+    results = [
+        {"request": "g", "driver": "d", "pool": "p", "device": name, "shareID": "s", "consumedCapacity": each}
+        for name, each in (("x", consumed), ("y", {"memory": "1Gi"}))
+    ]
+    consumers = [{"resource": "pods", "name": "p", "uid": "u"}]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": consumers}
+    value, problem = read(Kind.CLAIMS, encoded(claim("wide", status=status)))
+    assert problem is not None
+    assert isinstance(value, Claim)
+    assert value.allocation is not None
+    held = [(each.device.device, each.share_id, len(each.consumed_capacity)) for each in value.allocation.results]
+    assert held == [("x", "", 0), ("y", "s", 1)]
+    assert [each.uid for each in value.reserved_for] == ["u"]
+
+
+def test_a_slice_of_which_the_nodes_are_too_many_to_read_makes_its_pool_unusable_everywhere() -> None:
+    term = {"matchExpressions": [{"key": f"k{number}", "operator": "Exists"} for number in range(TOO_MANY)]}
+    body = resource_slice("wide", nodeName=None, nodeSelector={"nodeSelectorTerms": [term]})
+    value, problem = read(Kind.SLICES, encoded(body))
+    assert problem is not None
+    assert isinstance(value, ResourceSlice)
+    assert (value.scope.all_nodes, bool(value.invalid)) == (True, True)

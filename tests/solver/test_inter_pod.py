@@ -207,7 +207,9 @@ def test_a_node_without_the_label_is_no_place_for_affinity() -> None:
 
     assert placed(b.snapshot(zoned("n1")), new) == {}
     message = "node(s) didn't match pod affinity rules"
-    assert said(b.snapshot(zoned("n1")), new) == {"new": [(ReasonCode.POD_AFFINITY, message, 1)]}
+    cause = "pod affinity over zone: no node has a label zone"
+    reasons = [(ReasonCode.POD_AFFINITY, message, 1), (ReasonCode.POD_AFFINITY, cause, 0)]
+    assert said(b.snapshot(zoned("n1")), new) == {"new": reasons}
 
 
 def test_one_pod_has_to_be_what_all_terms_are_about() -> None:
@@ -313,7 +315,9 @@ def test_a_node_without_one_of_the_labels_is_refused_and_counts_nowhere() -> Non
 
     assert placed(cluster, *pods) == dict.fromkeys(("p0", "p1", "p2"), "n1")
     message = "node(s) didn't match pod topology spread constraints (missing required label)"
-    assert said(b.snapshot(zoned("n1")), pods[0]) == {"p0": [(ReasonCode.TOPOLOGY_LABEL, message, 1)]}
+    causes = [f"topology spread over {key}: no node has a label {key}" for key in ("zone", "rack")]
+    reasons = [(ReasonCode.TOPOLOGY_LABEL, message, 1), *((ReasonCode.TOPOLOGY_LABEL, each, 0) for each in causes)]
+    assert said(b.snapshot(zoned("n1")), pods[0]) == {"p0": reasons}
 
 
 def test_other_pods_of_the_batch_count_and_do_not_break_what_was_placed() -> None:

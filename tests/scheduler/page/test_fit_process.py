@@ -164,7 +164,7 @@ def test_what_cannot_be_decided_about_is_a_mistake_and_nothing_else(asker: Asker
 def test_a_scheduler_that_no_profile_can_name_is_a_mistake(asker: Asker) -> None:
     found = json.loads(text_of(asker.ask(m.pod("p", schedulerName="<script>"))))
     assert [(each["field"], each["message"]) for each in found["problems"]] == [
-        ("spec.schedulerName", "no profile can have such a name: write one, such as dovetail")
+        ("spec.schedulerName", "'<script>': write a domain, / and a name of letters, digits, -, _ and .")
     ]
 
 

@@ -41,12 +41,16 @@ def several(keys: Iterable[Key], reader: str, most: int) -> str:
     'a/p and 2 of other namespaces'
     """
     every = list(keys)
-    own = [str(key) for key in every if key.namespace == reader]
-    parts = [", ".join(own[:most])] if own else []
+    own = [key for key in every if key.namespace == reader]
+    return own_and_others(own, len(every) - len(own), most)
+
+
+def own_and_others(own: Sequence[Key], others: int, most: int) -> str:
+    """Do as `several`, where the objects of the reader's namespace are given, and the number of the others."""
+    parts = [", ".join(map(str, own[:most]))] if own else []
     if len(own) > most:
         parts.append(f"{len(own) - most} more")
-    if len(every) > len(own):
-        others = len(every) - len(own)
+    if others:
         parts.append(f"{others} of {'other namespaces' if others > 1 else 'another namespace'}")
     return " and ".join(parts)
 

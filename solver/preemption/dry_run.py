@@ -7,7 +7,7 @@ the victims of some preemptors are searched: the cheapest nodes with the candida
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from msgspec import structs
@@ -22,14 +22,14 @@ from solver.domain import (
     PoolId,
     PreemptionRules,
     Protection,
-    Reason,
     ResourceSlice,
     Snapshot,
 )
 from solver.extract import Extracted
 from solver.model.victims import PotentialVictims
-from solver.preemption import kept_pods, what_if
+from solver.preemption import what_if
 from solver.preemption.cluster_state import ClusterState
+from solver.preemption.kept_pods import KeptPods
 from solver.preemption.node_ranking import NodeRanking
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.victim_usage import usage_of
@@ -59,15 +59,7 @@ class PreemptionContext:
     preemptors: tuple[Preemptor, ...]
     lowest_planned: int
     has_leaving: bool
-    kept: dict[tuple[str, int, bool], str] = field(default_factory=dict)
-    """Why pods are kept, by what it depends on of a preemptor."""
-
-    def no_victims(self, preemptor: Pod) -> Reason:
-        """Return the reason of a preemptor without victims."""
-        key = (preemptor.id.namespace, preemptor.priority, bool(preemptor.claim_ids))
-        if key not in self.kept:
-            self.kept[key] = kept_pods.causes(self.problem.snapshot, preemptor, self.rules, self.pdbs)
-        return kept_pods.no_victims(self.problem.node_count, self.kept[key])
+    kept: KeptPods
 
     @property
     def rules(self) -> PreemptionRules:

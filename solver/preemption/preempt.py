@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, Reason, ReasonCode
+from solver.domain import NEVER_PREEMPT, Batch, Budget, GangId, Plan, Pod, PodId, ReasonCode
 from solver.extract import Extracted
-from solver.preemption import kept_pods, nominated_room, preemption_state, what_if
+from solver.preemption import nominated_room, preemption_state, what_if
 from solver.preemption.cluster_state import is_coupled
 from solver.preemption.dry_run import PreemptionContext, Preemptor
+from solver.preemption.kept_pods import KeptPods
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_state import PreemptionState, priority_of
 from solver.preemption.preemptions import with_reason
@@ -59,15 +60,17 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
+    pdbs = PdbIndex(problem.snapshot, own.at("disruption budgets").should_stop)
     context = PreemptionContext(
         problem=problem,
         policy=replace(problem.policy, levels=()),  # the exact places are decided when the room is free
         budget=own,
         cache=cache,
-        pdbs=PdbIndex(problem.snapshot, own.at("disruption budgets").should_stop),
+        pdbs=pdbs,
         preemptors=preemptors,
         lowest_planned=min(planned, default=_NO_PRIORITY),
         has_leaving=bool(problem.snapshot.leaving) or any(pod.is_deleting for pod in problem.snapshot.pods),
+        kept=_kept_pods(problem, pdbs),
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
@@ -79,26 +82,25 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, cache: SolverC
 
 def _with_kept_pods(problem: Problem, plan: Plan, budget: Budget) -> Plan:
     """Say why nothing is evicted where all pods of a lower priority are those of other schedulers."""
-    rules, pods = problem.policy.preemption, problem.snapshot.pods
-    lowest = min((pod.priority for pod in pods if pod.node_name), default=_NO_PRIORITY)
-    waiting = {pod.id: pod for pod in problem.batch.pods if pod.priority > lowest}
-    if not rules.is_enabled or not any(each.pod in waiting for each in plan.unplaced):
+    if not problem.policy.preemption.is_enabled or not plan.unplaced:
         return plan
-    pdbs = PdbIndex(problem.snapshot, budget.at("disruption budgets").should_stop)
-    known: dict[object, Reason] = {}
+    lowest = min((pod.priority for pod in problem.snapshot.pods if pod.node_name), default=_NO_PRIORITY)
     rejected = {problem.pod(position).id for position in problem.rejected}
-    unplaced = []
-    for each in plan.unplaced:
-        pod = waiting.get(each.pod)
-        if pod is None or each.pod in rejected or pod.preemption_policy == NEVER_PREEMPT:
-            unplaced.append(each)
-            continue
-        key = (pod.id.namespace, pod.priority, bool(pod.claim_ids))
-        if key not in known:
-            causes = kept_pods.causes(problem.snapshot, pod, rules, pdbs)
-            known[key] = kept_pods.no_victims(problem.node_count, causes)
-        unplaced.append(with_reason(each, known[key]))
+    waiting = {
+        pod.id: pod
+        for pod in problem.batch.pods
+        if pod.priority > lowest and pod.id not in rejected and pod.preemption_policy != NEVER_PREEMPT
+    }
+    kept = _kept_pods(problem, PdbIndex(problem.snapshot, budget.at("disruption budgets").should_stop))
+    unplaced = (
+        with_reason(each, kept.no_victims(waiting[each.pod])) if each.pod in waiting else each for each in plan.unplaced
+    )
     return replace(plan, unplaced=tuple(unplaced))
+
+
+def _kept_pods(problem: Problem, pdbs: PdbIndex) -> KeptPods:
+    highest = max(pod.priority for pod in problem.batch.pods)
+    return KeptPods(problem.snapshot, problem.node_count, problem.policy.preemption, pdbs, highest=highest)
 
 
 def _next_victim_seconds(context: PreemptionContext, state: PreemptionState) -> int | None:

@@ -202,7 +202,7 @@ def _serve_in_turn(
         else:
             state = _serve_one(context, state, preemptor)
     for each in without_victims:
-        state = state.with_reason([each], context.no_victims(each[0]))
+        state = state.with_reason([each], context.kept.no_victims(each[0]))
     return state.with_reason(later, preemptions.LATER)
 
 
@@ -228,7 +228,7 @@ def _serve_one(context: PreemptionContext, state: PreemptionState, preemptor: Pr
     if need < len(preemptor):
         return _serve_minimum(context, state, preemptor, need)
     state = replace(state, without_victims=state.without_victims | {_kind(preemptor)})
-    return state.with_reason([preemptor], context.no_victims(preemptor[0]))
+    return state.with_reason([preemptor], context.kept.no_victims(preemptor[0]))
 
 
 def _need(context: PreemptionContext, state: PreemptionState, preemptor: Preemptor) -> int:

@@ -1,9 +1,14 @@
 """A preemptor without victims is told what keeps each pod of a lower priority."""
 
+import random
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Plan, Pod, PreemptionRules, ReasonCode
+from solver.domain import Plan, Pod, PodId, PreemptionRules, ReasonCode, Snapshot
+from solver.preemption.kept_pods import KeptPods
+from solver.preemption.pdb_index import PdbIndex
 from tests.support import builders as b
 from tests.support import preemption_cases as c
 
@@ -75,3 +80,48 @@ def test_claims_without_the_finalizer() -> None:
     assert said(c.decide(snapshot, b.pod("boss", "new", priority=10), rules=c.DEVICES)) == (
         f" (default/low kept, for their claims lack the finalizer {c.FINALIZER}: their devices would not be freed)"
     )
+
+
+class CountedBudgets(PdbIndex):
+    """Counts the pods whose budgets are asked for."""
+
+    asked = 0
+
+    def over(self, pod: Pod) -> tuple[int, ...]:
+        self.asked += 1
+        return super().over(pod)
+
+
+def of_many_teams(count: int, seed: int) -> tuple[Snapshot, list[Pod]]:
+    """Running and waiting pods of five namespaces and four priorities; of the running ones some are others'."""
+    chance = random.Random(seed)  # noqa: S311 - cases
+
+    def of_a_team(pod: Pod) -> Pod:
+        return replace(pod, id=PodId(f"team-{chance.randrange(5)}", pod.id.name), priority=chance.randrange(4))
+
+    running = [replace(of_a_team(c.running(f"r{number:03}", "n1")), **chance.choice(KEPT)) for number in range(count)]
+    return b.snapshot(b.node("n1"), running), [of_a_team(b.pod(f"w{number}")) for number in range(40)]
+
+
+KEPT: tuple[dict[str, Any], ...] = ({}, {"scheduler_name": "other"}, {"is_preemptible": False}, {"is_deleting": True})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_preemptor_is_told_what_it_is_told_alone(seed: int) -> None:
+    snapshot, waiting = of_many_teams(30, seed)
+    together = KeptPods(snapshot, 1, c.RULES, PdbIndex(snapshot), highest=3)
+
+    for pod in waiting:
+        alone = KeptPods(snapshot, 1, c.RULES, PdbIndex(snapshot), highest=pod.priority)
+        assert together.no_victims(pod) == alone.no_victims(pod)
+
+
+def test_the_running_pods_are_read_once_for_preemptors_of_all_namespaces_and_priorities() -> None:
+    snapshot, waiting = of_many_teams(100, 0)
+    pdbs = CountedBudgets(snapshot)
+    kept = KeptPods(snapshot, 1, c.RULES, pdbs, highest=4)
+
+    for pod in waiting:
+        kept.no_victims(pod)
+
+    assert 0 < pdbs.asked <= len(snapshot.pods)

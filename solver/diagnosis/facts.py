@@ -158,7 +158,7 @@ def listed(names: Iterable[str]) -> str:
 
 def short(resource: str, needed: int, left: int) -> str:
     """Write how much of a node's resource is needed and left."""
-    return f"{amount_of(resource, needed)} needed, {amount_of(resource, max(left, 0))} left"
+    return f"{amount_of(resource, needed)} needed, {amount_of(resource, left)} left"
 
 
 def relation(constraint: Constraint) -> str:

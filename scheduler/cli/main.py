@@ -133,7 +133,7 @@ class _Parser(argparse.ArgumentParser):
         name = words[0]
         if name not in COMMANDS and not name.startswith("-"):
             self.error(f'unknown command "{name}"{_meant(name, COMMANDS)}')
-        if self.is_option_of("run", name):
+        if name not in COMMANDS and self.is_option_of("run", name):
             self.error(f'the command is missing: write "{self.prog} run {name} …" to schedule pods')
         options, unknown = self.parse_known_args(words)
         if unknown:

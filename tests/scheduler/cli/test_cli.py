@@ -191,3 +191,11 @@ def test_a_key_that_was_written_to_a_file_is_removed_at_the_end(tmp_path: Path) 
     environment = os.environ | {"TMPDIR": str(folder)}
     status, errors = ended(process("queue", f"--kubeconfig={kubeconfig}", environment=environment))
     assert (status, str(folder) in errors, list(folder.iterdir())) == (2, True, [])
+
+
+def test_a_command_builds_no_parser_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: argparse.ArgumentParser) -> None:
+        raise AssertionError("it is the parser of another command")
+
+    monkeypatch.setattr("scheduler.cli.run.add", never)
+    assert main(["config", "--print-default"]) == 0

@@ -144,9 +144,13 @@ def unique(*fields: str) -> Rule:
     """A list of which no two entries agree, or agree in these fields."""
 
     def rule(value: Any) -> str:
-        keys = [_key(each, fields) for each in value] if isinstance(value, list) else []
-        twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
-        return "" if twice is None else f"{'/'.join(twice)} stands twice: leave it out, or write another one"
+        known: set[tuple[str, ...]] = set()
+        for entry in value if isinstance(value, list) else ():
+            key = _key(entry, fields)
+            if key in known:
+                return f"{'/'.join(key)} stands twice: leave it out, or write another one"
+            known.add(key)
+        return ""
 
     return rule
 

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.simulation.manifests import api_schema
 from scheduler.simulation.manifests.api_validation import of_object
+from scheduler.simulation.manifests.formats import unique
 from scheduler.simulation.manifests.value_rules import RULES
 from tests.support import manifests as m
 
@@ -116,3 +117,27 @@ def test_the_rules_are_of_types_and_fields_that_the_api_has() -> None:
         known.setdefault(f"{name.partition('.')[0]}.{name.rpartition('.')[2]}", set()).update(fields)
     unknown = {name: set(rules) - known.get(name, set()) for name, rules in RULES.items()}
     assert {name: fields for name, fields in unknown.items() if fields} == {}
+
+
+class Name(str):
+    """A name whose comparisons are counted."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __str__(self) -> str:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_entries_of_a_long_list_are_not_compared_with_each_other() -> None:
+    entries = [{"name": Name(f"d{number}")} for number in range(1000)]
+    before = Name.compared
+    assert unique("name")(entries) == ""
+    assert Name.compared - before < len(entries)
+    assert unique("name")([*entries, {"name": Name("d7")}]).startswith("d7 stands twice")
